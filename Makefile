@@ -1,0 +1,46 @@
+# Two commands: `make demo` and `make test`. Each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench clean help
+
+help:
+	@echo "make demo    train on the bundled corpus, print scores and tagged sentences"
+	@echo "make test    run the tests"
+	@echo "make check   lint, type-check and check the import contract"
+	@echo "make bench   compare with python-crfsuite (wants LOGLINEAR_DATA)"
+
+demo: $(VENV)/.installed
+	$(BIN)/loglinear demo
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.chunking
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loglinear needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,bench]'
+	touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

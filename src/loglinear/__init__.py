@@ -1,0 +1,45 @@
+"""Log-linear structured models, trained from annotated text on a CPU.
+
+>>> from loglinear import Tagger, read_columns
+>>> tagger = Tagger(template="chunking").fit(read_columns("train.txt"))  # doctest: +SKIP
+>>> tagger.predict([[("The", "DT"), ("pound", "NN"), ("fell", "VBD")]])  # doctest: +SKIP
+[['B-NP', 'I-NP', 'B-VP']]
+
+Importing the package is quick: what needs Numba or scikit-learn is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Tagger": "loglinear.estimators.tagger",
+    "Constraints": "loglinear.structures.constraints",
+    "Gazetteer": "loglinear.features.gazetteer",
+    "Macro": "loglinear.features.template",
+    "Template": "loglinear.features.template",
+    "TemplateSet": "loglinear.features.template",
+    "LoglinearError": "loglinear.errors",
+    "chunk_scores": "loglinear.evaluation.chunks",
+    "read": "loglinear.data",
+    "read_attributes": "loglinear.data",
+    "read_columns": "loglinear.data",
+    "read_jsonl": "loglinear.data",
+    "read_text": "loglinear.data",
+    "template_text": "loglinear.features.sets",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'loglinear' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,69 @@
+"""The command line, one verb a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from loglinear.cli import corpus, demo, evaluate, inspect, tag, template, train
+
+app = typer.Typer(
+    help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb, module in (
+    ("train", train),
+    ("tag", tag),
+    ("eval", evaluate),
+    ("inspect", inspect),
+    ("demo", demo),
+    ("template", template),
+    ("corpus", corpus),
+):
+    app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from loglinear import __version__
+
+        typer.echo(f"loglinear {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Train taggers, chunkers and entity recognisers on a CPU in seconds."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line on standard error and status 2."""
+    from loglinear.errors import LoglinearError
+
+    try:
+        app()
+    except LoglinearError as error:
+        _fail(str(error), 2)
+    except BrokenPipeError:  # the reader of a pipe has gone: nothing more to say to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt as interruption:
+        _fail(str(interruption) or "interrupted", 130)
+    except MemoryError:
+        _fail("out of memory; train on fewer sentences, or raise --min-count", 1)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}", 2)
+
+
+def _fail(message: str, status: int) -> None:
+    sys.stderr.write(f"loglinear: {message}\n")
+    sys.exit(status)

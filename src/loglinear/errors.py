@@ -1,0 +1,64 @@
+"""What can go wrong through a user's input, each error a sentence that says where and what to do.
+
+Everything raised on purpose derives from :class:`LoglinearError`; the command line prints its message and exits
+with status 2. Each class also derives from the built-in error a Python caller would expect to catch.
+"""
+
+from __future__ import annotations
+
+
+class LoglinearError(Exception):
+    """Base of every error that is the input's fault."""
+
+
+class DataError(LoglinearError, ValueError):
+    """A file or a sequence that cannot be used as data.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    file : str, optional
+        Name of the file (``<stdin>`` for standard input).
+    line : int, optional
+        Line in the file, from 1.
+    """
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        place = ":".join(str(part) for part in (file, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+        self.message, self.file, self.line = message, file, line
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[str, str | None, int | None]]:
+        return type(self), (self.message, self.file, self.line)
+
+
+class TemplateError(LoglinearError, ValueError):
+    """A feature template that cannot be read or does not fit the columns."""
+
+
+class OptionError(LoglinearError, ValueError):
+    """An option with a value, or together with another option, that makes no sense."""
+
+
+class InfeasibleError(LoglinearError, ValueError):
+    """A sequence for which constraints and forced labels leave no labelling.
+
+    Parameters
+    ----------
+    sequence : int
+        Index of the sequence, from 0.
+    """
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(
+            f"sequence {sequence} (from 0): the constraints and the labels given for it leave no possible labelling"
+        )
+        self.sequence = sequence
+
+    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[int]]:
+        return type(self), (self.sequence,)
+
+
+class ModelFileError(LoglinearError, ValueError):
+    """A model file that is damaged, of another kind, or newer than this version reads."""

@@ -1,0 +1,1 @@
+"""Room 8, what users hold: estimators with scikit-learn conventions."""

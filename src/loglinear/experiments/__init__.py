@@ -1,0 +1,1 @@
+"""Room 9, what is best: tuning and comparison."""

@@ -1,0 +1,1 @@
+"""Room 2, numbers: templates, vocabularies and the integer encoding."""

@@ -1,0 +1,1 @@
+"""Room 5, how to get there: optimizers over an objective."""

@@ -1,0 +1,1 @@
+"""Room 3, inference: how parts combine into labellings."""
