@@ -1,0 +1,352 @@
+"""The types a corpus has once it is read: :class:`Column`, :class:`Columns` and :class:`Attributes`.
+
+A column of N strings is kept factorised, as the ids of its distinct values::
+
+    word       the  dog  saw  the  cat          values = ["the", "dog", "saw", "cat"]
+    ids         0    1    2    0    3           values[ids[t]] is the string at position t
+
+so that a corpus of millions of tokens holds one Python string per distinct value, and all that follows (templates,
+encoding, evaluation) is integer arithmetic. Sentences lie one after the other; sentence s is the slice
+``offsets[s]:offsets[s + 1]``. Letters: S sentences, N positions (tokens) in all, M (token, attribute) pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, OptionError
+
+IntArray = npt.NDArray[np.int64]
+IdArray = npt.NDArray[np.int32]
+PYTHON = "<python>"
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Concatenate ``starts[i], starts[i] + 1, ...`` of ``lengths[i]`` numbers each, without a loop."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: IntArray = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    return numbers
+
+
+def offsets_of(lengths: npt.ArrayLike) -> IntArray:
+    """Offsets [S + 1] of blocks of the given lengths [S]."""
+    lengths = np.asarray(lengths, dtype=np.int64)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> IntArray:
+    """Indices of sentences as int64, refusing anything that is no index."""
+    chosen = np.asarray(sentences)
+    if chosen.dtype == np.bool_:
+        if chosen.shape != (n_sentences,):
+            raise OptionError(f"a mask of sentences needs {n_sentences} entries, not {chosen.shape}")
+        chosen = np.flatnonzero(chosen)
+    if chosen.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+        raise OptionError("select wants a list of sentence numbers (from 0)")
+    if chosen.min() < 0 or chosen.max() >= n_sentences:
+        raise OptionError(f"sentence numbers must lie between 0 and {n_sentences - 1}")
+    return chosen.astype(np.int64)
+
+
+@dataclass(eq=False, slots=True)
+class Column:
+    """A factorised column: ``values[ids[t]]`` is the string at position t.
+
+    Attributes
+    ----------
+    ids : int32 [N]
+        Number of the value at each position.
+    values : list of str
+        The distinct values, in order of first occurrence (a column of a selection shares its parent's values).
+    """
+
+    ids: IdArray
+    values: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str]) -> Column:
+        """Factorise strings; O(N) with one dictionary look-up a string."""
+        strings = list(strings)
+        index = {value: number for number, value in enumerate(dict.fromkeys(strings))}
+        ids = np.fromiter(map(index.__getitem__, strings), dtype=np.int32, count=len(strings))
+        return cls(ids, list(index))
+
+    def strings(self) -> list[str]:
+        """The N strings, one Python reference each."""
+        return list(map(self.values.__getitem__, self.ids.tolist()))
+
+
+@dataclass(eq=False, slots=True)
+class Layout:
+    """What is needed to write a column file back with columns appended, every other byte kept.
+
+    Attributes
+    ----------
+    raw : bytes
+        The whole file, uncompressed.
+    ends : int64 [R]
+        Ascending byte positions where a line's last field ends: of token lines and of ``-DOCSTART-`` lines.
+    separators : uint8 [R]
+        Byte that separates fields on that line.
+    tokens : int64 [R]
+        Position in the corpus of the line's token, -1 for a ``-DOCSTART-`` line.
+    spaced : bool
+        Whether a field may hold spaces.
+    """
+
+    raw: bytes
+    ends: IntArray
+    separators: npt.NDArray[np.uint8]
+    tokens: IntArray
+    spaced: bool
+
+
+@dataclass(eq=False)
+class _Corpus:
+    """What :class:`Columns` and :class:`Attributes` share: sentences, and lines for messages.
+
+    Attributes
+    ----------
+    name : str
+        File name for messages, ``<stdin>`` or ``<python>``.
+    offsets : int64 [S + 1]
+        Sentence s is the positions ``offsets[s]:offsets[s + 1]``.
+    lines : int64 [N]
+        Line of each token, from 1 (in JSON Lines and plain text the sentence's line; 0 in ``<python>``).
+    """
+
+    name: str
+    offsets: IntArray
+    lines: IntArray
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences S."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of positions N."""
+        return int(self.offsets[-1])
+
+    def __len__(self) -> int:
+        return self.n_sentences
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Sentence and position inside it (both from 0) of a position of the corpus."""
+        sentence = int(np.searchsorted(self.offsets, position, side="right")) - 1
+        return sentence, position - int(self.offsets[sentence])
+
+    def error(self, message: str, position: int) -> DataError:
+        """A :class:`DataError` that names file and line of a position, or sequence and position of Python data."""
+        if self.name != PYTHON:
+            return DataError(message, self.name, int(self.lines[position]))
+        sentence, within = self.place(position)
+        return DataError(f"sequence {sentence}, position {within} (from 0): {message}")
+
+    def _split(self, strings: list[str]) -> list[list[str]]:
+        bounds = self.offsets.tolist()
+        return [strings[bounds[s] : bounds[s + 1]] for s in range(self.n_sentences)]
+
+
+@dataclass(eq=False)
+class Columns(_Corpus):
+    """A corpus of token rows, C factorised columns over the same N positions.
+
+    Attributes
+    ----------
+    columns : list of Column
+        All columns of the file, the label column (if any) included.
+    layout : Layout, optional
+        How the rows lie in a column file, for writing it back.
+    records : list of bytes, optional
+        The lines of a JSON Lines file, for writing them back.
+    unlabelled : int, optional
+        Line of the first sentence that has no labels where the format says so (plain text, JSON Lines without
+        ``labels``); None when the last column may be taken for the labels.
+    """
+
+    columns: list[Column]
+    layout: Layout | None = None
+    records: list[bytes] | None = None
+    unlabelled: int | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns C."""
+        return len(self.columns)
+
+    def column(self, number: int = -1) -> Column:
+        """Column by number, from 0, or negative from the last; an error says how many there are."""
+        if not -self.n_columns <= number < self.n_columns:
+            raise DataError(f"there is no column {number}: each row has {self.n_columns} (numbered from 0)", self.name)
+        return self.columns[number]
+
+    def rows(self) -> list[list[tuple[str, ...]]]:
+        """Sentences as lists of tuples of strings: a Python view, for small data."""
+        if not self.columns:
+            return [[] for _ in range(self.n_sentences)]
+        tokens = list(zip(*(column.strings() for column in self.columns), strict=True))
+        bounds = self.offsets.tolist()
+        return [tokens[bounds[s] : bounds[s + 1]] for s in range(self.n_sentences)]
+
+    def labels(self, column: int = -1) -> list[list[str]]:
+        """One column (the last by default) as a list of strings per sentence."""
+        if column == -1 and self.unlabelled is not None:
+            raise DataError("this sentence has no labels", self.name, self.unlabelled)
+        return self._split(self.column(column).strings())
+
+    def select(self, sentences: npt.ArrayLike) -> Columns:
+        """The corpus of the given sentences (numbers from 0, or a mask [S]); columns share ``values``."""
+        chosen = _sentence_numbers(sentences, self.n_sentences)
+        lengths = np.diff(self.offsets)[chosen]
+        positions = ranges(self.offsets[chosen], lengths)
+        return Columns(
+            name=self.name,
+            offsets=offsets_of(lengths),
+            lines=self.lines[positions],
+            columns=[Column(column.ids[positions], column.values) for column in self.columns],
+            records=None if self.records is None else [self.records[s] for s in chosen.tolist()],
+            unlabelled=self.unlabelled,
+        )
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[str | Sequence[str]]], name: str = PYTHON) -> Columns:
+        """Corpus of Python data.
+
+        Parameters
+        ----------
+        rows : sequence of sentences
+            A sentence is a sequence of tokens; a token is a string, or a sequence of strings, one per column.
+        name : str
+            Name for messages.
+
+        Raises
+        ------
+        DataError
+            Naming sequence and position (from 0): an empty sequence, a token that is no string or row of strings,
+            rows of different lengths, a string that is no valid Unicode.
+        """
+        sentences: list[list[Any]] = [_as_tokens(sentence, number) for number, sentence in enumerate(rows)]
+        offsets = offsets_of([len(sentence) for sentence in sentences])
+        corpus = cls(name, offsets, np.zeros(int(offsets[-1]), dtype=np.int64), [])
+        tokens = list(chain.from_iterable(sentences))
+        if tokens:
+            corpus.columns = [Column.from_strings(strings) for strings in _transposed(corpus, tokens)]
+            check_unicode(corpus)
+        return corpus
+
+
+def _as_tokens(sentence: Any, number: int) -> list[Any]:
+    if isinstance(sentence, str | bytes):
+        raise DataError(f"sequence {number} (from 0) is a string; give a list of tokens")
+    try:
+        tokens = list(sentence)
+    except TypeError:
+        raise DataError(f"sequence {number} (from 0) is a {type(sentence).__name__}, not a list of tokens") from None
+    if not tokens:
+        raise DataError(f"sequence {number} (from 0) is empty; leave empty sequences out")
+    return tokens
+
+
+def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
+    """Columns of the tokens, each token a string or a row of strings, all of one kind."""
+    kinds = set(map(type, tokens))
+    if kinds == {str}:
+        return [tokens]
+    if not kinds & {str, np.str_} and all(issubclass(kind, Sequence | np.ndarray) for kind in kinds):
+        width = len(tokens[0])
+        for position, token in enumerate(tokens):
+            if len(token) != width or width == 0:
+                message = f"the row has {len(token)} columns, the first row {width}; every row needs the same number"
+                raise corpus.error(message, position)
+        columns: list[list[Any]] = [list(column) for column in zip(*tokens, strict=True)]
+    else:
+        columns = [tokens]
+    for column in columns:
+        if set(map(type, column)) != {str}:
+            for position, value in enumerate(column):
+                if not isinstance(value, str):
+                    message = f"found {value!r:.60} where a string is needed; every token of a corpus is a string, or"
+                    raise corpus.error(f"{message} every token is a row of strings", position)
+                column[position] = str(value)  # np.str_ and other subclasses
+    return columns
+
+
+def check_unicode(corpus: Columns) -> None:
+    """Refuse lone surrogates, which no file can hold; O(distinct values)."""
+    for column in corpus.columns:
+        for number, value in enumerate(column.values):
+            if not value.isascii():
+                try:
+                    value.encode()
+                except UnicodeEncodeError:
+                    position = int(np.argmax(column.ids == number))
+                    raise corpus.error(f"{value!r:.60} is no valid Unicode text", position) from None
+
+
+@dataclass(eq=False)
+class Attributes(_Corpus):
+    """A corpus of ready-made features: each token a bag of weighted attributes, CSR over M pairs.
+
+    Attributes
+    ----------
+    label : Column, optional
+        The label of each token, None when the file has none.
+    pointer : int64 [N + 1]
+        Attributes of token t are ``ids[pointer[t]:pointer[t + 1]]``.
+    ids : int32 [M]
+        Number of the attribute.
+    weights : float64 [M], optional
+        Value of the attribute at the token; None when all are 1.
+    values : list of str
+        Attribute names, in order of first occurrence.
+    sequence_weights : float64 [S], optional
+        Weight of each sequence, as the file declares it; None when all are 1.
+    """
+
+    label: Column | None
+    pointer: IntArray
+    ids: IdArray
+    weights: npt.NDArray[np.float64] | None
+    values: list[str]
+    sequence_weights: npt.NDArray[np.float64] | None = None
+
+    def labels(self) -> list[list[str]]:
+        """The labels as a list of strings per sentence."""
+        if self.label is None:
+            raise DataError("the corpus was read without labels", self.name)
+        return self._split(self.label.strings())
+
+    def select(self, sentences: npt.ArrayLike) -> Attributes:
+        """The corpus of the given sentences (numbers from 0, or a mask [S]); ``values`` are shared."""
+        chosen = _sentence_numbers(sentences, self.n_sentences)
+        lengths = np.diff(self.offsets)[chosen]
+        positions = ranges(self.offsets[chosen], lengths)
+        counts = np.diff(self.pointer)[positions]
+        pairs = ranges(self.pointer[positions], counts)
+        return Attributes(
+            name=self.name,
+            offsets=offsets_of(lengths),
+            lines=self.lines[positions],
+            label=None if self.label is None else Column(self.label.ids[positions], self.label.values),
+            pointer=offsets_of(counts),
+            ids=self.ids[pairs],
+            weights=None if self.weights is None else self.weights[pairs],
+            values=self.values,
+            sequence_weights=None if self.sequence_weights is None else self.sequence_weights[chosen],
+        )

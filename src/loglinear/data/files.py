@@ -1,0 +1,131 @@
+"""Bytes in and out: paths, ``.gz``, standard input and output, open binary files, and output that appears whole.
+
+:func:`read_bytes` takes any source and gives its bytes, decompressed when they begin as gzip does (so a ``.gz`` name is
+not needed, and standard input may be compressed). :func:`atomic_output` gives a file to write to that takes its name
+only when all went well: a killed or failing program leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from loglinear.errors import DataError
+
+Source = str | os.PathLike[str] | BinaryIO | IO[bytes]
+STDIN, STDOUT = "<stdin>", "<stdout>"
+_GZIP = b"\x1f\x8b"
+
+
+def source_name(source: Source) -> str:
+    """Name of a source for messages: its path, ``<stdin>``, or what the open file calls itself."""
+    if isinstance(source, str | os.PathLike):
+        return STDIN if os.fspath(source) == "-" else os.fspath(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "<file>"
+
+
+def read_bytes(source: Source) -> bytes:
+    """All bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
+
+    Raises
+    ------
+    DataError
+        When there is no such file, it cannot be read, or its compression is damaged.
+    """
+    name = source_name(source)
+    try:
+        if isinstance(source, str | os.PathLike):
+            raw = sys.stdin.buffer.read() if name == STDIN else Path(source).read_bytes()
+        else:
+            raw = source.read()
+    except ValueError as error:  # a path with a NUL, a closed file
+        raise DataError(f"cannot be read: {error}", name) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", name) from None
+    if not isinstance(raw, bytes):
+        raise DataError("open the file in binary mode ('rb')", name)
+    if raw.startswith(_GZIP):
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"damaged gzip data: {error}", name) from None
+    return raw
+
+
+def line_of(raw: bytes, position: int) -> int:
+    """Line, from 1, of a byte position."""
+    return raw.count(b"\n", 0, position) + 1
+
+
+def check_text(raw: bytes, name: str) -> int:
+    """Refuse bytes that are no UTF-8 text, and give the position where the text begins (after a byte order mark).
+
+    Raises
+    ------
+    DataError
+        With the line of the first NUL byte or of the first invalid UTF-8; without one for UTF-16.
+    """
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError("the file is UTF-16; convert it to UTF-8", name, 1)
+    nul = raw.find(b"\0")
+    if nul >= 0:
+        raise DataError("a NUL byte: this is not a text file", name, line_of(raw, nul))
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            byte = raw[error.start]
+            message = f"invalid UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8"
+            raise DataError(message, name, line_of(raw, error.start)) from None
+    return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
+
+
+@contextmanager
+def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Binary file to write to, renamed to ``path`` when the block succeeds, removed when it does not.
+
+    ``-`` is standard output; a name that ends in ``.gz`` is compressed (the same bytes at any time of day); a device or
+    a pipe is written directly; a symbolic link keeps pointing where it does.
+    """
+    if os.fspath(path) == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(os.path.realpath(path))
+    direct = target.exists() and not target.is_file()
+    # Opened here rather than by tempfile, so that the new file has the rights the user's umask gives.
+    temporary = target if direct else target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        handle = cast(BinaryIO, open(temporary, "wb" if direct else "xb"))  # noqa: SIM115  # closed below, on any path
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"cannot be written: {reason}", os.fspath(path)) from None
+    try:
+        with handle:
+            if target.name.endswith(".gz"):
+                with gzip.GzipFile(filename="", mode="wb", fileobj=handle, mtime=0, compresslevel=6) as packed:
+                    yield cast(BinaryIO, packed)
+            else:
+                yield handle
+            handle.flush()
+            if not direct:
+                os.fsync(handle.fileno())
+        if not direct:
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+    except BaseException:
+        if not direct:
+            temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,204 @@
+"""Chunks against gold, with the rules and the output of the shared tasks' conlleval.
+
+A label is a tag and, after the first hyphen, a type: ``B-NP`` is the tag B and the type NP. Whether a chunk starts or
+ends between two neighbouring labels depends on those two alone (Tjong Kim Sang and Veenstra 1999, *Representing text
+chunks*), so that IOB1, IOB2, IOE1, IOE2 and the bracket tags ``[`` and ``]`` are all read by one rule::
+
+    start   B after B I O;  I after O E;  E after O E;  [ and ] always;  another type than before, unless O or .
+    end     before B O of B I;  before I E O of E;  [ and ] always;  another type than after, unless O or .
+
+Any other tag (such as S, U or L) starts and ends a chunk by a change of type only. An ``O`` stands between sentences. A
+chunk is correct when gold and prediction start it together, agree on its type throughout and end it together; then::
+
+    precision = correct / found      recall = correct / gold      FB1 = 2 P R / (P + R)
+
+Labels without types or chunk tags (parts of speech) have no chunks: use :func:`loglinear.evaluation.accuracy_report`.
+Letters: S sequences, N positions in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.evaluation.labels import Labelling, Score, aligned, percent
+
+Mask = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+_TAGS = ("O", "B", "I", "E", ".", "[", "]")
+_OTHER = len(_TAGS)
+_STARTS = ("BB", "IB", "OB", "OI", "EE", "EI", "OE")
+_ENDS = ("BB", "BO", "IB", "IO", "EE", "EI", "EO")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReport:
+    """What conlleval counts.
+
+    Attributes
+    ----------
+    tokens : int
+        Positions in all.
+    correct_tags : int
+        Positions whose predicted label is the gold one.
+    phrases, found, correct : int
+        Chunks of the gold, of the prediction, and those both have.
+    types : dict from type to Score
+        Sorted by name.
+    """
+
+    tokens: int
+    correct_tags: int
+    phrases: int
+    found: int
+    correct: int
+    types: dict[str, Score]
+
+    @property
+    def accuracy(self) -> float:
+        """Percent of the positions with the gold label."""
+        return percent(self.correct_tags, self.tokens)
+
+    @property
+    def precision(self) -> float:
+        """Percent of the chunks found that are right."""
+        return Score(self.phrases, self.found, self.correct).precision
+
+    @property
+    def recall(self) -> float:
+        """Percent of the gold's chunks that were found."""
+        return Score(self.phrases, self.found, self.correct).recall
+
+    @property
+    def f1(self) -> float:
+        """FB1, the harmonic mean of precision and recall, in percent."""
+        return Score(self.phrases, self.found, self.correct).f1
+
+    def text(self) -> str:
+        """The report exactly as conlleval prints it."""
+        lines = [
+            f"processed {self.tokens} tokens with {self.phrases} phrases; "
+            f"found: {self.found} phrases; correct: {self.correct}.\n"
+        ]
+        if self.tokens:
+            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_scores(self.precision, self.recall, self.f1)}\n")
+        for name, score in self.types.items():
+            padding = " " * (17 - len(name.encode()))  # conlleval pads bytes
+            line = f"{padding}{name}: {_scores(score.precision, score.recall, score.f1)}  {score.found}\n"
+            # conlleval lists the nameless type once for the gold and once for the prediction.
+            lines.append(line * 2 if not name and score.gold and score.found else line)
+        return "".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for JSON; percentages from 0 to 100."""
+        return {
+            "tokens": self.tokens,
+            "phrases": self.phrases,
+            "found": self.found,
+            "correct": self.correct,
+            "accuracy": self.accuracy,
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "types": {name: score.to_dict() for name, score in self.types.items()},
+        }
+
+
+def _scores(precision: float, recall: float, f1: float) -> str:
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
+
+
+def chunk_scores(gold: Labelling, predicted: Labelling) -> ChunkReport:
+    """Score predicted chunks against gold as conlleval does; O(N).
+
+    Parameters
+    ----------
+    gold, predicted : list of lists of str, or (ids [N], values, offsets [S + 1])
+        The labels of the same sequences.
+
+    Raises
+    ------
+    DataError
+        Naming the first sequence whose two labellings have different lengths.
+    """
+    gold_ids, predicted_ids, values, offsets = aligned(gold, predicted)
+    labels, tags, types, names = _analysed(values)
+    # An O (row 0 of the tables) stands before the first sentence and after each one.
+    places = np.arange(1, len(gold_ids) + 1) + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    rows = np.zeros((2, len(gold_ids) + len(offsets)), dtype=np.int64)
+    rows[0, places], rows[1, places] = labels[gold_ids], labels[predicted_ids]
+    gold_starts, gold_ends = _boundaries(tags[rows[0]], types[rows[0]])
+    starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
+    gold_types, found_types = types[rows[0, 1:]], types[rows[1, 1:]]
+    correct_types = types[rows[0]][_correct_ends(gold_starts & starts, gold_ends, ends, gold_types == found_types)]
+    counted = [gold_types[gold_starts], found_types[starts], correct_types]
+    counts = [np.bincount(numbers, minlength=len(names)).tolist() for numbers in counted]
+    scores = {names[y]: Score(counts[0][y], counts[1][y], counts[2][y]) for y in range(len(names))}
+    return ChunkReport(
+        tokens=len(gold_ids),
+        correct_tags=int(np.count_nonzero(labels[gold_ids] == labels[predicted_ids])),
+        phrases=len(counted[0]),
+        found=len(counted[1]),
+        correct=len(correct_types),
+        types={name: scores[name] for name in sorted(names) if scores[name].gold or scores[name].found},
+    )
+
+
+def _analysed(values: list[str]) -> tuple[IntArray, IntArray, IntArray, list[str]]:
+    """Number of the (tag, type) pair of each value, then code of the tag and number of the type of each pair.
+
+    Pair 0 is (O, ""), and type 0 is "". A type ``0`` counts as none, as it does in Perl.
+    """
+    pairs = {("O", ""): 0}
+    names = {"": 0}
+    labels = np.empty(len(values), dtype=np.int64)
+    for number, value in enumerate(values):
+        tag, _, name = value.partition("-")
+        name = "" if name == "0" else name
+        names.setdefault(name, len(names))
+        labels[number] = pairs.setdefault((tag, name), len(pairs))
+    tags = [_TAGS.index(tag) if tag in _TAGS else _OTHER for tag, _ in pairs]
+    types = [names[name] for _, name in pairs]
+    return labels, np.array(tags, dtype=np.int64), np.array(types, dtype=np.int64), list(names)
+
+
+def _rule(pairs: tuple[str, ...]) -> Mask:
+    """Table [previous tag, tag] that is true at the given pairs of tags."""
+    table = np.zeros((_OTHER + 1, _OTHER + 1), dtype=np.bool_)
+    for pair in pairs:
+        table[_TAGS.index(pair[0]), _TAGS.index(pair[1])] = True
+    return table
+
+
+_START_TABLE, _END_TABLE = _rule(_STARTS), _rule(_ENDS)
+_START_TABLE[:, [_TAGS.index("["), _TAGS.index("]")]] = True
+_END_TABLE[[_TAGS.index("["), _TAGS.index("]")], :] = True
+_CHANGES = np.array([tag not in ("O", ".") for tag in (*_TAGS, "other")])
+
+
+def _boundaries(tags: IntArray, types: IntArray) -> tuple[Mask, Mask]:
+    """Whether a chunk starts, and whether one ends, between each entry and the one before: both one shorter."""
+    previous, current = tags[:-1], tags[1:]
+    changed = types[:-1] != types[1:]
+    starts: Mask = _START_TABLE[previous, current] | (changed & _CHANGES[current])
+    ends: Mask = _END_TABLE[previous, current] | (changed & _CHANGES[previous])
+    return starts, ends
+
+
+def _correct_ends(starts: Mask, gold_ends: Mask, ends: Mask, same_type: Mask) -> IntArray:
+    """Entries at which a correct chunk ends: where both end, after both started with nothing amiss between.
+
+    A chunk that both started is open until the first place where either ends or the types differ, and it is correct if
+    both end there. At any place ends come before starts, so a start at the place of the last such event is still open.
+    """
+    opened = np.flatnonzero(starts & same_type)
+    events = np.flatnonzero(gold_ends | ends | ~same_type)
+    last_opened = np.searchsorted(opened, events)  # number of starts strictly before each event
+    previous_event = np.concatenate(([-1], events[:-1]))[: len(events)]
+    is_open = last_opened > np.searchsorted(opened, previous_event)  # a start at the previous event or after it
+    correct = events[is_open & gold_ends[events] & ends[events]]
+    still_open = len(opened) > 0 and (len(events) == 0 or opened[-1] >= events[-1])
+    return np.append(correct, len(starts)) if still_open else correct

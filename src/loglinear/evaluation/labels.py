@@ -1,0 +1,164 @@
+"""Plain labels against gold: accuracy, and precision, recall and F1 of each label.
+
+With c(y) tokens of gold label y that were given y, g(y) tokens of gold label y and p(y) tokens given y::
+
+    accuracy = sum_y c(y) / N      precision(y) = c(y) / p(y)      recall(y) = c(y) / g(y)      F1 = 2 P R / (P + R)
+
+This is the report for tasks without chunks, such as parts of speech. Letters: S sequences, N positions in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError
+
+#: Labels of a corpus: a list of strings per sequence, or (ids [N], values, offsets [S + 1]).
+Labelling = Sequence[Sequence[str]] | tuple[npt.NDArray[np.integer[Any]], Sequence[str], npt.NDArray[np.integer[Any]]]
+
+
+def percent(part: int, whole: int) -> float:
+    """``100 part / whole``, 0 where there is no whole."""
+    return 100 * part / whole if whole else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Counts of one kind of thing: how many the gold has, how many were found, how many of these are right."""
+
+    gold: int
+    found: int
+    correct: int
+
+    @property
+    def precision(self) -> float:
+        """Percent of what was found that is right."""
+        return percent(self.correct, self.found)
+
+    @property
+    def recall(self) -> float:
+        """Percent of the gold that was found."""
+        return percent(self.correct, self.gold)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall, in percent."""
+        precision, recall = self.precision, self.recall
+        return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Counts and percentages."""
+        return {
+            "gold": self.gold,
+            "found": self.found,
+            "correct": self.correct,
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """Accuracy, and the score of each label by name.
+
+    Attributes
+    ----------
+    tokens, correct : int
+        Positions in all, and those with the gold label.
+    labels : dict from label to Score
+        Sorted by name.
+    """
+
+    tokens: int
+    correct: int
+    labels: dict[str, Score]
+
+    @property
+    def accuracy(self) -> float:
+        """Percent of the positions with the gold label."""
+        return percent(self.correct, self.tokens)
+
+    def text(self) -> str:
+        """The report as lines of text, one per label after the total."""
+        lines = [f"processed {self.tokens} tokens; correct: {self.correct}.\n"]
+        if self.tokens:
+            lines.append(f"accuracy: {self.accuracy:6.2f}%\n")
+        for label, score in self.labels.items():
+            lines.append(
+                f"{label:>17}: precision: {score.precision:6.2f}%; recall: {score.recall:6.2f}%; "
+                f"F1: {score.f1:6.2f}  {score.found}\n"
+            )
+        return "".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for JSON; percentages from 0 to 100."""
+        return {
+            "tokens": self.tokens,
+            "correct": self.correct,
+            "accuracy": self.accuracy,
+            "labels": {label: score.to_dict() for label, score in self.labels.items()},
+        }
+
+
+def flat_accuracy(gold_ids: npt.ArrayLike, predicted_ids: npt.ArrayLike) -> float:
+    """Share, from 0 to 1, of the positions where two arrays of ids [N] agree; 0 when there is none."""
+    gold, predicted = np.asarray(gold_ids), np.asarray(predicted_ids)
+    if gold.shape != predicted.shape:
+        raise DataError(f"{gold.size} gold labels but {predicted.size} predicted ones")
+    return float(np.mean(gold == predicted)) if gold.size else 0.0
+
+
+def accuracy_report(gold: Labelling, predicted: Labelling) -> LabelReport:
+    """Score predicted labels against gold, label by label; O(N)."""
+    gold_ids, predicted_ids, values, _ = aligned(gold, predicted)
+    agree = gold_ids == predicted_ids
+    counts = [np.bincount(ids, minlength=len(values)) for ids in (gold_ids, predicted_ids, gold_ids[agree])]
+    order = sorted(range(len(values)), key=values.__getitem__)
+    labels = {values[y]: Score(int(counts[0][y]), int(counts[1][y]), int(counts[2][y])) for y in order}
+    seen = {label: score for label, score in labels.items() if score.gold or score.found}
+    return LabelReport(len(gold_ids), int(np.count_nonzero(agree)), seen)
+
+
+def aligned(
+    gold: Labelling, predicted: Labelling
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str], npt.NDArray[np.int64]]:
+    """Gold ids [N], predicted ids [N] over the same values, and offsets [S + 1] of two labellings.
+
+    Raises
+    ------
+    DataError
+        Naming the first sequence whose two labellings have different lengths.
+    """
+    gold_ids, gold_values, offsets = _arrays(gold)
+    ids, values, other = _arrays(predicted)
+    if not np.array_equal(offsets, other):
+        if len(offsets) != len(other):
+            raise DataError(f"{len(offsets) - 1} gold sequences but {len(other) - 1} predicted ones")
+        lengths = np.diff(offsets), np.diff(other)
+        first = int(np.argmax(lengths[0] != lengths[1]))
+        message = f"{lengths[0][first]} gold labels but {lengths[1][first]} predicted ones"
+        raise DataError(f"sequence {first} (from 0): {message}")
+    index = {value: number for number, value in enumerate(dict.fromkeys([*gold_values, *values]))}
+    maps = [np.array([index[value] for value in some], dtype=np.int64) for some in (gold_values, values)]
+    return maps[0][gold_ids], maps[1][ids], list(index), offsets
+
+
+def _arrays(labelling: Labelling) -> tuple[npt.NDArray[np.int64], Sequence[str], npt.NDArray[np.int64]]:
+    if isinstance(labelling, tuple) and len(labelling) == 3 and isinstance(labelling[0], np.ndarray):
+        ids, values, bounds = labelling
+        return np.asarray(ids, dtype=np.int64), values, np.asarray(bounds, dtype=np.int64)
+    sequences: Any = labelling
+    for number, sequence in enumerate(sequences):
+        if isinstance(sequence, str):
+            raise DataError(f"sequence {number} (from 0) is a string; give a list of labels")
+    strings = [label for sequence in sequences for label in sequence]
+    index = {value: number for number, value in enumerate(dict.fromkeys(strings))}
+    numbers = np.fromiter(map(index.__getitem__, strings), dtype=np.int64, count=len(strings))
+    offsets = np.cumsum([0] + [len(sequence) for sequence in sequences], dtype=np.int64)
+    return numbers, list(index), offsets
