@@ -1,0 +1,222 @@
+"""Features of one kind of part: which (attribute, code) pairs have a weight, and the two verbs of the encoding.
+
+A part's *code* is its label (state features) or ``previous * Y + label`` (edge features). With A attributes and C
+codes, the features of attribute a are ``codes[pointer[a]:pointer[a + 1]]``, and their weights lie at the same places
+of the weight vector, so the optimizer sees no padding:
+
+    score(t, c)     =  sum over attributes a of t with (a, c) a feature:  value * w[a, c]
+    d/d w[a, c]     =  sum over positions t that have a:                  value * d/d score(t, c)
+
+For the passes, the attributes with at least ``DENSE_FROM`` features are laid out as rows of all C codes, in which the
+missing pairs are zero: adding a row is one vector operation, while a short list is cheaper walked. On CoNLL-2000 that
+makes scoring three times faster than lists alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.encoding import Incidence
+from loglinear.kernels import kernel
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Uint8 = npt.NDArray[np.uint8]
+
+DENSE_FROM = 3
+NO_VALUES = np.zeros(0, dtype=np.float64)
+
+
+@kernel
+def _collect_pairs(
+    attribute_pointer: Int64,
+    positions: Int32,
+    code_pointer: Int64,
+    position_codes: Int32,
+    n_codes: int,
+    out: Int32,
+    pointer: Int64,
+) -> int:
+    """Distinct codes of each attribute, ascending, into ``out``; with an empty ``out`` they are only counted.
+
+    ``position_codes[code_pointer[t]:code_pointer[t + 1]]`` are the codes seen at position t.
+    """
+    seen = np.full(n_codes, -1, dtype=np.int32)
+    filled = 0
+    for a in range(attribute_pointer.shape[0] - 1):
+        pointer[a] = filled
+        first = filled
+        for j in range(attribute_pointer[a], attribute_pointer[a + 1]):
+            t = positions[j]
+            for k in range(code_pointer[t], code_pointer[t + 1]):
+                code = position_codes[k]
+                if seen[code] != a:
+                    seen[code] = a
+                    if out.shape[0]:
+                        out[filled] = code
+                    filled += 1
+        if out.shape[0] and filled - first > 1:
+            out[first:filled].sort()
+    pointer[attribute_pointer.shape[0] - 1] = filled
+    return filled
+
+
+@kernel
+def _scores(
+    pointer: Int64,
+    ids: Int32,
+    values: Float,
+    row_of: Int32,
+    rows: Float,
+    features: Int64,
+    codes: Int32,
+    weights: Float,
+    out: Float,
+) -> None:
+    """Part scores of positions 0..n-1 of an incidence (pointer [n + 1]) into ``out`` [n, C]."""
+    n_codes = out.shape[1]
+    has_values = values.shape[0] > 0
+    for t in range(out.shape[0]):
+        scores = out[t]  # walking slices, not out[t, c], lets the compiler use vector instructions
+        for c in range(n_codes):
+            scores[c] = 0.0
+        for j in range(pointer[t], pointer[t + 1]):
+            a = ids[j]
+            value = values[j] if has_values else 1.0
+            if row_of[a] >= 0:
+                row = rows[row_of[a]]
+                for c in range(n_codes):
+                    scores[c] += value * row[c]
+            else:
+                for f in range(features[a], features[a + 1]):
+                    scores[codes[f]] += value * weights[f]
+
+
+@kernel
+def _add_gradient(
+    pointer: Int64,
+    ids: Int32,
+    values: Float,
+    row_of: Int32,
+    rows: Float,
+    features: Int64,
+    codes: Int32,
+    gradient: Float,
+    parts: Float,
+) -> None:
+    """The transposed walk: gradient of part scores ``parts`` [n, C] added to ``rows`` and ``gradient``."""
+    n_codes = parts.shape[1]
+    has_values = values.shape[0] > 0
+    for t in range(parts.shape[0]):
+        part = parts[t]
+        for j in range(pointer[t], pointer[t + 1]):
+            a = ids[j]
+            value = values[j] if has_values else 1.0
+            if row_of[a] >= 0:
+                row = rows[row_of[a]]
+                for c in range(n_codes):
+                    row[c] += value * part[c]
+            else:
+                for f in range(features[a], features[a + 1]):
+                    gradient[f] += value * part[codes[f]]
+
+
+@kernel
+def _scatter_rows(row_of: Int32, features: Int64, codes: Int32, weights: Float, rows: Float) -> None:
+    """Weights [F] into the dense rows."""
+    for a in range(row_of.shape[0]):
+        if row_of[a] >= 0:
+            for f in range(features[a], features[a + 1]):
+                rows[row_of[a], codes[f]] = weights[f]
+
+
+@kernel
+def _gather_rows(row_of: Int32, features: Int64, codes: Int32, rows: Float, weights: Float) -> None:
+    """Dense rows back into the vector [F]; what fell on missing pairs is dropped."""
+    for a in range(row_of.shape[0]):
+        if row_of[a] >= 0:
+            for f in range(features[a], features[a + 1]):
+                weights[f] = rows[row_of[a], codes[f]]
+
+
+@dataclass(frozen=True)
+class FeatureBlock:
+    """The (attribute, code) pairs that have a weight.
+
+    Parameters
+    ----------
+    pointer : int64 [A + 1]
+        Features of attribute a are ``pointer[a]`` to ``pointer[a + 1]``.
+    codes : int32 [F]
+        The code of each feature, ascending within an attribute.
+    n_codes : int
+        C.
+    """
+
+    pointer: Int64
+    codes: Int32
+    n_codes: int
+    row_of: Int32 = field(init=False, repr=False)
+    n_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        dense = np.diff(self.pointer) >= DENSE_FROM
+        object.__setattr__(self, "row_of", np.where(dense, np.cumsum(dense) - 1, -1).astype(np.int32))
+        object.__setattr__(self, "n_rows", int(dense.sum()))
+
+    @classmethod
+    def observed(
+        cls, incidence: Incidence, n_attributes: int, code_pointer: Int64, position_codes: Int32, n_codes: int
+    ) -> FeatureBlock:
+        """The pairs that occur together; codes of position t: ``position_codes[code_pointer[t]:code_pointer[t+1]]``."""
+        attribute_pointer, positions = incidence.transpose(n_attributes)
+        pointer = np.zeros(n_attributes + 1, dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int32)
+        n = _collect_pairs(attribute_pointer, positions, code_pointer, position_codes, n_codes, nothing, pointer)
+        codes = np.empty(n, dtype=np.int32)
+        _collect_pairs(attribute_pointer, positions, code_pointer, position_codes, n_codes, codes, pointer)
+        return cls(pointer, codes, n_codes)
+
+    @classmethod
+    def everything(cls, n_attributes: int, n_codes: int) -> FeatureBlock:
+        """All pairs."""
+        pointer = np.arange(n_attributes + 1, dtype=np.int64) * n_codes
+        return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.codes)
+
+    def rows(self, weights: Float) -> Float:
+        """The weights [F] of the dense attributes as rows [R, C]."""
+        rows = np.zeros((self.n_rows, self.n_codes), dtype=np.float64)
+        _scatter_rows(self.row_of, self.pointer, self.codes, weights, rows)
+        return rows
+
+    def scores(self, incidence: Incidence, first: int, end: int, weights: Float, rows: Float) -> Float:
+        """Part scores [end - first, C] of positions ``first`` to ``end``; ``rows`` is :meth:`rows` of ``weights``."""
+        out = np.empty((end - first, self.n_codes), dtype=np.float64)
+        values = NO_VALUES if incidence.values is None else incidence.values
+        _scores(
+            incidence.pointer[first : end + 1], incidence.ids, values,
+            self.row_of, rows, self.pointer, self.codes, weights, out,
+        )  # fmt: skip
+        return out
+
+    def add_gradient(
+        self, incidence: Incidence, first: int, end: int, parts: Float, gradient: Float, rows: Float
+    ) -> None:
+        """Add the gradient by part scores ``parts`` [end - first, C] to ``gradient`` [F] and ``rows`` [R, C]."""
+        values = NO_VALUES if incidence.values is None else incidence.values
+        _add_gradient(
+            incidence.pointer[first : end + 1], incidence.ids, values,
+            self.row_of, rows, self.pointer, self.codes, gradient, parts,
+        )  # fmt: skip
+
+    def gather(self, rows: Float, gradient: Float) -> None:
+        """Put what :meth:`add_gradient` left in ``rows`` where it belongs in ``gradient``."""
+        _gather_rows(self.row_of, self.pointer, self.codes, rows, gradient)

@@ -1,0 +1,131 @@
+"""The integer form of a corpus: which attributes hold at which position.
+
+An *attribute* is an observation (``word=the``); a *feature* joins an attribute with a label or a pair of labels and
+has a weight. :class:`Incidence` lists, for each of N positions, its attributes and their values:
+
+    positions      0        1     2
+    pointer   [0      , 2      , 3      , 5]
+    ids       [4 , 17 | 4      | 9 , 17 ]          values: None (all one) or a number each
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.kernels import kernel
+
+
+@kernel
+def _compress(
+    matrix: npt.NDArray[np.int32],
+    wanted: npt.NDArray[np.int64],
+    pointer: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int32],
+) -> None:
+    """Columns of ``matrix`` [K, N] restricted to the ``wanted`` rows, without the negative entries, as lists."""
+    filled = 0
+    for t in range(matrix.shape[1]):
+        pointer[t] = filled
+        for j in range(wanted.shape[0]):
+            attribute = matrix[wanted[j], t]
+            if attribute >= 0:
+                ids[filled] = attribute
+                filled += 1
+    pointer[matrix.shape[1]] = filled
+
+
+@kernel
+def _transpose(
+    pointer: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int32],
+    attribute_pointer: npt.NDArray[np.int64],
+    positions: npt.NDArray[np.int32],
+) -> None:
+    """Counting sort of (position, attribute) by attribute; ``attribute_pointer`` [A + 1] comes in as zeros."""
+    for j in range(ids.shape[0]):
+        attribute_pointer[ids[j] + 1] += 1
+    for a in range(1, attribute_pointer.shape[0]):
+        attribute_pointer[a] += attribute_pointer[a - 1]
+    filled = attribute_pointer[:-1].copy()
+    for t in range(pointer.shape[0] - 1):
+        for j in range(pointer[t], pointer[t + 1]):
+            positions[filled[ids[j]]] = t
+            filled[ids[j]] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Incidence:
+    """Attributes of each position, as lists one after the other.
+
+    Parameters
+    ----------
+    pointer : int64 [N + 1]
+        Position t has entries ``pointer[t]`` to ``pointer[t + 1]``.
+    ids : int32 [E]
+        The attributes.
+    values : float64 [E] or None
+        Their values; None if all are one.
+    """
+
+    pointer: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64] | None = None
+
+    @classmethod
+    def from_matrix(cls, matrix: npt.NDArray[np.int32], wanted: npt.NDArray[np.int64]) -> Incidence:
+        """From one attribute (or -1) for each template and position: ``matrix`` [K, N], rows ``wanted``."""
+        n = matrix.shape[1]
+        pointer = np.empty(n + 1, dtype=np.int64)
+        ids = np.empty(n * len(wanted), dtype=np.int32)
+        _compress(matrix, wanted, pointer, ids)
+        return cls(pointer, ids[: pointer[n]].copy() if pointer[n] < len(ids) else ids)
+
+    @property
+    def n_positions(self) -> int:
+        return len(self.pointer) - 1
+
+    def transpose(self, n_attributes: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Positions of each attribute, ascending: pointer [A + 1] and positions [E]."""
+        attribute_pointer = np.zeros(n_attributes + 1, dtype=np.int64)
+        positions = np.empty(len(self.ids), dtype=np.int32)
+        _transpose(self.pointer, self.ids, attribute_pointer, positions)
+        return attribute_pointer, positions
+
+    def rename(self, new_ids: npt.NDArray[np.int32]) -> Incidence:
+        """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""
+        renamed = new_ids[self.ids]
+        kept = renamed >= 0
+        if kept.all():
+            return Incidence(self.pointer, renamed, self.values)
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Incidence(before[self.pointer], renamed[kept], None if self.values is None else self.values[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedCorpus:
+    """A corpus in numbers: S sequences, N positions in all.
+
+    Parameters
+    ----------
+    offsets : int64 [S + 1]
+        Sequence i has positions ``offsets[i]`` to ``offsets[i + 1]``.
+    state : Incidence
+        Attributes joined with the label of their position.
+    edge : Incidence or None
+        Attributes joined with the pair of labels (previous, own). What stands at first positions is ignored.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    state: Incidence
+    edge: Incidence | None = None
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])

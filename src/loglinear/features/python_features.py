@@ -1,0 +1,107 @@
+"""Features that a user's own code makes, by python-crfsuite's rules.
+
+A token's features are
+
+- a list (tuple, set) of strings: each an attribute of value 1;
+- a dict from names to values: a string makes the attribute ``name:string`` of value 1, a bool the attribute ``name`` of
+  value 1 or 0, a number the attribute ``name`` of that value; a list or set of strings the attributes ``name:string``;
+  a dict the attributes ``name:...`` of its own entries, to any depth.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from loglinear.data.columns import PYTHON, Attributes, offsets_of
+from loglinear.errors import DataError
+
+
+def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Attributes of one dict entry; ``name`` is its full name."""
+    if isinstance(value, str):
+        yield f"{name}:{value}", 1.0
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _walk(f"{name}:{key}", inner)
+    elif isinstance(value, bool | np.bool_ | numbers.Real):
+        yield name, float(value)
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for item in value:
+            if not isinstance(item, str):
+                raise DataError(f"feature {name!r} is a list that holds {item!r:.60}; lists hold strings")
+            yield f"{name}:{item}", 1.0
+    else:
+        raise DataError(
+            f"feature {name!r} is {value!r:.60}; a feature is a string, a bool, a number, a dict or a list of strings"
+        )
+
+
+def token_attributes(features: Any) -> list[tuple[str, float]]:
+    """All attributes of one token with their values, in order.
+
+    >>> token_attributes({"word": "Rome", "title": True, "length": 4, "near": {"1": "is"}})
+    [('word:Rome', 1.0), ('title', 1.0), ('length', 4.0), ('near:1:is', 1.0)]
+    """
+    found: list[tuple[str, float]] = []
+    if isinstance(features, Mapping):
+        for name, value in features.items():
+            if not isinstance(name, str):
+                raise DataError(f"a feature's name is a string, not {name!r:.60}")
+            found.extend(_walk(name, value))
+        for name, value in found:
+            if not math.isfinite(value):
+                raise DataError(f"feature {name!r} has the value {value}; values are finite numbers")
+        return found
+    if isinstance(features, str | bytes) or not isinstance(features, Iterable):
+        raise DataError(
+            f"a token's features are a dict or a list of strings, not {features!r:.60}; "
+            "to train on the tokens themselves, give a template"
+        )
+    for item in features:
+        if not isinstance(item, str):
+            raise DataError(f"a list of features holds strings, not {item!r:.60}")
+        found.append((item, 1.0))
+    return found
+
+
+def attributes_of(sequences: Iterable[Iterable[Any]], name: str = PYTHON) -> Attributes:
+    """The corpus of a user's feature sequences; errors name the sequence and the position (from 0)."""
+    index: dict[str, int] = {}
+    ids: list[int] = []
+    values: list[float] = []
+    lengths: list[int] = []
+    counts: list[int] = []
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, str | bytes | Mapping) or not isinstance(sequence, Iterable):
+            raise DataError(f"sequence {i} (from 0) is a {type(sequence).__name__}, not a list of tokens' features")
+        length = 0
+        for t, features in enumerate(sequence):
+            try:
+                attributes = token_attributes(features)
+            except DataError as error:
+                raise DataError(f"sequence {i}, position {t} (from 0): {error}") from None
+            for attribute, value in attributes:
+                ids.append(index.setdefault(attribute, len(index)))
+                values.append(value)
+            counts.append(len(attributes))
+            length += 1
+        if not length:
+            raise DataError(f"sequence {i} (from 0) is empty; leave empty sequences out")
+        lengths.append(length)
+    weights = np.array(values, dtype=np.float64)
+    offsets = offsets_of(lengths)
+    return Attributes(
+        name=name,
+        offsets=offsets,
+        lines=np.zeros(int(offsets[-1]), dtype=np.int64),
+        label=None,
+        pointer=offsets_of(counts),
+        ids=np.array(ids, dtype=np.int32),
+        weights=None if (weights == 1.0).all() else weights,
+        values=list(index),
+    )

@@ -1,0 +1,329 @@
+r"""The template language: which observations around a position become attributes.
+
+A template file has one template a line; blank lines and lines that begin with ``#`` are passed over. The first
+character says which part of a labelling the template's attributes are joined with:
+
+=====  ==============================================================  ==============
+``U``  the label at the position                                       state features
+``B``  the pair of labels at the position and the one before           edge features
+``*``  both
+=====  ==============================================================  ==============
+
+The rest of the line is copied as it stands, but for macros ``%x[row,column]``, replaced by what stands ``row``
+positions further in that column (CRF++). A bare ``B`` is the label bigram itself. Macros, all with ``row,column``
+first:
+
+=====================  ========================================================================================
+``%x[0,0]``            the value itself
+``%m[0,0,"re"]``       the first match of a regular expression, empty if there is none (Wapiti)
+``%t[0,0,"re"]``       ``true`` or ``false``: does the regular expression match anywhere (Wapiti)
+``%lower[0,0]``        the value in lower case
+``%prefix[0,0,3]``     the first 3 characters; no attribute if the value is shorter
+``%suffix[0,0,3]``     the last 3 characters; no attribute if the value is shorter
+``%shape[0,0]``        a letter for each character: ``A`` upper case, ``a`` lower case, ``0`` digit, else itself
+``%brief[0,0]``        the shape with runs of the same letter collapsed
+``%gazetteer[0,0,n]``  ``B``, ``I``, ``L`` or ``S`` inside an entry of gazetteer ``n``; no attribute elsewhere
+=====================  ========================================================================================
+
+A macro whose name begins with a capital (``%X``, ``%T``, ``%M``, ``%Suffix``) lowers the value first. ``@`` before the
+row makes it absolute (Wapiti): ``@1`` is the first position of the sequence, ``@-1`` the last. A row outside the
+sequence gives ``_B-1``, ``_B-2``, ... before it and ``_B+1``, ``_B+2``, ... after it, whatever the macro. Regular
+expressions are Python's, with Wapiti's classes ``\a`` letter, ``\l`` lower case, ``\u`` upper case and ``\p``
+punctuation, and their complements in capitals, besides.
+
+Two templates that differ only in rows and columns (``U:%x[-1,0]`` and ``U:%x[1,0]``) share their attributes, as in
+CRF++, where an attribute is its string: that is how a bag of words is spelt.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from loglinear.errors import TemplateError
+
+_MACRO = re.compile(
+    r'%([A-Za-z]+)\[\s*(@?)\s*([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*(?:"((?:[^"\\]|\\.)*)"|([^\]"\s]+)\s*))?\]'
+)
+_WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
+    "a": str.isalpha,
+    "l": str.islower,
+    "u": str.isupper,
+    "p": lambda character: character in string.punctuation,
+}
+SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
+
+
+@cache
+def _class_members(letter: str) -> str:
+    """Members of a Wapiti class below U+3000, as ranges for the inside of ``[...]``."""
+    belongs = _WAPITI_CLASSES[letter]
+    ranges: list[list[int]] = []
+    for code in range(0x21, 0x3000):
+        if belongs(chr(code)):
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in ranges)
+
+
+def compile_regex(expression: str) -> re.Pattern[str]:
+    """A Python regular expression that also knows Wapiti's character classes."""
+    translated, in_class, position = "", False, 0
+    while position < len(expression):
+        token = expression[position : position + 2] if expression[position] == "\\" else expression[position]
+        letter = token[1:].lower()
+        if letter in _WAPITI_CLASSES:
+            negated = token[1:].isupper()
+            if in_class and negated:
+                raise TemplateError(f'"{expression}": {token} cannot stand inside [...]')
+            members = _class_members(letter)
+            translated += members if in_class else f"[{'^' if negated else ''}{members}]"
+        else:
+            in_class = token == "[" or (in_class and token != "]")
+            translated += token
+        position += len(token)
+    try:
+        return re.compile(translated)
+    except re.error as error:
+        raise TemplateError(f'the regular expression "{expression}" is not valid: {error}') from None
+
+
+def shape(value: str) -> str:
+    """``Fed-Ex2`` -> ``Aaa-Aa0``."""
+    return "".join("A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in value)
+
+
+def brief(value: str) -> str:
+    """``Fed-Ex2`` -> ``Aa-Aa0``: the shape with runs collapsed."""
+    return re.sub(r"(.)\1+", r"\1", shape(value), flags=re.DOTALL)
+
+
+def _matcher(argument: str) -> Callable[[str], str | None]:
+    pattern = compile_regex(argument)
+    return lambda value: match.group() if (match := pattern.search(value)) else ""
+
+
+def _tester(argument: str) -> Callable[[str], str | None]:
+    pattern = compile_regex(argument)
+    return lambda value: "true" if pattern.search(value) else "false"
+
+
+def _length(argument: str) -> int:
+    if not argument.isdigit() or int(argument) < 1:
+        raise TemplateError(f"a prefix or suffix needs a length of at least 1, not {argument!r}")
+    return int(argument)
+
+
+def _prefixer(argument: str) -> Callable[[str], str | None]:
+    n = _length(argument)
+    return lambda value: value[:n] if len(value) >= n else None
+
+
+def _suffixer(argument: str) -> Callable[[str], str | None]:
+    n = _length(argument)
+    return lambda value: value[-n:] if len(value) >= n else None
+
+
+_PLAIN: dict[str, Callable[[str], str | None]] = {
+    "x": lambda value: value,
+    "lower": str.lower,
+    "shape": shape,
+    "brief": brief,
+}
+_WITH_ARGUMENT: dict[str, Callable[[str], Callable[[str], str | None]]] = {
+    "m": _matcher,
+    "t": _tester,
+    "prefix": _prefixer,
+    "suffix": _suffixer,
+}
+GAZETTEER = "gazetteer"
+
+
+@dataclass(frozen=True)
+class Macro:
+    """One observation: a function of the value ``row`` positions away in ``column``.
+
+    Parameters
+    ----------
+    row : int
+        Offset from the current position, or, if ``absolute``, a position from 1 (from -1 at the end).
+    column : int
+        Column of the corpus, from 0.
+    function : str
+        Name of the macro without ``%``, in lower case: ``x``, ``m``, ``t``, ``lower``, ``prefix``, ...
+    argument : str
+        Regular expression, length or gazetteer name; empty for functions that take none.
+    lowered : bool
+        Put the value in lower case first (the macro's name begins with a capital).
+    absolute : bool
+        ``row`` counts from the ends of the sequence.
+    """
+
+    row: int
+    column: int = 0
+    function: str = "x"
+    argument: str = ""
+    lowered: bool = False
+    absolute: bool = False
+
+    def __post_init__(self) -> None:
+        if self.function in _WITH_ARGUMENT or self.function == GAZETTEER:
+            if not self.argument:
+                raise TemplateError(f"%{self.function}[{self.row},{self.column}] needs an argument after the column")
+            if self.function != GAZETTEER:
+                _WITH_ARGUMENT[self.function](self.argument)  # a bad expression or length is refused here
+        elif self.function not in _PLAIN:
+            known = ", ".join(f"%{name}" for name in [*_PLAIN, *_WITH_ARGUMENT, GAZETTEER])
+            raise TemplateError(f"there is no macro %{self.function}; there are {known}")
+        elif self.argument:
+            raise TemplateError(f"%{self.function} takes a row and a column only")
+        if self.column < 0:
+            raise TemplateError(f"columns count from 0, not {self.column}")
+        if self.absolute and self.row == 0:
+            raise TemplateError("absolute rows count from 1 (or from -1 at the end), not 0")
+
+    @property
+    def source(self) -> tuple[int, str, str, bool]:
+        """What is computed, without where: macros of the same source share their values."""
+        return (self.column, self.function, self.argument, self.lowered)
+
+    def compute(self) -> Callable[[str], str | None]:
+        """The function from a value of the column to the observation (None: no attribute)."""
+        function = _PLAIN.get(self.function) or _WITH_ARGUMENT[self.function](self.argument)
+        if self.lowered:
+            return lambda value: function(value.lower())
+        return function
+
+    def __str__(self) -> str:
+        name = self.function.capitalize() if self.lowered else self.function
+        argument = ""
+        if self.function in ("m", "t"):
+            argument = f',"{self.argument}"'
+        elif self.argument:
+            argument = f",{self.argument}"
+        return f"%{name}[{'@' if self.absolute else ''}{self.row},{self.column}{argument}]"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A line of the template language: literal text and macros in turn.
+
+    ``Template("U05:", Macro(-1), "/", Macro(0))`` is the line ``U05:%x[-1,0]/%x[0,0]``.
+    """
+
+    pieces: tuple[str | Macro, ...]
+
+    def __init__(self, *pieces: str | Macro) -> None:
+        object.__setattr__(self, "pieces", tuple(pieces))
+        first = pieces[0] if pieces else ""
+        if not isinstance(first, str) or first[:1] not in SCOPES:
+            raise TemplateError(f"a template begins with U, B or *, not {str(first)!r}")
+
+    @classmethod
+    def parse(cls, line: str) -> Template:
+        """Read one line."""
+        pieces: list[str | Macro] = []
+        end = 0
+        for match in _MACRO.finditer(line):
+            if match.start() > end:
+                pieces.append(line[end : match.start()])
+            name, at, row, column, quoted, bare = match.groups()
+            argument = quoted if quoted is not None else bare or ""
+            pieces.append(Macro(int(row), int(column), name.lower(), argument, name[0].isupper(), bool(at)))
+            end = match.end()
+        if end < len(line) or not pieces:
+            pieces.append(line[end:])
+        for piece in pieces:
+            if isinstance(piece, str) and (bad := re.search(r"%[A-Za-z]+\[[^\]]*\]?", piece)):
+                raise TemplateError(f"{bad.group()!r} is not a macro; write %x[row,column], for example %x[-1,0]")
+        return cls(*pieces)
+
+    @cached_property
+    def macros(self) -> tuple[Macro, ...]:
+        return tuple(piece for piece in self.pieces if isinstance(piece, Macro))
+
+    @property
+    def scope(self) -> str:
+        """``state``, ``edge`` or ``both``."""
+        return SCOPES[str(self.pieces[0])[0]]
+
+    @property
+    def is_label_bigram(self) -> bool:
+        """A ``B`` line without observations: the transitions themselves."""
+        return self.scope == "edge" and not self.macros
+
+    @property
+    def skeleton(self) -> tuple[str, ...]:
+        """The literal text around the macros; templates of one skeleton share their attributes."""
+        texts, open_text = [], ""
+        for piece in self.pieces:
+            if isinstance(piece, Macro):
+                texts.append(open_text)
+                open_text = ""
+            else:
+                open_text += piece
+        return (*texts, open_text)
+
+    def render(self, values: Iterable[str]) -> str:
+        """The attribute's name for the macros' ``values``."""
+        value = iter(values)
+        return "".join(next(value) if isinstance(piece, Macro) else piece for piece in self.pieces)
+
+    def __str__(self) -> str:
+        return "".join(str(piece) for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class TemplateSet:
+    """All templates of a model, in order."""
+
+    templates: tuple[Template, ...]
+
+    @classmethod
+    def parse(cls, text: str, name: str = "template") -> TemplateSet:
+        """Read a template file's text; errors name ``name`` and the line."""
+        templates = []
+        for number, line in enumerate(text.splitlines(), 1):
+            line = line.rstrip()
+            if not line or line.startswith("#"):
+                continue
+            try:
+                templates.append(Template.parse(line))
+            except TemplateError as error:
+                raise TemplateError(f"{name}:{number}: {error}") from None
+        if not templates:
+            raise TemplateError(f"{name}: there is no template in it; write lines such as U00:%x[0,0]")
+        return cls(tuple(templates))
+
+    @property
+    def observing(self) -> tuple[Template, ...]:
+        """The templates that make attributes: all but bare label bigrams."""
+        return tuple(template for template in self.templates if not template.is_label_bigram)
+
+    @property
+    def has_label_bigram(self) -> bool:
+        return any(template.is_label_bigram for template in self.templates)
+
+    @property
+    def columns(self) -> set[int]:
+        """The columns the templates look at."""
+        return {macro.column for template in self.templates for macro in template.macros}
+
+    @property
+    def gazetteers(self) -> set[str]:
+        """The gazetteers the templates name."""
+        return {m.argument for t in self.templates for m in t.macros if m.function == GAZETTEER}
+
+    def __iter__(self) -> Iterator[Template]:
+        return iter(self.templates)
+
+    def __len__(self) -> int:
+        return len(self.templates)
+
+    def __str__(self) -> str:
+        return "".join(f"{template}\n" for template in self.templates)
