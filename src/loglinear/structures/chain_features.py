@@ -1,0 +1,250 @@
+"""How a chain's feature weights become part scores, and part gradients weight gradients.
+
+The weight vector is four segments one after the other:
+
+    state       (attribute, label)                 -> emission [N, Y]
+    edge        (attribute, previous label, label) -> edge [N, Y, Y]
+    transition  (previous label, label)            -> transition [Y, Y]
+    trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], order 2 only
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.block import FeatureBlock
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.structures.chain import ChainScores
+from loglinear.structures.gold import Gold, joined_codes
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """Hard constraints as scores: 0 where allowed, -inf where not."""
+
+    transition: Float
+    start: Float
+    stop: Float
+
+    @classmethod
+    def none(cls, n_labels: int) -> Penalties:
+        return cls(np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels))
+
+    def scores(self, n_positions: int) -> ChainScores:
+        """Part scores of the constraints alone."""
+        return ChainScores(np.zeros((n_positions, len(self.start))), self.transition, self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainWeights:
+    """A weight vector laid out for the passes: segments, dense rows, matrices with the constraints added."""
+
+    state: Float
+    state_rows: Float
+    edge: Float
+    edge_rows: Float
+    transition: Float
+    trigram: Float | None
+    start: Float
+    stop: Float
+
+
+class ChainGradient:
+    """Where one worker adds up its share of the weight gradient."""
+
+    def __init__(self, features: ChainFeatures) -> None:
+        self._features = features
+        self.vector = np.zeros(features.n_features)
+        self._state_rows = np.zeros((features.state.n_rows, features.state.n_codes))
+        self._edge_rows = np.zeros((features.edge.n_rows, features.edge.n_codes) if features.edge else (0, 0))
+
+    def reset(self) -> None:
+        for array in (self.vector, self._state_rows, self._edge_rows):
+            array.fill(0.0)
+
+    def add(self, corpus: EncodedCorpus, first: int, end: int, parts: ChainScores) -> None:
+        """Add the gradient by the part scores of sequences ``first`` to ``end``."""
+        features = self._features
+        state, edge, transition, trigram = features.segments
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        features.state.add_gradient(corpus.state, lo, hi, parts.emission, self.vector[state], self._state_rows)
+        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
+            flat = parts.edge.reshape(hi - lo, -1)
+            features.edge.add_gradient(corpus.edge, lo, hi, flat, self.vector[edge], self._edge_rows)
+        self.vector[transition] += parts.transition.ravel()[features.transitions]
+        if parts.trigram is not None:
+            self.vector[trigram] += parts.trigram.ravel()[features.trigrams]
+
+    def finish(self) -> Float:
+        """The gradient [D] of all that was added."""
+        state, edge, _, _ = self._features.segments
+        self._features.state.gather(self._state_rows, self.vector[state])
+        if self._features.edge is not None:
+            self._features.edge.gather(self._edge_rows, self.vector[edge])
+        return self.vector
+
+
+@dataclass(frozen=True)
+class ChainFeatures:
+    """Which features a chain model has.
+
+    Parameters
+    ----------
+    n_labels : int
+        Y.
+    order : int
+        1 or 2.
+    state : FeatureBlock
+        (attribute, label).
+    edge : FeatureBlock or None
+        (attribute, previous label * Y + label).
+    transitions : int32
+        Codes ``previous * Y + label`` of the label bigrams that have a weight, ascending.
+    trigrams : int32
+        Codes ``(two back * Y + previous) * Y + label`` of the trigrams that have a weight, ascending.
+    """
+
+    n_labels: int
+    order: int
+    state: FeatureBlock
+    edge: FeatureBlock | None
+    transitions: Int32
+    trigrams: Int32
+
+    @classmethod
+    def collect(
+        cls,
+        corpus: EncodedCorpus,
+        n_attributes: int,
+        gold: Gold,
+        n_labels: int,
+        order: int = 1,
+        states: str = "observed",
+        transitions: str = "observed",
+    ) -> ChainFeatures:
+        """The features of a training corpus.
+
+        ``states`` and ``transitions`` say which pairs get a weight: those seen in the gold labelling (``observed``) or
+        ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow ``transitions``.
+        """
+        lists = gold.label_lists(n_labels, unlabelled_as_any=False)
+        pairs = joined_codes(corpus.offsets, lists, lists, 1, n_labels)
+        edge = None
+        if states == "all":
+            state = FeatureBlock.everything(n_attributes, n_labels)
+            if corpus.edge is not None:
+                edge = FeatureBlock.everything(n_attributes, n_labels**2)
+        else:
+            state = FeatureBlock.observed(corpus.state, n_attributes, *lists, n_labels)
+            if corpus.edge is not None:
+                edge = FeatureBlock.observed(corpus.edge, n_attributes, *pairs, n_labels**2)
+        bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
+        return cls(n_labels, order, state, edge, bigrams, trigrams)
+
+    @property
+    def segments(self) -> tuple[slice, slice, slice, slice]:
+        """Where state, edge, transition and trigram weights lie in the weight vector."""
+        sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
+        ends = np.cumsum([0, *sizes, len(self.trigrams)]).tolist()
+        return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], ends[4])
+
+    @property
+    def n_features(self) -> int:
+        """D, the length of the weight vector."""
+        return self.segments[-1].stop
+
+    def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
+        """Prepare a weight vector [D] for :meth:`scores`."""
+        state, edge, transition, trigram = (weights[segment] for segment in self.segments)
+        matrix = np.zeros(self.n_labels**2)
+        matrix[self.transitions] = transition
+        cube = np.zeros(self.n_labels**3 if self.order == 2 else 0)
+        cube[self.trigrams] = trigram
+        return ChainWeights(
+            state=state,
+            state_rows=self.state.rows(state),
+            edge=edge,
+            edge_rows=self.edge.rows(edge) if self.edge is not None else np.zeros((0, 0)),
+            transition=matrix.reshape(self.n_labels, self.n_labels) + penalties.transition,
+            trigram=cube.reshape((self.n_labels,) * 3) if self.order == 2 else None,
+            start=penalties.start,
+            stop=penalties.stop,
+        )
+
+    def scores(self, weights: ChainWeights, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        """Part scores of sequences ``first`` to ``end``."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        edge = None
+        if self.edge is not None and corpus.edge is not None:
+            edge = self.edge.scores(corpus.edge, lo, hi, weights.edge, weights.edge_rows)
+            edge = edge.reshape(hi - lo, self.n_labels, self.n_labels)
+        return ChainScores(
+            emission=self.state.scores(corpus.state, lo, hi, weights.state, weights.state_rows),
+            transition=weights.transition,
+            start=weights.start,
+            stop=weights.stop,
+            edge=edge,
+            trigram=weights.trigram,
+        )
+
+    def keeping(self, kept: npt.NDArray[np.bool_]) -> tuple[ChainFeatures, npt.NDArray[np.bool_]]:
+        """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
+        state, edge, transition, trigram = (kept[segment] for segment in self.segments)
+        has_state = _kept_counts(self.state, state)
+        has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
+        used = (has_state + has_edge) > 0
+
+        def block(old: FeatureBlock, counts: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_]) -> FeatureBlock:
+            pointer = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
+            return FeatureBlock(pointer, old.codes[mask], old.n_codes)
+
+        features = ChainFeatures(
+            self.n_labels,
+            self.order,
+            block(self.state, has_state, state),
+            None if self.edge is None else block(self.edge, has_edge, edge),
+            self.transitions[transition],
+            self.trigrams[trigram],
+        )
+        return features, used
+
+    def blocks(self, offsets: npt.NDArray[np.int64], first: int, end: int) -> list[tuple[int, int]]:
+        """Cut sequences ``first`` to ``end`` into runs whose part scores stay small (about 8 MB of them)."""
+        width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
+        most = max(256, min(4096, 1_000_000 // width))
+        blocks = []
+        while first < end:
+            stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+            stop = min(max(stop, first + 1), end)
+            blocks.append((first, stop))
+            first = stop
+        return blocks
+
+
+def _kept_counts(block: FeatureBlock, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Features of each attribute [A] among those ``kept`` [F]."""
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return np.diff(before[block.pointer])
+
+
+def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, which: str) -> tuple[Int32, Int32]:
+    """Codes of the label bigrams and trigrams that get a weight."""
+    nothing = np.zeros(0, dtype=np.int32)
+    if which == "none":
+        return nothing, nothing
+    if which == "all":
+        everything = [np.arange(n_labels**k, dtype=np.int32) for k in (2, 3)]
+        return everything[0], everything[1] if order == 2 else nothing
+    lists = gold.label_lists(n_labels, unlabelled_as_any=True)
+    pairs = joined_codes(corpus.offsets, lists, lists, 1, n_labels)
+    bigrams = np.unique(pairs[1]).astype(np.int32)
+    if order == 1:
+        return bigrams, nothing
+    trigrams = joined_codes(corpus.offsets, pairs, lists, 2, n_labels)
+    return bigrams, np.unique(trigrams[1]).astype(np.int32)

@@ -1,0 +1,384 @@
+r"""Chains in log space: what must hold for any scores, and for both orders with one set of loops.
+
+A state is a pair ``(c, y)`` of a context and a label: a single context at order 1, the label before at order 2; C
+contexts, and state ``(c, y)`` has the number ``c Y + y``. The arc ``(b, c, y)`` leads into it from state ``b C + c``::
+
+    order 1   arc  transition(b, y) + edge_t(b, y)           state  s_t(y)
+    order 2   arc  trigram(b, c, y) + transition(c, y)       state  s_t(y) + edge_t(c, y)
+
+The first position of an order-2 chain has its states in context 0; into the second the arcs are the transitions alone,
+and only ``b = 0`` counts. Then (start and stop scores belong to the first and last states)::
+
+    forward    A_t(s) = state_t(s) + log sum_b exp(A_{t-1}(b C + c) + arc(b, c, y))      Viterbi: max for log sum exp
+    backward   B_{t-1}(b C + c) = log sum_y exp(arc(b, c, y) + state_t(c, y) + B_t(c, y))
+
+A_t is kept less its maximum and B likewise, so that marginals do not lose digits to a large log Z. Viterbi keeps no
+back pointers: the way back looks again for the best ``b``, Y comparisons a position. Draws go backward through A
+(forward filtering, backward sampling: Scott 2002, "Bayesian methods for hidden Markov models"). The k best labellings
+come from the k best of every state (Schwartz & Chow 1990, "The N-best algorithm"). Ties go to the state with the lower
+number, from the last position to the first. O(T Y^2) at order 1, O(T Y^3) at order 2, k times that for the k best.
+
+Arrays of length zero stand for absent parts, in the input and in the output.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.kernels import kernel
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+
+
+@kernel
+def _fill_states(t: int, first: int, last: int, parts: Parts, states: Floats) -> None:
+    """Scores ``states`` [C Y] of position ``t`` of the sequence ``first..last``."""
+    emission, _, start, stop, edge, trigram = parts
+    n_labels = emission.shape[1]
+    for c in range(states.shape[0] // n_labels):
+        for y in range(n_labels):
+            x = emission[t, y]
+            if t == first:
+                x += start[y] if c == 0 else -np.inf
+            elif trigram.shape[0] > 0 and edge.shape[0] > 0:
+                x += edge[t, c, y]
+            if t == last:
+                x += stop[y]
+            states[c * n_labels + y] = x
+
+
+@kernel
+def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Floats) -> None:
+    """Scores ``arcs`` [Y, C, Y] into position ``t``; nothing to do if they are the last ones' and not ``fresh``."""
+    transition, edge, trigram = parts[1], parts[4], parts[5]
+    n_labels = transition.shape[0]
+    paired = trigram.shape[0] > 0
+    if not (fresh or (paired and t <= first + 2) or (not paired and edge.shape[0] > 0)):
+        return
+    for b in range(n_labels):
+        for c in range(arcs.shape[1]):
+            for y in range(n_labels):
+                if not paired:
+                    arcs[b, c, y] = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
+                else:
+                    arcs[b, c, y] = transition[c, y] + (trigram[b, c, y] if t > first + 1 else 0.0)
+
+
+@kernel
+def _longest(offsets: Offsets, which: Offsets) -> int:
+    """Length of the longest of the sequences ``which``."""
+    longest = 0
+    for i in which:
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return longest
+
+
+@kernel
+def _forward(
+    first: int, last: int, parts: Parts, arcs: Floats, alpha: Floats, states: Floats, shifts: Floats
+) -> tuple[float, float]:
+    """Fills ``alpha`` and ``states`` [T, C Y] and the maxima ``shifts`` [T]; log Z, and its part not in the shifts."""
+    n_labels, n_contexts, _ = arcs.shape
+    n_states = n_contexts * n_labels
+    top, total = np.empty(n_states), np.empty(n_states)
+    log_z = 0.0
+    for t in range(last - first + 1):
+        _fill_states(first + t, first, last, parts, states[t])
+        for s in range(n_states):
+            top[s], total[s] = (0.0, 1.0) if t == 0 else (-np.inf, 0.0)
+        if t > 0:
+            _fill_arcs(first + t, first, t == 1, parts, arcs)
+            for b in range(n_labels):
+                for c in range(n_contexts):
+                    a = alpha[t - 1, b * n_contexts + c]
+                    for y in range(n_labels):
+                        top[c * n_labels + y] = max(top[c * n_labels + y], a + arcs[b, c, y])
+            for b in range(n_labels):
+                for c in range(n_contexts):
+                    a = alpha[t - 1, b * n_contexts + c]
+                    for y in range(n_labels):
+                        s = c * n_labels + y
+                        if top[s] > -np.inf:
+                            total[s] += math.exp(a + arcs[b, c, y] - top[s])
+        shift = -np.inf
+        for s in range(n_states):
+            alpha[t, s] = top[s] + math.log(total[s]) + states[t, s] if top[s] > -np.inf else -np.inf
+            shift = max(shift, alpha[t, s])
+        if shift == -np.inf:
+            return -np.inf, 0.0
+        for s in range(n_states):
+            alpha[t, s] -= shift
+        shifts[t] = shift
+        log_z += shift
+    rest = 0.0
+    for s in range(n_states):
+        rest += math.exp(alpha[last - first, s])
+    return log_z + math.log(rest), math.log(rest)
+
+
+@kernel
+def _step_back(states: Floats, beta: Floats, arcs: Floats, shift: float, before: Floats) -> None:
+    """Fills ``before`` [C Y], B of the position before, from ``beta`` [C Y]."""
+    n_labels, n_contexts, _ = arcs.shape
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            top, total = -np.inf, 0.0
+            for y in range(n_labels):
+                s = c * n_labels + y
+                top = max(top, arcs[b, c, y] + states[s] + beta[s])
+            if top > -np.inf:
+                for y in range(n_labels):
+                    s = c * n_labels + y
+                    total += math.exp(arcs[b, c, y] + states[s] + beta[s] - top)
+                top += math.log(total) - shift
+            before[b * n_contexts + c] = top
+
+
+@kernel
+def _add_arcs(
+    t: int, first: int, weight: float, alpha: Floats, arcs: Floats, ahead: Floats, rest: float, expected: Parts
+) -> None:
+    """Adds a position's expected arcs; ``alpha`` [C Y] is of the position before, ``ahead`` = state + B - shift."""
+    transition, edge, trigram = expected[1], expected[4], expected[5]
+    n_labels, n_contexts, _ = arcs.shape
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            a = alpha[b * n_contexts + c]
+            for y in range(n_labels):
+                p = 0.0
+                if a > -np.inf:
+                    p = weight * math.exp(a + arcs[b, c, y] + ahead[c * n_labels + y] - rest)
+                if trigram.shape[0] == 0:
+                    transition[b, y] += p
+                    if edge.shape[0] > 0:
+                        edge[t, b, y] = p
+                    continue
+                transition[c, y] += p
+                if t > first + 1:
+                    trigram[b, c, y] += p
+                if edge.shape[0] > 0:
+                    edge[t, c, y] = p if b == 0 else edge[t, c, y] + p
+
+
+@kernel
+def forward_backward(
+    offsets: Offsets, which: Offsets, parts: Parts, weights: Floats, log_z: Floats, expected: Parts
+) -> None:
+    """Log-partitions of the sequences ``which``, and unless ``expected`` has no emissions their expected parts.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+    which : int64
+        Numbers of the sequences to do.
+    parts, expected : six arrays
+        Emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]. Of
+        ``expected``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
+    weights, log_z : float64[S]
+    """
+    node, edge = expected[0], expected[4]
+    n_labels = node.shape[1]
+    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
+    n_states, longest = n_contexts * n_labels, _longest(offsets, which)
+    alpha, states, shifts = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty(longest)
+    arcs, beta, before = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_states), np.empty(n_states)
+    for i in which:
+        first, last = offsets[i], offsets[i + 1] - 1
+        log_z[i], rest = _forward(first, last, parts, arcs, alpha, states, shifts)
+        if log_z[i] == -np.inf or node.shape[0] == 0:
+            continue
+        for s in range(n_states):
+            beta[s] = 0.0
+        for t in range(last, first - 1, -1):
+            for y in range(n_labels):
+                node[t, y] = 0.0
+            for s in range(n_states):
+                if alpha[t - first, s] > -np.inf:
+                    node[t, s % n_labels] += weights[i] * math.exp(alpha[t - first, s] + beta[s] - rest)
+            if t == first:
+                break
+            _fill_arcs(t, first, t == last, parts, arcs)
+            _step_back(states[t - first], beta, arcs, shifts[t - first], before)
+            for s in range(n_states):
+                beta[s] += states[t - first, s] - shifts[t - first]
+            _add_arcs(t, first, weights[i], alpha[t - first - 1], arcs, beta, rest, expected)
+            beta, before = before, beta
+        for y in range(n_labels):
+            expected[2][y] += node[first, y]
+            expected[3][y] += node[last, y]
+        for b in range(n_labels if edge.shape[0] > 0 else 0):
+            for y in range(n_labels):
+                edge[first, b, y] = 0.0
+
+
+@kernel
+def _draw(log_weights: Floats, uniform: float) -> int:
+    """Index drawn in proportion to the exponentials of ``log_weights``, by one ``uniform`` number of [0, 1)."""
+    top, total = -np.inf, 0.0
+    for j in range(log_weights.shape[0]):
+        top = max(top, log_weights[j])
+    for j in range(log_weights.shape[0]):
+        total += math.exp(log_weights[j] - top)
+    reached, drawn = 0.0, 0
+    for j in range(log_weights.shape[0]):
+        p = math.exp(log_weights[j] - top)
+        if p > 0.0:  # an impossible one is never drawn, whatever the rounding
+            drawn = j
+            reached += p
+            if reached > uniform * total:
+                break
+    return drawn
+
+
+@kernel
+def sample(offsets: Offsets, parts: Parts, uniforms: Floats, labels: Ints) -> int:
+    """Exact draws into ``labels`` [n, N], one for each row of ``uniforms`` [n, N].
+
+    Returns the number of the first sequence that has no labelling, or -1.
+    """
+    n_labels = parts[0].shape[1]
+    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
+    n_states, longest = n_contexts * n_labels, _longest(offsets, np.arange(offsets.shape[0] - 1))
+    alpha, states, shifts = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty(longest)
+    arcs, choice = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_labels)
+    drawn = np.empty(labels.shape[0], dtype=np.int64)
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1] - 1
+        if _forward(first, last, parts, arcs, alpha, states, shifts)[0] == -np.inf:
+            return i
+        for t in range(last, first - 1, -1):
+            if t < last:
+                _fill_arcs(t + 1, first, t + 1 == last, parts, arcs)
+            for n in range(labels.shape[0]):
+                if t == last:
+                    drawn[n] = _draw(alpha[t - first], uniforms[n, t])
+                else:
+                    c, y = drawn[n] // n_labels, drawn[n] % n_labels
+                    for b in range(n_labels):
+                        choice[b] = alpha[t - first, b * n_contexts + c] + arcs[b, c, y]
+                    drawn[n] = _draw(choice, uniforms[n, t]) * n_contexts + c
+                labels[n, t] = drawn[n] % n_labels
+    return -1
+
+
+@kernel
+def _take_best(before: Floats, arcs: Floats, values: Floats, spare: Floats) -> None:
+    """``values`` [C, Y] = max over b of ``before`` [C Y] + arc, from -inf; ``spare`` [Y] is scratch.
+
+    The two rows take turns: a maximum written back to where it came from compiles to slow masked stores.
+    """
+    n_labels, n_contexts, _ = arcs.shape
+    for c in range(n_contexts):
+        row, other = values[c], spare
+        for b in range(n_labels):
+            v, arc = before[b * n_contexts + c], arcs[b, c]
+            for y in range(n_labels):
+                x, old = v + arc[y], row[y]
+                other[y] = x if x > old else old
+            row, other = other, row
+        for y in range(n_labels):
+            values[c, y] = row[y]
+
+
+@kernel
+def viterbi(offsets: Offsets, parts: Parts, labels: Ints, best: Floats) -> int:
+    """Best labellings into ``labels`` [N], their scores into ``best`` [S].
+
+    Returns the number of the first sequence that has no labelling, or -1.
+    """
+    n_labels = parts[0].shape[1]
+    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
+    n_states, longest = n_contexts * n_labels, _longest(offsets, np.arange(offsets.shape[0] - 1))
+    values, states = np.empty((longest, n_contexts, n_labels)), np.empty(n_states)
+    arcs, spare = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_labels)
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1] - 1
+        for t in range(last - first + 1):
+            _fill_states(first + t, first, last, parts, states)
+            for c in range(n_contexts):
+                for y in range(n_labels):
+                    values[t, c, y] = 0.0 if t == 0 else -np.inf
+            if t > 0:
+                _fill_arcs(first + t, first, t == 1, parts, arcs)
+                _take_best(values[t - 1].reshape(-1), arcs, values[t], spare)
+            for c in range(n_contexts):
+                for y in range(n_labels):
+                    values[t, c, y] += states[c * n_labels + y]
+        s = np.argmax(values[last - first])
+        best[i] = values[last - first].reshape(-1)[s]
+        if best[i] == -np.inf:
+            return i
+        labels[last] = s % n_labels
+        for t in range(last, first, -1):
+            _fill_arcs(t, first, t == last, parts, arcs)
+            before = values[t - 1 - first].reshape(-1)
+            c, y, chosen, top = s // n_labels, s % n_labels, 0, -np.inf
+            for b in range(n_labels):
+                x = before[b * n_contexts + c] + arcs[b, c, y]
+                if x > top:
+                    chosen, top = b, x
+            s = chosen * n_contexts + c
+            labels[t - 1] = s % n_labels
+    return -1
+
+
+@kernel
+def k_best(first: int, last: int, parts: Parts, labels: Ints, scores: Floats) -> int:
+    """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T] and ``scores`` [k]; their number."""
+    n_labels, k = parts[0].shape[1], len(scores)
+    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
+    n_states = n_contexts * n_labels
+    arcs, states = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_states)
+    values, before = np.empty((n_states, k)), np.empty((n_states, k))
+    counts, counts_before = np.zeros(n_states, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
+    heads = np.zeros(n_states, dtype=np.int64)  # of each list to merge, the next one not taken
+    origin = np.empty((last - first + 1, n_states, k), dtype=np.int64)  # state before * k + rank there
+    for t in range(last - first + 1):
+        _fill_states(first + t, first, last, parts, states)
+        if t > 0:
+            _fill_arcs(first + t, first, t == 1, parts, arcs)
+        values, before, counts, counts_before = before, values, counts_before, counts
+        for s in range(n_states):
+            counts[s] = 0
+            if states[s] == -np.inf:
+                continue
+            if t == 0:
+                values[s, 0], counts[s] = states[s], 1
+                continue
+            c, y = s // n_labels, s % n_labels
+            for b in range(n_labels):
+                heads[b] = 0
+            while counts[s] < k:
+                chosen, top = -1, -np.inf
+                for b in range(n_labels):
+                    p = b * n_contexts + c
+                    if heads[b] < counts_before[p] and before[p, heads[b]] + arcs[b, c, y] > top:
+                        chosen, top = b, before[p, heads[b]] + arcs[b, c, y]
+                if chosen < 0:
+                    break
+                values[s, counts[s]] = top + states[s]
+                origin[t, s, counts[s]] = (chosen * n_contexts + c) * k + heads[chosen]
+                heads[chosen] += 1
+                counts[s] += 1
+    heads[:] = 0
+    for rank in range(k):
+        chosen, top = -1, -np.inf
+        for s in range(n_states):
+            if heads[s] < counts[s] and values[s, heads[s]] > top:
+                chosen, top = s, values[s, heads[s]]
+        if chosen < 0:
+            return rank
+        s, place = chosen, heads[chosen]
+        heads[chosen] += 1
+        scores[rank] = top
+        for t in range(last - first, -1, -1):
+            labels[rank, t] = s % n_labels
+            if t > 0:
+                s, place = origin[t, s, place] // k, origin[t, s, place] % k
+    return k

@@ -1,0 +1,261 @@
+"""Which labellings are possible at all: label schemes by name, and a user's own rules.
+
+A chunk of several tokens is spelt out by a label on each (Ramshaw & Marcus 1995; Ratinov & Roth 2009):
+
+    bio      B begins a chunk, I goes on in it, O is outside                        (also known as IOB2)
+    iob1     I is in a chunk; B begins one only right after another of the same type
+    bioes    as bio, and E ends a chunk of several tokens, S is a chunk of one
+    bilou    bioes with L(ast) for E and U(nit) for S
+
+A label is a prefix, or a prefix, a hyphen and a type (``B-NP``; the type may contain hyphens), or ``O``. Masks become
+part scores of 0 and -inf (:func:`penalties`), so that inference needs to know nothing of schemes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+
+Masks = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
+Penalties = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+Split = tuple[str, str]  # prefix and type of a label
+
+
+@dataclass(frozen=True)
+class _Scheme:
+    """Prefixes of a scheme, and which labels may follow each other, begin and end a sequence."""
+
+    prefixes: str
+    may_follow: Callable[[Split, Split], bool]
+    may_start: str
+    may_end: str
+
+
+def _bio_follows(before: Split, after: Split) -> bool:
+    return after[0] != "I" or (before[0] in "BI" and before[1] == after[1])
+
+
+def _iob1_follows(before: Split, after: Split) -> bool:
+    return after[0] != "B" or (before[0] in "BI" and before[1] == after[1])
+
+
+def _bioes_follows(before: Split, after: Split) -> bool:
+    """Inside a chunk (after B or I) it must go on or end (I, E or L) with the same type; elsewhere it must not."""
+    if before[0] in "BI":
+        return after[0] in "IEL" and before[1] == after[1]
+    return after[0] not in "IEL"
+
+
+SCHEMES: Mapping[str, _Scheme] = {
+    "bio": _Scheme("BIO", _bio_follows, "BO", "BIO"),
+    "iob1": _Scheme("BIO", _iob1_follows, "IO", "BIO"),
+    "bioes": _Scheme("BIOES", _bioes_follows, "BOS", "OES"),
+    "bilou": _Scheme("BILOU", _bioes_follows, "BOU", "LOU"),
+}
+
+
+def _split(label: str, prefixes: str) -> Split | None:
+    """Prefix and type of a label, None if it is not made of these prefixes."""
+    prefix, hyphen, kind = label.partition("-")
+    is_part = len(prefix) == 1 and prefix in prefixes and bool(kind) == bool(hyphen)
+    return (prefix, kind) if is_part and not (prefix == "O" and hyphen) else None
+
+
+def constraint_masks(scheme: str, labels: Sequence[str]) -> Masks:
+    """Masks of the labellings that a scheme allows.
+
+    Parameters
+    ----------
+    scheme : str
+        ``bio``, ``iob1``, ``bioes`` or ``bilou``.
+    labels : sequence of str
+        The Y labels.
+
+    Returns
+    -------
+    transitions : uint8[Y, Y]
+        1 where the column's label may follow the row's.
+    starts, ends : uint8[Y]
+        1 where the label may be the first, the last.
+
+    Raises
+    ------
+    OptionError
+        For an unknown scheme and for a label that is not of the scheme.
+    """
+    if scheme not in SCHEMES:
+        raise OptionError(f"there are no constraints named {scheme!r}; choose one of {', '.join(SCHEMES)}")
+    rules = SCHEMES[scheme]
+    parts = []
+    for label in labels:
+        split = _split(label, rules.prefixes)
+        if split is None:
+            spelt = ", ".join(f"{prefix} or {prefix}-TYPE" for prefix in rules.prefixes if prefix != "O")
+            raise OptionError(
+                f"the label {label!r} does not belong to the scheme {scheme!r} ({spelt}, O); "
+                "choose another scheme or train without constraints"
+            )
+        parts.append(split)
+    transitions = [[rules.may_follow(before, after) for after in parts] for before in parts]
+    starts = [prefix in rules.may_start for prefix, _ in parts]
+    ends = [prefix in rules.may_end for prefix, _ in parts]
+    shape = (len(labels), len(labels))
+    return np.array(transitions, np.uint8).reshape(shape), np.array(starts, np.uint8), np.array(ends, np.uint8)
+
+
+def penalties(masks: Masks) -> Penalties:
+    """Scores of transitions [Y, Y], starts [Y] and stops [Y]: 0 where the masks allow, -inf where not."""
+    transition, start, stop = (np.where(mask, 0.0, -np.inf) for mask in masks)
+    return transition, start, stop
+
+
+def detect_scheme(labels: Iterable[str]) -> str | None:
+    """The scheme that a label set looks like, None if it looks like none.
+
+    ``bio`` and ``iob1`` have the same prefixes; it is ``iob1`` if some type has an I but no B, which ``bio`` could not
+    spell.
+    """
+    labels = set(labels)
+    for scheme in ("bio", "bioes", "bilou"):
+        splits = [_split(label, SCHEMES[scheme].prefixes) for label in labels]
+        found = {split for split in splits if split is not None}
+        if len(found) < len(labels) or found <= {("O", "")}:
+            continue
+        if "O" not in labels and not any(kind for _, kind in found):
+            continue  # single letters alone are more likely some other tag set
+        begun = {kind for prefix, kind in found if prefix == "B"}
+        if scheme == "bio" and not {kind for prefix, kind in found if prefix == "I"} <= begun:
+            return "iob1"
+        return scheme
+    return None
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Rules for labellings: a scheme, rules of one's own, or both; a labelling must keep them all.
+
+    Parameters
+    ----------
+    scheme : str, optional
+        ``bio``, ``iob1``, ``bioes`` or ``bilou``.
+    forbidden : iterable of (str, str)
+        Pairs (label, next label) that may not occur.
+    allowed : iterable of (str, str), optional
+        If given, the only pairs that may occur.
+    starts, ends : iterable of str, optional
+        If given, the only labels that may be the first, the last of a sequence.
+
+    Examples
+    --------
+    >>> rules = Constraints(forbidden=[("DET", "VERB")], starts=["DET", "NOUN"])
+    >>> transitions, starts, ends = rules.masks(["DET", "NOUN", "VERB"])
+    >>> transitions.tolist(), starts.tolist(), ends.tolist()
+    ([[1, 1, 0], [1, 1, 1], [1, 1, 1]], [1, 1, 0], [1, 1, 1])
+    """
+
+    scheme: str | None = None
+    forbidden: Iterable[tuple[str, str]] = ()
+    allowed: Iterable[tuple[str, str]] | None = None
+    starts: Iterable[str] | None = None
+    ends: Iterable[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.scheme is not None and self.scheme not in SCHEMES:
+            raise OptionError(f"there are no constraints named {self.scheme!r}; choose one of {', '.join(SCHEMES)}")
+        for name in ("forbidden", "allowed"):
+            object.__setattr__(self, name, _pairs(name, getattr(self, name)))
+        for name in ("starts", "ends"):
+            object.__setattr__(self, name, _labels(name, getattr(self, name)))
+
+    def masks(self, labels: Sequence[str]) -> Masks:
+        """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y] over ``labels``."""
+        n = len(labels)
+        if self.scheme is None:
+            masks = np.ones((n, n), np.uint8), np.ones(n, np.uint8), np.ones(n, np.uint8)
+        else:
+            masks = constraint_masks(self.scheme, labels)
+        number = {label: y for y, label in enumerate(labels)}
+
+        def find(label: str) -> int:
+            if label not in number:
+                raise OptionError(f"the constraints name the label {label!r}, which is not one of {', '.join(labels)}")
+            return number[label]
+
+        for before, after in self.forbidden:
+            masks[0][find(before), find(after)] = 0
+        if self.allowed is not None:
+            only = np.zeros((n, n), np.uint8)
+            for before, after in self.allowed:
+                only[find(before), find(after)] = 1
+            np.minimum(masks[0], only, out=masks[0])
+        for mask, names in ((masks[1], self.starts), (masks[2], self.ends)):
+            if names is not None:
+                chosen = [find(name) for name in names]
+                mask[np.setdiff1d(np.arange(n), chosen)] = 0
+        return masks
+
+    def penalties(self, labels: Sequence[str]) -> Penalties:
+        """Scores of transitions [Y, Y], starts [Y] and stops [Y] over ``labels``: 0 where allowed, -inf where not."""
+        return penalties(self.masks(labels))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What :meth:`from_dict` reads, made of lists and strings: the rules that are set."""
+        rules: dict[str, Any] = {}
+        if self.scheme is not None:
+            rules["scheme"] = self.scheme
+        if self.forbidden:
+            rules["forbidden"] = [list(pair) for pair in self.forbidden]
+        if self.allowed is not None:
+            rules["allowed"] = [list(pair) for pair in self.allowed]
+        for name in ("starts", "ends"):
+            if getattr(self, name) is not None:
+                rules[name] = list(getattr(self, name))
+        return rules
+
+    @classmethod
+    def from_dict(cls, rules: Mapping[str, Any]) -> Constraints:
+        """Constraints from ``{"scheme": ..., "forbidden": [[label, next], ...], "allowed", "starts", "ends"}``."""
+        known = ("scheme", "forbidden", "allowed", "starts", "ends")
+        if not isinstance(rules, Mapping):
+            raise OptionError(f"constraints must be an object with some of the keys {', '.join(known)}")
+        unknown = [key for key in rules if key not in known]
+        if unknown:
+            raise OptionError(f"constraints have no key {unknown[0]!r}; the keys are {', '.join(known)}")
+        if not isinstance(rules.get("scheme"), str | None):
+            raise OptionError(f"the scheme of the constraints must be one of {', '.join(SCHEMES)}")
+        return cls(**rules)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)
+
+
+def _pairs(name: str, pairs: Any) -> tuple[tuple[str, str], ...] | None:
+    if pairs is None and name == "allowed":
+        return None
+    made = [_labels(name, pair) if _is_list(pair) else None for pair in pairs] if _is_list(pairs) else [None]
+    if any(pair is None or len(pair) != 2 for pair in made):
+        raise OptionError(f"{name} must be a list of pairs of labels, each a label and the one after it")
+    return tuple((pair[0], pair[1]) for pair in made if pair is not None)
+
+
+def _labels(name: str, labels: Any) -> tuple[str, ...] | None:
+    if labels is None:
+        return None
+    made = tuple(labels) if _is_list(labels) else (None,)
+    if not all(isinstance(label, str) for label in made):
+        raise OptionError(f"{name} must be a list of labels")
+    return made
+
+
+def constraints_named(scheme: str, labels: Sequence[str]) -> Constraints:
+    """The constraints of a scheme, checked to fit ``labels``."""
+    constraint_masks(scheme, labels)
+    return Constraints(scheme)
