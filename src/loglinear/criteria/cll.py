@@ -1,0 +1,39 @@
+"""Conditional log-likelihood: the conditional random field (Lafferty, McCallum & Pereira 2001).
+
+    loss = log Z(s) - s(y*)                         gradient by a part's score: E_s[part] - [part in y*]
+
+Where the annotation leaves a set Y* of structures, s(y*) is replaced by their log-partition and the gold indicator by
+its expectation under the model restricted to Y*:
+
+    loss = log Z(s) - log Z_Y*(s)                   gradient: E_s[part] - E_s[part given Y*]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loglinear.criteria.criterion import Criterion, Float, register
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class ConditionalLogLikelihood(Criterion):
+    """log Z(s) - s(y*)."""
+
+    name = "cll"
+    summary = "conditional log-likelihood (CRF): log Z - score of the gold"
+    convex = True
+    needs = ("score", "expectations", "add_labelling", "restrict")
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        log_z, gradient = structure.expectations(scores, weights)
+        if gold.allowed is None:
+            gold_score = structure.score(scores, gold.labels)
+            structure.add_labelling(gradient, gold.labels, -weights)
+        else:
+            gold_score, gold_parts = structure.expectations(structure.restrict(scores, gold.allowed), weights)
+            gradient.subtract(gold_parts)
+        return weights * (log_z - gold_score), gradient

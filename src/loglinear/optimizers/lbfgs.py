@@ -1,0 +1,215 @@
+"""L-BFGS, and OWL-QN where weights carry an L1 penalty: batch minimisation of a sum of losses.
+
+The problem is  min over w of  F(w) = f(w) + Σ_i l1_i |w_i|,  f smooth (losses and l2 ||w||²), given as value and
+gradient. Each iteration moves along d = −H ∇f, H an estimate of the inverse Hessian that is never formed: the last M
+pairs s = w' − w, y = ∇f' − ∇f define it, and the two-loop recursion multiplies by it (Nocedal 1980):
+
+1. q ← −∇f; from the newest pair to the oldest:  α_i ← ρ_i s_i·q,  q ← q − α_i y_i        with ρ_i = 1 / s_i·y_i
+2. q ← γ q,  γ = s·y / y·y of the newest pair (Liu & Nocedal 1989: the scale that lets step 1 be right)
+3. from the oldest pair to the newest:  q ← q + (α_i − ρ_i y_i·q) s_i
+4. the step t along d = q satisfies the weak Wolfe conditions  f(w + t d) ≤ f(w) + c1 t ∇f·d  and
+   ∇f(w + t d)·d ≥ c2 ∇f·d,  so that s·y > 0 and H stays positive definite. t = 1 is tried first (1 / ||∇f|| when there
+   is no pair yet) and nearly always taken, so an iteration costs one evaluation.
+
+With L1, F has kinks where weights are zero. OWL-QN (Andrew & Gao 2007) stays in one orthant at a time:
+
+1. the pseudo-gradient ⋄F, the steepest of the one-sided derivatives, replaces ∇f in the recursion (not in the pairs)
+2. d_i ← 0 where d_i does not have the sign of −⋄_i F
+3. the orthant is ξ_i = sign(w_i), or sign(−⋄_i F) where w_i = 0
+4. w' = π(w + t d; ξ), which sets weights that would leave the orthant to exactly zero; t is halved or so until
+   F(w') ≤ F(w) + c1 ⋄F·(w' − w)
+
+Cost: 4 M D numbers read per iteration (M pairs, D weights) beside the evaluation. Sums are made in a fixed order in
+blocks, never by BLAS, whose results change with its number of threads. This file holds what users see (options,
+state, result, loop), ``lbfgs_run`` the kernels and the steps of an iteration, ``line_search`` the choice of t.
+
+References
+----------
+Nocedal (1980), Updating quasi-Newton matrices with limited storage, Mathematics of Computation 35.
+Liu & Nocedal (1989), On the limited memory BFGS method for large scale optimization, Mathematical Programming 45.
+Andrew & Gao (2007), Scalable training of L1-regularized log-linear models, ICML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import ModelFileError, OptionError
+
+Vector = npt.NDArray[np.float64]
+Objective = Callable[[Vector], tuple[float, Vector]]
+
+
+@dataclass
+class LBFGSState:
+    """Everything needed to go on as if never stopped; D weights, M pairs at most, m <= M pairs held.
+
+    Attributes
+    ----------
+    iteration, evaluations : int
+        Accepted iterations and calls of the objective so far.
+    value : float
+        F, the L1 penalty included.
+    weights, gradient : float64[D]
+        The weights, and the gradient of the smooth part there.
+    s, y : float64[M, D]
+        Differences of weights and of gradients; only the rows named in ``order`` are filled.
+    s_y, y_y : float64[M]
+        Inner products of each pair.
+    order : list of int
+        Rows of the pairs from the oldest to the newest [m].
+    values : list of float
+        Recent values, the newest last, as many as the stopping rule looks back.
+    """
+
+    iteration: int
+    evaluations: int
+    value: float
+    weights: Vector
+    gradient: Vector
+    s: Vector
+    y: Vector
+    s_y: Vector
+    y_y: Vector
+    order: list[int]
+    values: list[float]
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of all of it as named arrays, for a checkpoint; the pairs from the oldest to the newest [m, D]."""
+        rows = np.array(self.order, dtype=np.int64)
+        return {
+            "counts": np.array([self.iteration, self.evaluations], dtype=np.int64),
+            "values": np.array([self.value, *self.values]),
+            "weights": self.weights.copy(),
+            "gradient": self.gradient.copy(),
+            "s": self.s[rows],
+            "y": self.y[rows],
+            "s_y": self.s_y[rows],
+            "y_y": self.y_y[rows],
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LBFGSState:
+        """Inverse of :meth:`to_arrays`; arrays of the right type are viewed, not copied (they may be read-only)."""
+        try:
+            iteration, evaluations = (int(count) for count in arrays["counts"])
+            names = ("values", "weights", "gradient", "s", "y", "s_y", "y_y")
+            values, weights, gradient, s, y, s_y, y_y = (np.asarray(arrays[name], dtype=np.float64) for name in names)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
+        m = s_y.size
+        fits = min(iteration, evaluations) >= 0 and values.ndim == weights.ndim == 1 and values.size >= 1
+        fits = fits and gradient.shape == weights.shape and s.shape == y.shape == (m, weights.size)
+        if not (fits and s_y.shape == y_y.shape == (m,) and bool(np.all(s_y > 0.0))):
+            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
+        recent = [float(value) for value in values]
+        order = list(range(m))
+        return cls(iteration, evaluations, recent[0], weights, gradient, s, y, s_y, y_y, order, recent[1:])
+
+
+@dataclass(frozen=True)
+class LBFGSResult:
+    """Where the minimisation ended, whether it converged there, and why it stopped in plain words."""
+
+    state: LBFGSState
+    converged: bool
+    message: str
+
+    @property
+    def weights(self) -> Vector:
+        """The weights found [D]."""
+        return self.state.weights
+
+    @property
+    def value(self) -> float:
+        """F at these weights, the L1 penalty included."""
+        return self.state.value
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """L-BFGS, or OWL-QN when there is an L1 penalty.
+
+    Parameters
+    ----------
+    memory : int
+        Pairs kept (M); memory use is 2 M + 4 vectors of D numbers, or 2 M + 6 with L1.
+    max_iter : int
+        Stop after this many iterations, those before a resumption included.
+    tolerance : float
+        Converged when F fell by less than this share of itself over the last ``period`` iterations; 0 switches the
+        rule off.
+    period : int
+        Iterations the rule looks back.
+    gradient_tolerance : float
+        Converged when ||gradient|| <= gradient_tolerance * max(1, ||weights||) (the pseudo-gradient with L1).
+    max_line_search : int
+        Evaluations one line search may take.
+    """
+
+    memory: int = 10
+    max_iter: int = 1000
+    tolerance: float = 1e-5
+    period: int = 10
+    gradient_tolerance: float = 1e-5
+    max_line_search: int = 20
+
+    def __post_init__(self) -> None:
+        for name, least in (("memory", 1), ("max_iter", 0), ("period", 1), ("max_line_search", 1)):
+            if getattr(self, name) < least:
+                raise OptionError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("tolerance", "gradient_tolerance"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise OptionError(f"{name} must be a number from 0 up, not {getattr(self, name)}")
+
+    def minimise(
+        self,
+        objective: Objective,
+        weights0: npt.ArrayLike,
+        *,
+        l1: float | Vector = 0.0,
+        callback: Callable[[LBFGSState], bool | None] | None = None,
+        state: LBFGSState | None = None,
+    ) -> LBFGSResult:
+        """Minimise objective(w) + Σ l1_i |w_i|.
+
+        Parameters
+        ----------
+        objective : callable
+            Takes weights [D] (not to be kept or changed), gives the smooth part's value and gradient [D]; it may
+            reuse the gradient's memory. A value that is not finite means "too far" and shortens the step.
+        weights0 : array_like [D]
+            Where to start; not changed. Ignored when ``state`` is given.
+        l1 : float or float64[D]
+            Penalty of all weights or of each; 0 leaves a weight unpenalised.
+        callback : callable, optional
+            Sees the state after each iteration (its arrays change later: copy what you keep); True stops.
+        state : LBFGSState, optional
+            Go on from here; it is not changed. With the same options, objective and ``l1``, the weights to come are
+            bit for bit those of the run that was not stopped.
+        """
+        from loglinear.optimizers.lbfgs_run import Run  # here: it needs Numba, and options alone should not
+
+        run = Run(self, objective, l1, weights0, state)
+        while True:
+            reason = run.converged()
+            if reason:
+                return LBFGSResult(run.state, True, f"converged: {reason}")
+            if run.state.iteration >= self.max_iter:
+                return LBFGSResult(run.state, False, f"stopped after {self.max_iter} iterations (max_iter)")
+            if not run.iterate():
+                return LBFGSResult(
+                    run.state,
+                    False,
+                    f"stopped after {run.state.iteration} iterations: no step lowers the objective any more "
+                    "(it is flat up to rounding here, or its gradient is wrong)",
+                )
+            if callback is not None and callback(run.state):
+                message = f"stopped after {run.state.iteration} iterations (by the callback)"
+                return LBFGSResult(run.state, False, message)

@@ -1,0 +1,111 @@
+"""The objective a batch optimizer sees: losses of all sequences plus the penalty, on all cores.
+
+    f(w) = sum_i weight_i * loss_i(scores(w)) + l2 ||w||^2
+
+The corpus is cut into shards whose number depends on the data alone. A worker takes a shard at a time and walks it in
+blocks that stay in cache: weights to part scores (features), part scores to loss and part gradient (criterion and
+structure), part gradient to weight gradient (features). The shards' sums are then added in their order, so that the
+result is the same, to the last bit, for any number of threads.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import Criterion
+from loglinear.errors import InfeasibleError
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.structures.chain import Chain
+from loglinear.structures.chain_features import ChainFeatures, ChainGradient, ChainWeights, Penalties
+from loglinear.structures.gold import Gold
+from loglinear.threads import in_threads
+
+Float = npt.NDArray[np.float64]
+
+MOST_SHARDS = 8
+TOKENS_PER_SHARD = 2_000
+
+
+def shards(offsets: npt.NDArray[np.int64], most: int = MOST_SHARDS) -> list[tuple[int, int]]:
+    """Cut S sequences into at most ``most`` runs of about the same number of positions, none of them empty."""
+    n_positions, n_sequences = int(offsets[-1]), len(offsets) - 1
+    n = max(1, min(most, n_positions // TOKENS_PER_SHARD, n_sequences))
+    cuts = np.searchsorted(offsets, np.linspace(0, n_positions, n + 1)[1:-1])
+    bounds = sorted({0, n_sequences, *cuts.tolist()})
+    return list(pairwise(bounds))
+
+
+class Objective:
+    """Losses and penalty of a corpus as a function of the weights.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+    corpus : EncodedCorpus
+        S sequences.
+    gold : Gold
+    criterion : Criterion
+    penalties : Penalties
+        Hard constraints.
+    l2 : float
+        Factor of ||w||^2.
+    sequence_weights : float64 [S], optional
+        Weight of each sequence's loss; one if not given.
+    n_threads : int
+        Threads to use; the value does not depend on it.
+    """
+
+    def __init__(
+        self,
+        features: ChainFeatures,
+        corpus: EncodedCorpus,
+        gold: Gold,
+        criterion: Criterion,
+        penalties: Penalties,
+        l2: float = 0.0,
+        sequence_weights: Float | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self.features, self.corpus, self.gold = features, corpus, gold
+        self.criterion, self.penalties, self.l2 = criterion, penalties, l2
+        self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
+        self.n_threads = n_threads
+        self._shards = shards(corpus.offsets)
+        self._gradients = [ChainGradient(features) for _ in self._shards]
+
+    def __call__(self, weights: Float) -> tuple[float, Float]:
+        """Value and gradient at ``weights`` [D]; the gradient array is used again by the next call."""
+        laid_out = self.features.lay_out(weights, self.penalties)
+        values = in_threads(
+            lambda shard: self._evaluate_shard(shard, laid_out), range(len(self._shards)), self.n_threads
+        )
+        value = float(sum(values))
+        gradient = self._gradients[0].vector
+        for other in self._gradients[1:]:
+            gradient += other.vector
+        if self.l2:
+            value += self.l2 * float(np.sum(weights**2))
+            gradient += 2.0 * self.l2 * weights
+        return value, gradient
+
+    def _evaluate_shard(self, shard: int, weights: ChainWeights) -> float:
+        gradient = self._gradients[shard]
+        gradient.reset()
+        total = 0.0
+        for first, end in self.features.blocks(self.corpus.offsets, *self._shards[shard]):
+            lo, hi = int(self.corpus.offsets[first]), int(self.corpus.offsets[end])
+            structure = Chain(self.corpus.offsets[first : end + 1] - lo)
+            scores = self.features.scores(weights, self.corpus, first, end)
+            try:
+                losses, parts = self.criterion.evaluate(
+                    structure, scores, self.gold.slice(lo, hi), self.sequence_weights[first:end]
+                )
+            except InfeasibleError as error:
+                raise InfeasibleError(first + error.sequence) from None
+            total += float(losses.sum())
+            gradient.add(self.corpus, first, end, parts)
+        gradient.finish()
+        return total
