@@ -1,0 +1,42 @@
+"""``loglinear corpus``: the bundled corpus, or as much generated text as you like, as a column file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear corpus train > train.txt
+
+loglinear corpus test --task ner > test.txt
+
+loglinear corpus --generate 10000 --seed 7 --task pos > many.txt
+"""
+
+
+def corpus_command(
+    split: Annotated[str, typer.Argument(help="train, dev or test of the bundled corpus.")] = "train",
+    task: Annotated[
+        str,
+        typer.Option(
+            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation)."
+        ),
+    ] = "chunk",
+    generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated sentences.")] = 0,
+    output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
+) -> None:
+    """Write the bundled corpus, or generated sentences, as columns."""
+    from loglinear.data import atomic_output
+    from loglinear.data.bundled import bundled_text
+    from loglinear.data.generator import generate_rows
+
+    with atomic_output(output) as out:
+        if generate is None:
+            out.write(bundled_text(split, task).encode())
+            return
+        for sentence in generate_rows(generate, seed, task):
+            out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())

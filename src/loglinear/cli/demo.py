@@ -1,0 +1,89 @@
+"""``loglinear demo``: the main job from end to end on the bundled corpus."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loglinear.cli.common import console
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear demo
+
+loglinear demo --task ner --folder my-demo     (keeps the column files and the model there)
+"""
+
+TASKS = {"chunk": "chunking", "ner": "ner", "pos": "pos"}
+
+
+def demo_command(
+    task: Annotated[str, typer.Option(help="chunk, ner or pos.")] = "chunk",
+    folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
+) -> None:
+    """Train on the bundled corpus, print scores, tagged sentences and what to try next."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.data import Columns, atomic_output, read_columns
+    from loglinear.data.bundled import bundled_text
+    from loglinear.errors import OptionError
+    from loglinear.estimators.tagger import Tagger
+    from loglinear.evaluation.chunks import chunk_scores
+    from loglinear.evaluation.labels import accuracy_report
+
+    if task not in TASKS:
+        raise OptionError(f"--task {task!r} is not one of {', '.join(TASKS)}")
+    out = console()
+    began = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {split: folder / f"{task}.{split}.txt" for split in ("train", "dev", "test")}
+    for split, path in paths.items():
+        with atomic_output(path) as file:
+            file.write(bundled_text(split, task).encode())
+    train, dev, test = (read_columns(path) for path in paths.values())
+    out.print(f"The bundled corpus: {len(train)} training sentences, {train.n_tokens:,} tokens ({paths['train']}).")
+    constraints = None if task == "pos" else "bio"
+    tagger = Tagger(template=TASKS[task], constraints=constraints, l2=0.1)
+    with TrainingDisplay(out, "score") as display:
+        tagger.fit(train, X_dev=dev, observe=display.observe)
+    model = folder / f"{task}.model"
+    tagger.save(model)
+    features = tagger.model_.features.n_features
+    out.print(f"Trained {features:,} weights: {tagger.message_}. Model: {model} ({model.stat().st_size / 1e3:.0f} kB).")
+    labels, confidence = tagger.predict_numbers(test, confidence=True)
+    assert confidence is not None
+    gold = test.columns[-1]
+    score = accuracy_report if task == "pos" else chunk_scores
+    report = score((gold.ids, gold.values, test.offsets), (labels, tagger.classes_, test.offsets))
+    out.print(
+        "\n[bold]On the test sentences[/bold] (what conlleval prints)"
+        if task != "pos"
+        else "\n[bold]On the test sentences[/bold]"
+    )
+    typer.echo(report.text(), nl=False)
+    out.print("\n[bold]Three of them, with confidence[/bold] (a wrong label in red, with the right one)")
+    words = test.columns[0].strings()
+    for i in range(min(3, len(test))):
+        table = Table(show_header=False, box=None, padding=(0, 1))
+        for t in range(int(test.offsets[i]), int(test.offsets[i + 1])):
+            predicted, right = tagger.classes_[labels[t]], gold.values[gold.ids[t]]
+            shown = Text(predicted) if predicted == right else Text(f"{predicted} (gold {right})", style="red")
+            table.add_row(Text(words[t]), shown, f"{100 * confidence[t]:5.1f} %")
+        out.print(table)
+        out.print()
+    assert isinstance(test, Columns)
+    out.print(f"Done in {time.perf_counter() - began:.1f} s. [bold]Try next:[/bold]")
+    for line in (
+        f"loglinear inspect {model}",
+        f"loglinear tag {model} {paths['test']} --marginals",
+        f"loglinear train {paths['train']} -o {folder}/small.model --template {TASKS[task]} --l1 0.5 --l2 0",
+        "loglinear train YOUR-FILE -o MODEL --dev-split 0.1",
+        "loglinear --help",
+    ):
+        out.print(f"  {line}", markup=False)

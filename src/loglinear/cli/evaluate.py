@@ -1,0 +1,119 @@
+"""``loglinear eval``: how good are the labels."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loglinear.cli.common import Comments, Format, Separator, Threads, read_corpus
+
+if TYPE_CHECKING:
+    from loglinear.data import Attributes, Column, Columns
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear eval test.txt --model chunker.model
+
+loglinear tag chunker.model test.txt | loglinear eval -
+
+loglinear eval gold.txt --pred tagged.txt --json
+
+loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3 --pred-column -2
+"""
+
+
+def eval_command(
+    gold: Annotated[str, typer.Argument(help="Annotated file (also .gz, or - for standard input).")],
+    model: Annotated[Path | None, typer.Option(help="Label the file with this model and compare.")] = None,
+    pred: Annotated[str | None, typer.Option(help="File whose last column holds the predicted labels.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    metric: Annotated[
+        str, typer.Option(help="chunks (what conlleval prints), labels (a score for each label) or auto.")
+    ] = "auto",
+    gold_column: Annotated[
+        int | None,
+        typer.Option(help="Column of the gold labels: the last but one, or the last with --model or --pred."),
+    ] = None,
+    pred_column: Annotated[int, typer.Option(help="Column of the predicted labels.")] = -1,
+    threads: Threads = None,
+    format: Format = "auto",
+    separator: Separator = "auto",
+    comments: Comments = "auto",
+) -> None:
+    """Score labels: with neither --model nor --pred, gold and prediction are the last two columns."""
+    from loglinear.errors import OptionError
+    from loglinear.evaluation.chunks import chunk_scores
+    from loglinear.evaluation.labels import accuracy_report
+    from loglinear.evaluation.schemes import as_bio, has_chunks
+
+    if model is not None and pred is not None:
+        raise OptionError("--model and --pred both say what to compare with; give one")
+    if metric not in ("auto", "chunks", "labels"):
+        raise OptionError(f"--metric {metric!r} is not one of auto, chunks, labels")
+    apart = model is not None or pred is not None
+    corpus = read_corpus(gold, format, separator, comments, docstart_is_token=not apart)
+    truth = _label_column(corpus, gold_column if gold_column is not None else -1 if apart else -2)
+    if model is not None:
+        prediction = _predicted(model, corpus, threads)
+    elif pred is not None:
+        other = read_corpus(pred, format, separator, comments)
+        _check_aligned(corpus, other)
+        prediction = _label_column(other, pred_column)
+    else:
+        prediction = _label_column(corpus, pred_column)
+    values = {*truth.values, *prediction.values}
+    chunks = metric == "chunks" or (metric == "auto" and has_chunks(values))
+    score = chunk_scores if chunks else accuracy_report
+    truth_values, prediction_values = truth.values, prediction.values
+    if chunks:
+        truth_values, prediction_values = as_bio(truth_values, values), as_bio(prediction_values, values)
+    report = score((truth.ids, truth_values, corpus.offsets), (prediction.ids, prediction_values, corpus.offsets))
+    if json:
+        typer.echo(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        typer.echo(report.text(), nl=False)
+
+
+def _label_column(corpus: Columns | Attributes, number: int) -> Column:
+    from loglinear.data import Attributes
+    from loglinear.errors import DataError
+
+    if isinstance(corpus, Attributes):
+        if corpus.label is None:
+            raise DataError("the file has no labels", corpus.name)
+        return corpus.label
+    if number == -1 and corpus.unlabelled is not None:
+        raise DataError("this sentence has no labels", corpus.name, corpus.unlabelled)
+    return corpus.column(number)
+
+
+def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -> Column:
+    from loglinear.data import Column
+    from loglinear.estimators.tagger import Tagger
+
+    tagger = Tagger.load(model)
+    tagger.set_params(threads=threads)
+    return Column(tagger.predict_numbers(corpus)[0], tagger.classes_)
+
+
+def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) -> None:
+    """Refuse files whose sentences differ in number or length, naming the first place."""
+    import numpy as np
+
+    from loglinear.errors import DataError
+
+    lengths, others = np.diff(gold.offsets), np.diff(predicted.offsets)
+    shared = min(len(lengths), len(others))
+    differ = np.flatnonzero(lengths[:shared] != others[:shared])
+    if len(differ):
+        i = int(differ[0])
+        line = int(gold.lines[gold.offsets[i]])
+        raise DataError(
+            f"sentence {i + 1} has {lengths[i]} tokens, but {others[i]} in {predicted.name}", gold.name, line
+        )
+    if len(lengths) != len(others):
+        raise DataError(f"{len(lengths)} sentences, but {len(others)} in {predicted.name}", gold.name)

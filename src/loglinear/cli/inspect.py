@@ -1,0 +1,126 @@
+"""``loglinear inspect``: what is in a model."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from loglinear.estimators.tagger import Tagger
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear inspect chunker.model
+
+loglinear inspect chunker.model --label B-NP --top 30
+
+loglinear inspect chunker.model --json > chunker.json     (every weight)
+"""
+
+
+def inspect_command(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    top: Annotated[int, typer.Option(min=1, help="How many features to show for each label.")] = 5,
+    label: Annotated[list[str] | None, typer.Option(help="Show this label only; may be given several times.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,
+) -> None:
+    """Show a model: sizes, options, the strongest features and transitions of each label."""
+    from loglinear.errors import OptionError
+    from loglinear.estimators.tagger import Tagger
+
+    tagger = Tagger.load(model)
+    chosen = label or tagger.classes_
+    for name in chosen:
+        if name not in tagger.classes_:
+            raise OptionError(f"--label {name!r} is not one of the model's labels: {', '.join(tagger.classes_)}")
+    if json:
+        typer.echo(json_module.dumps(_everything(tagger, model, chosen), ensure_ascii=False, indent=1))
+    else:
+        _show(tagger, model, chosen, top)
+
+
+def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
+    features = tagger.model_.features
+    state, edge, transition, trigram = (segment.stop - segment.start for segment in features.segments)
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "labels": len(tagger.classes_),
+        "order": features.order,
+        "attributes": tagger.model_.encoder.n_attributes,
+        "features": {"state": state, "edge": edge, "transition": transition, "trigram": trigram},
+        "constraints": None if tagger.model_.constraints is None else tagger.model_.constraints.to_dict(),
+        "training": {
+            "objective": tagger.objective_,
+            "iterations": tagger.n_iter_,
+            "message": tagger.message_,
+            "dev_score": tagger.dev_score_,
+        },
+    }
+
+
+def _everything(tagger: Tagger, path: Path, labels: list[str]) -> dict[str, Any]:
+    wanted = set(labels)
+    options = tagger.get_params(deep=False)
+    return {
+        **_facts(tagger, path),
+        "options": {k: v for k, v in options.items() if k not in ("template", "gazetteers", "constraints")},
+        "template": None if tagger.template is None else str(tagger.template).splitlines(),
+        "label_names": tagger.classes_,
+        "transitions": [
+            {"from": a, "to": b, "weight": w} for (a, b), w in tagger.transition_weights_.items() if wanted & {a, b}
+        ],
+        "trigrams": [
+            {"first": a, "second": b, "third": c, "weight": w}
+            for (a, b, c), w in tagger.trigram_weights_.items()
+            if wanted & {a, b, c}
+        ],
+        "states": [
+            {"attribute": a, "label": y, "weight": w} for (a, y), w in tagger.state_weights_.items() if y in wanted
+        ],
+        "edges": [
+            {"attribute": a, "from": y, "to": z, "weight": w}
+            for (a, y, z), w in tagger.edge_weights_.items()
+            if wanted & {y, z}
+        ],
+    }
+
+
+def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Console(highlight=False)
+    facts = _facts(tagger, path)
+    counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
+    out.print(f"{path}: {facts['bytes'] / 1e6:.2f} MB, order {facts['order']}, {facts['labels']} labels", markup=False)
+    out.print(f"{facts['attributes']:,} attributes, features: {counts}")
+    out.print(f"training: {facts['training']['message']}, objective {facts['training']['objective']}", markup=False)
+
+    def strongest(weights: list[tuple[str, float]]) -> Text:
+        ranked = sorted(weights, key=lambda pair: (-abs(pair[1]), pair[0]))[:top]
+        return Text("\n".join(f"{weight:+8.3f}  {name}" for name, weight in ranked))
+
+    states: dict[str, list[tuple[str, float]]] = {name: [] for name in labels}
+    for (attribute, name), weight in tagger.state_weights_.items():
+        if name in states:
+            states[name].append((attribute, weight))
+    for (attribute, before, name), weight in tagger.edge_weights_.items():
+        if name in states:
+            states[name].append((f"{attribute}  after {before}", weight))
+    following: dict[str, list[tuple[str, float]]] = {name: [] for name in labels}
+    for (before, name), weight in tagger.transition_weights_.items():
+        if before in following:
+            following[before].append((f"-> {name}", weight))
+    for (first, second, third), weight in tagger.trigram_weights_.items():
+        if first in following:
+            following[first].append((f"-> {second} -> {third}", weight))
+    table = Table("label", "strongest features", "strongest transitions", show_lines=True)
+    for name in labels:
+        table.add_row(Text(name), strongest(states[name]), strongest(following[name]))
+    out.print(table)

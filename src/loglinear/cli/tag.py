@@ -1,0 +1,69 @@
+"""``loglinear tag``: label a file with a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, read_corpus
+
+if TYPE_CHECKING:
+    pass
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear tag chunker.model test.txt | loglinear eval -
+
+loglinear tag ner.model news.txt --format text --marginals -o news.tagged
+
+loglinear tag ner.model half-labelled.txt --force     (a label column; * where the label is open)
+
+echo "Anna Berg lives in Oslo" | loglinear tag ner.model - --format text
+"""
+
+
+def tag_command(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    input: Annotated[str, typer.Argument(help="File to label (also .gz, or - for standard input).")] = "-",
+    output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
+    marginals: Annotated[
+        bool, typer.Option("--marginals", help="Append the probability of each token's label as one more column.")
+    ] = False,
+    nbest: Annotated[
+        int | None, typer.Option(min=1, help="Write the K most probable labellings of each sentence.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Keep the labels of the label column: A, A|B for either, * for any.")
+    ] = False,
+    decoding: Annotated[
+        str, typer.Option(help="viterbi (the best labelling) or posterior (the best label at each position).")
+    ] = "viterbi",
+    threads: Threads = None,
+    format: Format = "auto",
+    separator: Separator = "auto",
+    comments: Comments = "auto",
+    label_column: LabelColumn = -1,
+) -> None:
+    """Label a file: its rows come out with the predicted label appended."""
+    from loglinear.cli import tagged_output as outputs
+    from loglinear.data import atomic_output
+    from loglinear.errors import OptionError
+    from loglinear.estimators.inputs import annotation_of
+    from loglinear.estimators.tagger import Tagger
+
+    if nbest is not None and (marginals or decoding != "viterbi"):
+        raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
+    tagger = Tagger.load(model)
+    tagger.set_params(threads=threads)
+    corpus = read_corpus(input, format, separator, comments)
+    given = annotation_of(corpus, None, label_column, partial=True) if force else None
+    write = outputs.writer(corpus)
+    with atomic_output(output) as out:
+        if nbest is not None:
+            write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
+        else:
+            labels, confidence = tagger.predict_numbers(corpus, decoding=decoding, given=given, confidence=marginals)
+            write.labels(out, labels, tagger.classes_, confidence)

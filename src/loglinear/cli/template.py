@@ -1,0 +1,25 @@
+"""``loglinear template``: print a named template set, to read or to change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear template chunking
+
+loglinear template ner --columns 1 > mine.txt     (edit it, then: loglinear train ... --template mine.txt)
+"""
+
+
+def template_command(
+    name: Annotated[str, typer.Argument(help="chunking, pos, ner or words.")],
+    columns: Annotated[int, typer.Option(min=1, help="Columns besides the label; ner uses a second one as tags.")] = 2,
+) -> None:
+    """Print a named template set."""
+    from loglinear.features.sets import template_text
+
+    typer.echo(template_text(name, columns), nl=False)

@@ -1,0 +1,224 @@
+"""``loglinear train``: from an annotated file to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loglinear.cli.common import Comments, Format, LabelColumn, Separator, console, option, read_corpus
+from loglinear.estimators.options import default
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from loglinear.data import Attributes, Columns
+    from loglinear.estimators.tagger import Tagger
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear train train.txt -o chunker.model --template chunking
+
+loglinear train train.txt -o ner.model --template ner --constraints bio --dev dev.txt
+
+loglinear train train.txt -o small.model --l1 1 --l2 0 --dev-split 0.1
+
+loglinear train train.txt -o chunker.model --template chunking --resume   (after Ctrl-C)
+"""
+
+
+def train_command(
+    train: Annotated[str, typer.Argument(help="Annotated file (also .gz, or - for standard input).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
+    dev: Annotated[str | None, typer.Option(help="Annotated file to stop early by.")] = None,
+    dev_split: Annotated[
+        float | None, typer.Option(min=0.0, max=0.9, help="Share of the training sentences to stop early by.")
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help="Template file, or a named set: chunking, pos, ner, words (ner for spans, pos else)."),
+    ] = None,
+    criterion: Annotated[str, option("criterion")] = default("criterion"),
+    order: Annotated[int, option("order")] = default("order"),
+    l1: Annotated[float, option("l1")] = default("l1"),
+    l2: Annotated[float | None, option("l2")] = default("l2"),
+    variance: Annotated[float | None, option("variance")] = default("variance"),
+    min_count: Annotated[int, option("min_count")] = default("min_count"),
+    states: Annotated[str, option("states")] = default("states"),
+    transitions: Annotated[str, option("transitions")] = default("transitions"),
+    pair_features: Annotated[bool, option("pair_features", "--pair-features")] = default("pair_features"),
+    constraints: Annotated[str | None, option("constraints")] = default("constraints"),
+    gazetteer: Annotated[
+        list[Path] | None, typer.Option(help="List of known names, an entry a line; may be given several times.")
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Labels may be partial: * is any label, A|B is A or B.")
+    ] = False,
+    weights: Annotated[Path | None, typer.Option(help="File with a weight for each sentence, a number a line.")] = None,
+    threads: Annotated[int | None, option("threads")] = default("threads"),
+    seed: Annotated[int, option("seed")] = default("seed"),
+    max_iter: Annotated[int, option("max_iter")] = default("max_iter"),
+    tolerance: Annotated[float, option("tolerance")] = default("tolerance"),
+    metric: Annotated[str, option("metric")] = default("metric"),
+    patience: Annotated[int, option("patience")] = default("patience"),
+    init: Annotated[Path | None, typer.Option(help="Model to start from.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from MODEL.checkpoint if it is there.")] = False,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0.0, help="Seconds between checkpoints (MODEL.checkpoint).")
+    ] = 30.0,
+    format: Format = "auto",
+    separator: Separator = "auto",
+    comments: Comments = "auto",
+    label_column: LabelColumn = -1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Train a tagger on an annotated file and write a model file."""
+    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.data import Attributes
+    from loglinear.errors import DataError, OptionError
+    from loglinear.estimators.tagger import Tagger
+
+    if dev is not None and dev_split is not None:
+        raise OptionError("--dev and --dev-split both ask for dev data; give one")
+    out = console()
+    out.quiet = quiet
+    check_place(output)
+    corpus = read_corpus(train, format, separator, comments)
+    sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
+    dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments)
+    if dev_split:
+        corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
+    if isinstance(corpus, Attributes):
+        if template is not None:
+            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
+        chosen = None
+    else:
+        if corpus.n_columns < 2 and corpus.unlabelled is None:
+            raise DataError("there is only one column: the label column is missing", train, int(corpus.lines[0]))
+        chosen = template_named(template) if template else _suggested(corpus, label_column)
+        if template is None:
+            out.print(f"template: {chosen} (choose with --template)")
+    tagger = Tagger(
+        criterion=criterion, template=chosen, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count,
+        states=states, transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
+        gazetteers=gazetteer or None, max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience,
+        threads=threads, seed=seed,
+    )  # fmt: skip
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    if resume:
+        out.print(f"going on from {checkpoint}" if checkpoint.exists() else f"no {checkpoint}: starting anew")
+    with TrainingDisplay(out, "F1" if metric == "f1" else "accuracy" if metric == "accuracy" else "score") as display:
+        tagger.fit(
+            corpus, X_dev=dev_corpus, sample_weight=sentence_weights, init=init, checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=display.observe, label_column=label_column,
+            partial=partial,
+        )  # fmt: skip
+    tagger.save(output)
+    _summarise(tagger, corpus, output, out)
+
+
+def check_place(path: Path) -> None:
+    """Refuse an output that could not be written before hours are spent on it."""
+    from loglinear.errors import OptionError
+
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder; name the model file to write")
+    if not path.parent.is_dir():
+        raise OptionError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def template_named(name: str) -> str:
+    """The text of a template file, or the name of a set."""
+    from loglinear.errors import TemplateError
+    from loglinear.features.sets import SETS
+    from loglinear.features.template import TemplateSet
+
+    if name in SETS:
+        return name
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise TemplateError(f"{name}: no such template file; the named sets are {', '.join(SETS)}") from None
+    except UnicodeDecodeError:
+        raise TemplateError(f"{name}: the template file is not valid UTF-8") from None
+    return str(TemplateSet.parse(text, name))
+
+
+def _suggested(corpus: Columns, label_column: int) -> str:
+    """``ner`` where the labels are those of spans, else ``pos``."""
+    from loglinear.structures.constraints import detect_scheme
+
+    return "pos" if detect_scheme(corpus.column(label_column).values) is None else "ner"
+
+
+def _constraints(given: str | None) -> str | dict[str, object] | None:
+    """A scheme's name, or the content of a JSON file."""
+    import json
+
+    from loglinear.errors import OptionError
+
+    if given is None or not given.endswith(".json"):
+        return given
+    try:
+        content = json.loads(Path(given).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OptionError(f"{given}: not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise OptionError(f"{given}: constraints are a JSON object")
+    return content
+
+
+def _split(
+    corpus: Columns | Attributes, share: float, seed: int, weights: npt.NDArray[np.float64] | None
+) -> tuple[Columns | Attributes, Columns | Attributes, npt.NDArray[np.float64] | None]:
+    """Training and dev sentences, chosen by the seed."""
+    import numpy as np
+
+    from loglinear.errors import DataError
+
+    order = np.random.default_rng(seed).permutation(len(corpus))
+    n_dev = round(share * len(corpus))
+    if not 0 < n_dev < len(corpus):
+        raise DataError(f"--dev-split {share} of {len(corpus)} sentences leaves no sentence on one side", corpus.name)
+    chosen, rest = np.sort(order[:n_dev]), np.sort(order[n_dev:])
+    return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
+
+
+def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    from loglinear.errors import DataError
+
+    numbers = []
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            numbers.append(float(text))
+        except ValueError:
+            raise DataError(
+                f"{text!r:.40} is not a number; write a weight for each sentence", str(path), line
+            ) from None
+    if len(numbers) != n_sentences:
+        raise DataError(f"{len(numbers)} weights for {n_sentences} sentences", str(path))
+    return np.array(numbers)
+
+
+def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: object) -> None:
+    from rich.console import Console
+
+    assert isinstance(out, Console)
+    features = tagger.model_.features
+    out.print(f"data       {len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels")
+    out.print(f"features   {features.n_features:,} of {tagger.model_.encoder.n_attributes:,} attributes")
+    out.print(f"training   {tagger.message_}; {tagger.seconds_:.1f} s")
+    out.print(f"objective  {tagger.objective_:,.3f}")
+    if tagger.dev_score_ is not None:
+        out.print(
+            f"dev score  {100 * tagger.dev_score_:.2f} at iteration {tagger.best_iteration_}, whose weights are kept"
+        )
+    out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    out.print(
+        f"next       loglinear eval TEST --model {output};  loglinear tag {output} FILE;  loglinear inspect {output}"
+    )

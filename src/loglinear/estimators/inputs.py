@@ -1,0 +1,136 @@
+"""From what users hand over to corpora, encoders and annotations, with errors that name the place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns import Attributes, Columns
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.annotation import Annotation
+from loglinear.evaluation.chunks import chunk_scores
+from loglinear.evaluation.schemes import as_bio
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.gazetteer import Gazetteer
+from loglinear.features.name_encoder import NameEncoder
+from loglinear.features.python_features import attributes_of
+from loglinear.features.sets import SETS, named_set
+from loglinear.features.template import TemplateSet
+from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.structures.chain import Chain
+from loglinear.structures.chain_features import Penalties
+from loglinear.structures.constraints import Constraints, constraints_named
+from loglinear.structures.gold import Gold
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Corpus = Columns | Attributes
+Encoder = TemplateEncoder | NameEncoder
+
+
+def corpus_of(X: Any, as_rows: bool) -> Corpus:
+    """The user's sequences as a corpus: of token rows, or of features."""
+    if isinstance(X, Columns | Attributes):
+        if isinstance(X, Columns) and not as_rows:
+            raise OptionError(f"{X.name} holds columns, and columns need a template: {', '.join(SETS)}, or your own")
+        if isinstance(X, Attributes) and as_rows:
+            raise OptionError(f"{X.name} holds ready-made features, but a template looks at columns")
+        return X
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+        raise DataError(f"X is a {type(X).__name__}, not a list of sequences")
+    return Columns.from_rows(X) if as_rows else attributes_of(X)
+
+
+def annotation_of(corpus: Corpus, y: Any, label_column: int = -1, partial: bool = False) -> Annotation:
+    """Labels given apart, or those of the corpus itself."""
+    if y is not None:
+        return Annotation.from_python(y, corpus.offsets)
+    if isinstance(corpus, Columns):
+        if label_column == -1 and corpus.unlabelled is not None:
+            raise DataError("this sentence has no labels", corpus.name, corpus.unlabelled)
+        if corpus.n_columns < 2:
+            line = int(corpus.lines[0]) if corpus.n_tokens and corpus.lines[0] else None
+            raise DataError("there is only one column: the label column is missing", corpus.name, line)
+        return Annotation.from_column(corpus.column(label_column), partial, lambda t, message: corpus.error(message, t))
+    if corpus.label is not None:
+        return Annotation.from_column(corpus.label, partial, lambda t, message: corpus.error(message, t))
+    raise DataError("y is missing: give the labels of each sequence")
+
+
+def encoder_for(
+    corpus: Corpus,
+    template: str | TemplateSet | None,
+    gazetteers: Sequence[Gazetteer | str | Path],
+    pair_features: bool,
+    label_column: int | None,
+) -> Encoder:
+    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at."""
+    if isinstance(corpus, Attributes):
+        if gazetteers:
+            raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
+        return NameEncoder(pair_features)
+    read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
+    by_name = {gazetteer.name: gazetteer for gazetteer in read}
+    if len(by_name) != len(read):
+        raise OptionError(f"two gazetteers have the same name: {', '.join(sorted(g.name for g in read))}")
+    if template is None:
+        raise OptionError(f"columns need a template: one of {', '.join(SETS)}, or your own")
+    if isinstance(template, TemplateSet):
+        templates = template
+    elif "\n" in template or "%" in template:
+        templates = TemplateSet.parse(template)
+    else:
+        templates = named_set(template, corpus.n_columns - (label_column is not None), by_name)
+    if label_column is not None and label_column % corpus.n_columns in templates.columns:
+        raise OptionError(
+            f"the template looks at column {label_column % corpus.n_columns} (from 0) of {corpus.name}, which "
+            "holds the labels to be learnt"
+        )
+    return TemplateEncoder(templates, by_name, pair_features)
+
+
+def constraints_of(constraints: str | Constraints | dict[str, Any] | None, labels: list[str]) -> Constraints | None:
+    """Constraints by name, as an object, or as the dict a model file keeps."""
+    if constraints is None or isinstance(constraints, Constraints):
+        return constraints
+    if isinstance(constraints, dict):
+        return Constraints.from_dict(constraints)
+    return constraints_named(constraints, labels)
+
+
+def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
+    """Refuse training labels that the constraints rule out, naming the place."""
+    chain = Chain(encoded.offsets)
+    scores = penalties.scores(encoded.n_positions)
+    if gold.allowed is None:
+        possible = chain.score(scores, gold.labels) > -np.inf
+    else:
+        possible = chain.log_partition(chain.restrict(scores, gold.allowed)) > -np.inf
+    if possible.all():
+        return
+    first, end = encoded.offsets[int(np.argmin(possible)) :][:2].tolist()
+    labels = gold.labels[first:end]
+    place = 0
+    if (labels >= 0).all() and penalties.start[labels[0]] == 0.0:
+        broken = np.flatnonzero(penalties.transition[labels[:-1], labels[1:]] == -np.inf)
+        place = int(broken[0]) + 1 if len(broken) else len(labels) - 1
+    raise corpus.error("the label here breaks the constraints; mend the data or train without them", first + place)
+
+
+def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: list[str], offsets: Int64) -> float:
+    """Accuracy or chunk F1, from 0 to 1, of predicted label numbers [N]; a gold label the model lacks is never met."""
+    if metric == "accuracy":
+        return float((annotation.known_only(labels) == predicted).mean()) if len(predicted) else 0.0
+    values = [
+        *labels,
+        *sorted({label for possible in annotation.possible if possible for label in possible} - set(labels)),
+    ]
+    gold = annotation.known_only(values)
+    if (gold < 0).any():
+        raise annotation.place(int(np.argmin(gold)), "F1 needs one gold label for each token")
+    bio = as_bio(values, values)
+    return chunk_scores((gold, bio, offsets), (predicted, bio, offsets)).f1 / 100.0

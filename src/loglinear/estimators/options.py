@@ -1,0 +1,94 @@
+"""The options of a tagger, declared once: they feed the estimator's checks, the command line and the docs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from loglinear.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its name, default and what it means."""
+
+    name: str
+    default: Any
+    help: str
+    choices: tuple[Any, ...] = ()
+    least: float | None = None
+    kind: type | None = None
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that makes no sense, saying what would."""
+        if value is None and self.default is None:
+            return
+        if self.choices and value not in self.choices:
+            raise OptionError(f"{self.name}={value!r} is not one of {', '.join(map(str, self.choices))}")
+        if self.kind is int and (isinstance(value, bool) or not hasattr(value, "__index__")):
+            raise OptionError(f"{self.name}={value!r} must be a whole number")
+        if self.kind is float and (isinstance(value, bool) or not hasattr(value, "__float__") or math.isnan(value)):
+            raise OptionError(f"{self.name}={value!r} must be a number")
+        if self.least is not None and not value >= self.least:
+            raise OptionError(f"{self.name}={value!r} must be at least {self.least:g}")
+        if self.kind is float and math.isinf(value):
+            raise OptionError(f"{self.name}={value!r} must be finite")
+
+
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("criterion", "cll", "what training minimises"),
+        Option("order", 1, "how many labels back a label depends on: 1 or 2", choices=(1, 2)),
+        Option("l1", 0.0, "factor of the sum of |w|: drives weights to exactly zero", least=0, kind=float),
+        Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),
+        Option("variance", None, "variance c of a Gaussian prior on the weights: l2 = 1 / 2c", least=0, kind=float),
+        Option("min_count", 1, "leave out attributes seen fewer times in training", least=1, kind=int),
+        Option("states", "observed", "which (attribute, label) pairs get a weight", choices=("observed", "all")),
+        Option("transitions", "observed", "which label bigrams get a weight", choices=("observed", "all", "none")),
+        Option("pair_features", False, "join every attribute with the label pair too", choices=(False, True)),
+        Option("constraints", None, "labellings ruled out: bio, iob1, bioes, bilou, or your own"),
+        Option("max_iter", 1000, "most iterations of the optimizer", least=0, kind=int),
+        Option(
+            "tolerance",
+            1e-5,
+            "stop when 10 iterations lower the objective by less than this share",
+            least=0,
+            kind=float,
+        ),
+        Option("metric", "auto", "what the dev data is judged by", choices=("auto", "f1", "accuracy")),
+        Option("patience", 20, "stop after so many iterations without a better dev score", least=1, kind=int),
+        Option(
+            "threads",
+            None,
+            "threads (all cores if not given); the result is the same for any number",
+            least=1,
+            kind=int,
+        ),
+        Option("seed", 0, "seed of all that is random", least=0, kind=int),
+    )
+}
+
+
+def default(name: str) -> Any:
+    """The default of an option."""
+    return OPTIONS[name].default
+
+
+def check_options(values: dict[str, Any]) -> None:
+    """Check each option's value."""
+    for name, option in OPTIONS.items():
+        if name in values:
+            option.check(values[name])
+
+
+def l2_factor(l2: float | None, variance: float | None) -> float:
+    """The factor of ||w||^2 that ``l2`` and ``variance`` ask for."""
+    if variance is None:
+        return 1.0 if l2 is None else float(l2)
+    if l2 is not None:
+        raise OptionError(f"l2={l2} and variance={variance} say the same thing twice (l2 = 1 / 2 variance); give one")
+    if variance == 0:
+        raise OptionError("variance=0 would keep every weight at zero; give a positive number")
+    return 1.0 / (2.0 * variance)

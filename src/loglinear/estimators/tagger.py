@@ -1,0 +1,514 @@
+"""The tagger: a chain model behind scikit-learn's conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from loglinear import model_file
+from loglinear.criteria.criterion import criterion_named
+from loglinear.data.columns import Attributes
+from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.estimators import checkpoint as checkpoints
+from loglinear.estimators import tagger_file
+from loglinear.estimators.annotation import Annotation, sequence_weights
+from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.inputs import (
+    Corpus,
+    Encoder,
+    annotation_of,
+    check_feasible,
+    constraints_of,
+    corpus_of,
+    encoder_for,
+    score_labels,
+)
+from loglinear.estimators.options import check_options, default, l2_factor
+from loglinear.estimators.training import Progress, Training, TrainingOutcome
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.gazetteer import Gazetteer
+from loglinear.features.template import TemplateSet
+from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.optimizers.objective import Objective
+from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.constraints import Constraints, detect_scheme
+from loglinear.threads import thread_count
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
+
+class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
+
+    ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
+    python-crfsuite's rules. With a template, a token is a row: a string, or a tuple of strings. Corpora read by
+    :mod:`loglinear.data` are taken as they are.
+
+    Parameters
+    ----------
+    criterion : str
+        What training minimises; see :func:`loglinear.criteria.criterion.criteria`.
+    template : str, TemplateSet or None
+        A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, or templates as objects. None:
+        tokens come as features.
+    order : {1, 2}
+        How many labels back a label depends on.
+    l1, l2, variance : float
+        The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c. l2 is 1 if
+        neither is given.
+    min_count : int
+        Attributes seen fewer times in training are left out.
+    states : {"observed", "all"}
+        Which (attribute, label) pairs get a weight.
+    transitions : {"observed", "all", "none"}
+        Which label bigrams (and trigrams) get a weight.
+    pair_features : bool
+        Join every attribute with the pair of labels as well as with the label.
+    constraints : str, Constraints, dict or None
+        Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
+    gazetteers : sequence of Gazetteer or paths, optional
+        Lists of known names that the template may look at; the set ``ner`` looks at all of them.
+    max_iter : int
+        Most iterations of the optimizer.
+    tolerance : float
+        Stop when 10 iterations lower the objective by less than this share of it.
+    metric : {"auto", "f1", "accuracy"}
+        What the dev data is judged by; auto is chunk F1 if the labels are those of chunks.
+    patience : int
+        With dev data, stop after so many iterations without a better score; the best weights are kept.
+    threads : int or None
+        Threads, all cores if None. The weights are the same for any number.
+    seed : int
+        Seed of all that is random (conditional likelihood with L-BFGS uses no chance).
+    verbose : bool
+        Print a line for each iteration.
+
+    Attributes
+    ----------
+    classes_ : list of str
+        The labels, sorted.
+    model_ : ChainModel
+        Attributes, features and weights.
+    objective_, n_iter_, n_evaluations_, converged_, message_, seconds_ : how training went.
+    history_ : list of Progress
+        Each iteration's objective, time and dev score.
+    dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    """
+
+    classes_: list[str]
+    model_: ChainModel
+    objective_: float | None
+    n_iter_: int | None
+    n_evaluations_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+
+    def __init__(
+        self,
+        criterion: str = "cll",
+        template: str | TemplateSet | None = None,
+        order: int = 1,
+        l1: float = 0.0,
+        l2: float | None = None,
+        variance: float | None = None,
+        min_count: int = 1,
+        states: str = "observed",
+        transitions: str = "observed",
+        pair_features: bool = False,
+        constraints: str | Constraints | dict[str, Any] | None = None,
+        gazetteers: Sequence[Gazetteer | str | Path] | None = None,
+        max_iter: int = default("max_iter"),
+        tolerance: float = default("tolerance"),
+        metric: str = "auto",
+        patience: int = default("patience"),
+        threads: int | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.criterion = criterion
+        self.template = template
+        self.order = order
+        self.l1 = l1
+        self.l2 = l2
+        self.variance = variance
+        self.min_count = min_count
+        self.states = states
+        self.transitions = transitions
+        self.pair_features = pair_features
+        self.constraints = constraints
+        self.gazetteers = gazetteers
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+        self.metric = metric
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+        self.verbose = verbose
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        *,
+        sample_weight: Any = None,
+        init: Tagger | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
+        label_column: int = -1,
+        partial: bool = False,
+    ) -> Tagger:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Sequences and their labels. A label is a string, None (unknown) or a set of strings (one of them). ``y`` may
+            be left out if ``X`` is a corpus that has labels.
+        X_dev, y_dev
+            Data to stop early by; the weights with the best score on it are kept.
+        sample_weight : array of float, optional
+            Weight of each sequence's loss.
+        init : Tagger or path, optional
+            Start from the weights of this model where it has the same features.
+        checkpoint : path, optional
+            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
+            when training is interrupted; it is removed when training ends.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
+        observe : callable, optional
+            Called with a :class:`Progress` after each iteration.
+        label_column, partial
+            For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
+        """
+        self._check_options()
+        n_threads = thread_count(self.threads)
+        corpus = corpus_of(X, as_rows=self.template is not None)
+        annotation = annotation_of(corpus, y, label_column, partial)
+        encoder = encoder_for(
+            corpus, self.template, self.gazetteers or (), self.pair_features, label_column if y is None else None
+        )
+        if sample_weight is None and isinstance(corpus, Attributes):
+            sample_weight = corpus.sequence_weights
+        weights_of_sequences = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+        if not len(corpus):
+            raise DataError("there is no sequence to train on")
+        labels = annotation.label_set()
+        gold = annotation.gold(labels)
+        encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
+        constraints = constraints_of(self.constraints, labels)
+        penalties = penalties_of(constraints, labels)
+        check_feasible(encoded, gold, penalties, corpus)
+        features = ChainFeatures.collect(
+            encoded, encoder.n_attributes, gold, len(labels), self.order, self.states, self._transitions(encoder)
+        )
+        model = ChainModel(labels, encoder, features, np.zeros(features.n_features), constraints)
+        criterion = criterion_named(self.criterion)
+        objective = Objective(
+            features,
+            encoded,
+            gold,
+            criterion,
+            penalties,
+            l2_factor(self.l2, self.variance),
+            weights_of_sequences,
+            n_threads,
+        )
+        training = Training(
+            LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
+            objective,
+            l1=self.l1,
+            patience=self.patience,
+            checkpoint_name=None if checkpoint is None else str(checkpoint),
+            checkpoint_seconds=checkpoint_seconds,
+            observe=observe or (_print_progress if self.verbose else None),
+        )
+        if X_dev is not None:
+            training.dev_score = self._dev_scorer(model, X_dev, y_dev, label_column, n_threads)
+        resumed = None
+        if checkpoint is not None:
+            options = self._stored_options()
+            same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
+            mark = checkpoints.fingerprint(same, encoded, gold, weights_of_sequences)
+            training.save_checkpoint = checkpoints.writer(Path(checkpoint), model, options, mark)
+            if resume and Path(checkpoint).exists():
+                resumed = checkpoints.read(Path(checkpoint), mark)
+        elif resume:
+            raise OptionError("resume=True needs the checkpoint to go on from")
+        start = model.weights if init is None else model.weights_from(_model_of(init))
+        outcome = training.run(start, resumed)
+        self._keep(model, outcome)
+        if checkpoint is not None:
+            Path(checkpoint).unlink(missing_ok=True)
+        return self
+
+    def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
+        # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
+        weights = outcome.weights.astype(np.float32).astype(np.float64)
+        self.model_ = model.with_weights(weights).compacted()
+        self.classes_ = list(model.labels)
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.iterations
+        self.n_evaluations_ = outcome.evaluations
+        self.converged_ = outcome.converged
+        self.message_ = outcome.message
+        self.seconds_ = outcome.seconds
+        self.history_ = outcome.history
+        self.dev_score_ = None if outcome.best is None else outcome.best.score
+        self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+
+    def _check_options(self) -> None:
+        check_options(self.get_params(deep=False))
+        l2_factor(self.l2, self.variance)
+        thread_count(self.threads)
+        criterion_named(self.criterion)
+
+    def _transitions(self, encoder: Encoder) -> str:
+        """As asked; none if a template has no ``B`` line, as in CRF++."""
+        if isinstance(encoder, TemplateEncoder) and not encoder.templates.has_label_bigram:
+            return "none"
+        return self.transitions
+
+    def _dev_scorer(
+        self, model: ChainModel, X_dev: Any, y_dev: Any, label_column: int, n_threads: int
+    ) -> Callable[[Float], float]:
+        corpus = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
+        annotation = annotation_of(corpus, y_dev, label_column)
+        encoded = model.encoder.transform(corpus)  # type: ignore[arg-type]  # the same kind of corpus
+        metric = self._metric(model.labels)
+
+        def score(weights: Float) -> float:
+            predicted = model.with_weights(weights).decode(encoded, n_threads=n_threads)
+            return score_labels(metric, annotation, predicted, model.labels, encoded.offsets)
+
+        return score
+
+    def _metric(self, labels: list[str]) -> str:
+        if self.metric == "auto":
+            return "accuracy" if detect_scheme(labels) is None else "f1"
+        return self.metric
+
+    # -- prediction ----------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, decoding: str = "viterbi", given: Any = None) -> list[list[str]]:
+        """Labels of each sequence.
+
+        Parameters
+        ----------
+        X
+            Sequences, or a corpus.
+        decoding : {"viterbi", "posterior"}
+            The most probable labelling, or the one with the highest sum of its labels' marginals.
+        given : sequence of label sequences, optional
+            What is known: a label that must stay, None, or a set of possible labels, for each token.
+        """
+        encoded, allowed = self._encode(X, given)
+        return self._split(self._decode(encoded, allowed, decoding), encoded.offsets)
+
+    def predict_numbers(
+        self, X: Any, *, decoding: str = "viterbi", given: Any = None, confidence: bool = False
+    ) -> tuple[Int32, Float | None]:
+        """Label numbers [N] (into ``classes_``) of all tokens in a row and, if asked, their probabilities [N].
+
+        The quick way for whole files: no Python object is made for a token. Arguments as for :meth:`predict`.
+        """
+        encoded, allowed = self._encode(X, given)
+        labels = self._decode(encoded, allowed, decoding)
+        if not confidence:
+            return labels, None
+        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
+        return labels, marginals[np.arange(len(labels)), labels]
+
+    def predict_single(self, x: Any) -> list[str]:
+        """Labels of one sequence."""
+        return self.predict([x])[0]
+
+    def predict_marginals(self, X: Any, *, given: Any = None) -> list[list[dict[str, float]]]:
+        """For each token a dict from label to probability."""
+        encoded, allowed = self._encode(X, given)
+        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads)).tolist()
+        tokens = [dict(zip(self.classes_, row, strict=True)) for row in marginals]
+        bounds = encoded.offsets.tolist()
+        return [tokens[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+
+    def predict_marginals_single(self, x: Any) -> list[dict[str, float]]:
+        """For each token of one sequence a dict from label to probability."""
+        return self.predict_marginals([x])[0]
+
+    def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
+        """For each sequence its ``k`` most probable labellings, best first, with their probabilities."""
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k={k!r} must be a whole number from 1 up")
+        encoded, allowed = self._encode(X, given)
+        found = self.model_.n_best(encoded, int(k), allowed, thread_count(self.threads))
+        return [
+            [([self.classes_[label] for label in labels], float(p)) for labels, p in zip(one, probability, strict=True)]
+            for one, probability in found
+        ]
+
+    def log_probability(self, X: Any, y: Any) -> Float:
+        """log p(y given x) of each sequence [S]."""
+        encoded, _ = self._encode(X, None)
+        gold = Annotation.from_python(y, encoded.offsets).gold(self.classes_)
+        if gold.allowed is not None:
+            raise DataError("log_probability needs one label a token")
+        return self.model_.log_probability(encoded, gold.labels, thread_count(self.threads))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy") -> float:
+        """Share of tokens labelled right (or chunk F1 with ``metric="f1"``), from 0 to 1."""
+        if metric not in ("accuracy", "f1"):
+            raise OptionError(f"metric={metric!r} is not one of accuracy, f1")
+        corpus = self._corpus(X)
+        annotation = annotation_of(corpus, y)
+        encoded, _ = self._encode(corpus, None)
+        predicted = self._decode(encoded, None, "viterbi")
+        if sample_weight is None:
+            return score_labels(metric, annotation, predicted, self.classes_, encoded.offsets)
+        if metric == "f1":
+            raise OptionError("sample_weight goes with metric='accuracy' only")
+        weights = np.repeat(sequence_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
+        return float(np.average(annotation.known_only(self.classes_) == predicted, weights=weights))
+
+    def _decode(self, encoded: EncodedCorpus, allowed: npt.NDArray[np.uint8] | None, decoding: str) -> Int32:
+        if decoding not in ("viterbi", "posterior"):
+            raise OptionError(f"decoding={decoding!r} is not one of viterbi, posterior")
+        return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads))
+
+    def _corpus(self, X: Any) -> Corpus:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
+        return corpus_of(X, as_rows=isinstance(self.model_.encoder, TemplateEncoder))
+
+    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
+        """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
+        corpus = self._corpus(X)
+        encoded = self.model_.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind
+        if given is None:
+            return encoded, None
+        annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)
+        gold = annotation.gold(self.classes_)
+        allowed = gold.allowed
+        if allowed is None:
+            allowed = np.zeros((len(gold.labels), len(self.classes_)), dtype=np.uint8)
+            allowed[np.arange(len(gold.labels)), gold.labels] = 1
+        return encoded, allowed
+
+    def _split(self, labels: Int32, offsets: npt.NDArray[np.int64]) -> list[list[str]]:
+        strings = list(map(self.classes_.__getitem__, labels.tolist()))
+        bounds = offsets.tolist()
+        return [strings[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+
+    # -- the weights by name -------------------------------------------------------------------------------------
+
+    @property
+    def state_weights_(self) -> dict[tuple[str, str], float]:
+        """{(attribute, label): weight}."""
+        return self.model_.state_weights()
+
+    @property
+    def transition_weights_(self) -> dict[tuple[str, str], float]:
+        """{(previous label, label): weight}."""
+        return self.model_.transition_weights()
+
+    @property
+    def edge_weights_(self) -> dict[tuple[str, str, str], float]:
+        """{(attribute, previous label, label): weight}."""
+        return self.model_.edge_weights()
+
+    @property
+    def trigram_weights_(self) -> dict[tuple[str, str, str], float]:
+        """{(label two back, previous label, label): weight}."""
+        return self.model_.trigram_weights()
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def _stored_options(self) -> dict[str, Any]:
+        """Constructor options that a model file keeps: all that JSON can hold and the model does not say itself."""
+        options = self.get_params(deep=False)
+        for name in ("template", "constraints", "gazetteers", "threads", "verbose"):
+            options.pop(name)
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+
+    def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this Tagger has no model yet; call fit before save")
+        training = {
+            "complete": True,
+            "objective": self.objective_,
+            "iterations": self.n_iter_,
+            "evaluations": self.n_evaluations_,
+            "converged": self.converged_,
+            "message": self.message_,
+            "dev_score": self.dev_score_,
+            "best_iteration": self.best_iteration_,
+        }
+        return tagger_file.to_storage(self.model_, self._stored_options(), training, np.float32)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that holds data only."""
+        model_file.save(path, tagger_file.KIND, *self._storage())
+
+    def to_bytes(self) -> bytes:
+        """The model file's content."""
+        return model_file.dumps(tagger_file.KIND, *self._storage())
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Tagger:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        stored = model_file.load(source, kind=tagger_file.KIND)
+        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+        model = tagger_file.from_storage(stored.header, stored.arrays, name)
+        try:
+            options, training = dict(stored.header["options"]), dict(stored.header["training"])
+            tagger = cls(**options)
+            tagger._check_options()
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
+        if isinstance(model.encoder, TemplateEncoder):
+            tagger.template = model.encoder.templates
+            tagger.gazetteers = list(model.encoder.gazetteers.values()) or None
+        tagger.constraints = model.constraints
+        tagger.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
+        tagger.classes_ = list(model.labels)
+        tagger.objective_ = training.get("objective")
+        tagger.n_iter_ = training.get("iterations", training.get("iteration"))
+        tagger.n_evaluations_ = training.get("evaluations")
+        tagger.converged_ = training.get("converged", False)
+        tagger.message_ = training.get("message", "a checkpoint of an unfinished training")
+        tagger.dev_score_ = training.get("dev_score")
+        tagger.best_iteration_ = training.get("best_iteration")
+        tagger.history_ = []
+        tagger.seconds_ = None
+        return tagger
+
+
+def _model_of(init: Tagger | str | Path) -> ChainModel:
+    tagger = init if isinstance(init, Tagger) else Tagger.load(init)
+    if not hasattr(tagger, "model_"):
+        raise NotFittedError("init is a Tagger without a model; fit it first")
+    return tagger.model_
+
+
+def _print_progress(progress: Progress) -> None:
+    dev = "" if progress.dev_score is None else f"  dev {100 * progress.dev_score:.2f}"
+    print(
+        f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
+        flush=True,
+    )

@@ -1,0 +1,120 @@
+"""What of a chain model stands in a model file, and how it is read back with every bound checked.
+
+    header   options, labels, constraints, encoder (template or pair_features ...), order, training (free notes)
+    arrays   weights [D]; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
+             transitions; trigrams
+
+A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked before it
+is used as an index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.estimators.chain_model import ChainModel
+from loglinear.features.block import FeatureBlock
+from loglinear.features.name_encoder import NameEncoder
+from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.model_file import pack_strings, unpack_strings
+from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.constraints import Constraints
+
+KIND = "tagger"
+ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
+    TemplateEncoder.kind: TemplateEncoder,
+    NameEncoder.kind: NameEncoder,
+}
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def to_storage(
+    model: ChainModel, options: dict[str, Any], training: dict[str, Any], precision: npt.DTypeLike = np.float64
+) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a model file, the weights stored in the given ``precision``."""
+    features = model.features
+    blob, offsets = pack_strings(model.encoder.strings)
+    arrays: Arrays = {
+        "weights": model.weights.astype(precision),
+        "strings.bytes": blob,
+        "strings.offsets": offsets,
+        "state.counts": np.diff(features.state.pointer).astype(np.int32),
+        "state.codes": features.state.codes,
+        "transitions": features.transitions,
+        "trigrams": features.trigrams,
+    }
+    if features.edge is not None:
+        arrays["edge.counts"] = np.diff(features.edge.pointer).astype(np.int32)
+        arrays["edge.codes"] = features.edge.codes
+    arrays |= {f"encoder.{name}": array for name, array in model.encoder.to_arrays().items()}
+    header = {
+        "options": options,
+        "labels": model.labels,
+        "order": features.order,
+        "constraints": None if model.constraints is None else model.constraints.to_dict(),
+        "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
+        "training": training,
+    }
+    return header, arrays
+
+
+def from_storage(header: dict[str, Any], arrays: Arrays, name: str) -> ChainModel:
+    """The model of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`."""
+    try:
+        return _checked(header, arrays)
+    except (LoglinearError, KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        detail = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
+
+
+def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
+    labels, order = header["labels"], header["order"]
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError("the labels are not a list of strings")
+    if not labels or len(set(labels)) != len(labels) or order not in (1, 2):
+        raise ValueError("the labels are not distinct, or the order is not 1 or 2")
+    strings = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
+    kind = header["encoder"]["kind"]
+    if kind not in ENCODERS:
+        raise ValueError(f"unknown encoder {kind!r}")
+    encoder_arrays = {key.removeprefix("encoder."): a for key, a in arrays.items() if key.startswith("encoder.")}
+    encoder = ENCODERS[kind].from_storage(header["encoder"], encoder_arrays, strings)
+    n = len(labels)
+    edge = _block(arrays, "edge", encoder.n_attributes, n**2) if "edge.counts" in arrays else None
+    features = ChainFeatures(
+        n_labels=n,
+        order=order,
+        state=_block(arrays, "state", encoder.n_attributes, n),
+        edge=edge,
+        transitions=_codes(arrays["transitions"], n**2),
+        trigrams=_codes(arrays["trigrams"], n**3 if order == 2 else 0),
+    )
+    weights = arrays["weights"]
+    if weights.ndim != 1 or weights.dtype.kind != "f" or len(weights) != features.n_features:
+        raise ValueError("the number of weights is not the number of features")
+    if not np.isfinite(weights).all():
+        raise ValueError("a weight is not a finite number")
+    constraints = None if header["constraints"] is None else Constraints.from_dict(header["constraints"])
+    model = ChainModel(labels, encoder, features, weights, constraints)
+    _ = model.penalties  # constraints that do not fit the labels fail here
+    return model
+
+
+def _codes(codes: npt.NDArray[Any], below: int) -> npt.NDArray[np.int32]:
+    if codes.ndim != 1 or codes.dtype != np.int32:
+        raise ValueError("feature codes are not a list of int32")
+    if len(codes) and (codes.min() < 0 or codes.max() >= below):
+        raise ValueError("a feature code is out of range")
+    return np.array(codes)  # a writable copy: Numba would compile every kernel anew for a read-only array
+
+
+def _block(arrays: Arrays, name: str, n_attributes: int, n_codes: int) -> FeatureBlock:
+    counts, codes = arrays[f"{name}.counts"], _codes(arrays[f"{name}.codes"], n_codes)
+    if counts.shape != (n_attributes,) or counts.dtype != np.int32 or (counts < 0).any() or counts.sum() != len(codes):
+        raise ValueError(f"the {name} features do not fit the attributes")
+    pointer = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+    return FeatureBlock(pointer, codes, n_codes)

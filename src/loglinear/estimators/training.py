@@ -1,0 +1,198 @@
+"""The training loop: an optimizer run that can be watched, stopped early, interrupted and resumed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
+from loglinear.optimizers.objective import Objective
+
+Float = npt.NDArray[np.float64]
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Training stopped by Ctrl-C or a termination signal after saving a checkpoint (if it had a place for one)."""
+
+    def __init__(self, iteration: int, checkpoint: str | None) -> None:
+        self.iteration, self.checkpoint = iteration, checkpoint
+        where = f"; the checkpoint is {checkpoint}" if checkpoint else ""
+        super().__init__(f"training interrupted after iteration {iteration}{where}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer sees after each iteration."""
+
+    iteration: int
+    evaluations: int
+    objective: float
+    seconds: float
+    dev_score: float | None
+    best_dev_score: float | None
+
+
+@dataclass
+class Best:
+    """The best weights on the dev data so far."""
+
+    score: float = -np.inf
+    iteration: int = 0
+    weights: Float | None = None
+
+
+@dataclass
+class TrainingOutcome:
+    """Weights and how they came about."""
+
+    weights: Float
+    objective: float
+    iterations: int
+    evaluations: int
+    converged: bool
+    message: str
+    seconds: float
+    best: Best | None
+    history: list[Progress] = field(default_factory=list)
+
+
+@contextmanager
+def catching_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or a termination signal sets; a second Ctrl-C interrupts at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class Training:
+    """One run of L-BFGS over an objective.
+
+    Parameters
+    ----------
+    optimizer : LBFGS
+    objective : Objective
+    l1 : float
+        Factor of the sum of |w|.
+    dev_score : callable, optional
+        Score of a weight vector on the dev data, higher is better; the best weights are kept.
+    patience : int
+        Stop after so many iterations without a better dev score.
+    save_checkpoint : callable, optional
+        ``save_checkpoint(weights, arrays, notes)`` stores all that :meth:`run` needs to go on.
+    checkpoint_name : str, optional
+        Where that is, for messages.
+    checkpoint_seconds : float
+        Time between checkpoints.
+    observe : callable, optional
+        Sees a :class:`Progress` after each iteration.
+    """
+
+    optimizer: LBFGS
+    objective: Objective
+    l1: float = 0.0
+    dev_score: Callable[[Float], float] | None = None
+    patience: int = 20
+    save_checkpoint: Callable[[Float, dict[str, npt.NDArray[Any]], dict[str, Any]], None] | None = None
+    checkpoint_name: str | None = None
+    checkpoint_seconds: float = 30.0
+    observe: Callable[[Progress], None] | None = None
+
+    def run(
+        self, start: Float, resume: tuple[dict[str, npt.NDArray[Any]], dict[str, Any]] | None = None
+    ) -> TrainingOutcome:
+        """Minimise from ``start`` [D], or go on from a checkpoint's arrays and notes."""
+        state, best, seconds_before = None, Best(), 0.0
+        if resume is not None:
+            state, best, seconds_before = self._restore(*resume)
+        began = time.perf_counter() - seconds_before
+        last_saved = time.perf_counter()
+        history: list[Progress] = []
+        out_of_patience = False
+
+        def after_iteration(now: LBFGSState) -> bool:
+            nonlocal last_saved, out_of_patience
+            score = None
+            if self.dev_score is not None:
+                score = self.dev_score(now.weights)
+                if score > best.score:
+                    best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
+                out_of_patience = now.iteration - best.iteration >= self.patience
+            progress = Progress(
+                now.iteration, now.evaluations, now.value, time.perf_counter() - began,
+                score, None if score is None else best.score,
+            )  # fmt: skip
+            history.append(progress)
+            if self.observe is not None:
+                self.observe(progress)
+            if self.save_checkpoint and time.perf_counter() - last_saved >= self.checkpoint_seconds:
+                self._save(now, best, progress.seconds)
+                last_saved = time.perf_counter()
+            return stop.is_set() or out_of_patience
+
+        with catching_signals() as stop:
+            result = self.optimizer.minimise(self.objective, start, l1=self.l1, callback=after_iteration, state=state)
+            if stop.is_set():
+                if self.save_checkpoint:
+                    self._save(result.state, best, time.perf_counter() - began)
+                raise TrainingInterrupted(result.state.iteration, self.checkpoint_name)
+        final = result.state
+        message = result.message
+        if out_of_patience:
+            message = f"stopped after {final.iteration} iterations: no better dev score for {self.patience}"
+        use_best = self.dev_score is not None and best.weights is not None
+        return TrainingOutcome(
+            weights=best.weights if use_best and best.weights is not None else final.weights.copy(),
+            objective=final.value,
+            iterations=final.iteration,
+            evaluations=final.evaluations,
+            converged=result.converged,
+            message=message,
+            seconds=time.perf_counter() - began,
+            best=best if use_best else None,
+            history=history,
+        )
+
+    def _save(self, state: LBFGSState, best: Best, seconds: float) -> None:
+        assert self.save_checkpoint is not None
+        arrays = {f"lbfgs.{name}": array for name, array in state.to_arrays().items()}
+        if best.weights is not None:
+            arrays["best.weights"] = best.weights
+        notes = {
+            "iteration": state.iteration,
+            "objective": state.value,
+            "seconds": seconds,
+            "best_score": None if best.weights is None else best.score,
+            "best_iteration": best.iteration,
+        }
+        self.save_checkpoint(state.weights, arrays, notes)
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[LBFGSState, Best, float]:
+        state = LBFGSState.from_arrays(
+            {k.removeprefix("lbfgs."): a for k, a in arrays.items() if k.startswith("lbfgs.")}
+        )
+        best = Best()
+        if "best.weights" in arrays:
+            best = Best(float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"]))
+        return state, best, float(notes["seconds"])

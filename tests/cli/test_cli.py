@@ -1,0 +1,347 @@
+"""The road a user walks: train, tag, eval, inspect; and what happens when something is wrong on the way."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from loglinear.cli import main
+
+TRAIN = """\
+the D B-NP
+dog N I-NP
+barks V B-VP
+
+Anna N B-NP
+sees V B-VP
+the D B-NP
+dog N I-NP
+. P O
+
+a D B-NP
+cat N I-NP
+sleeps V B-VP
+. P O
+
+"""
+
+
+class Result:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary):
+    """Run the command line in this process: ``run("tag", model, stdin="...")``."""
+
+    def call(*arguments, stdin=""):
+        content = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "argv", ["loglinear", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        monkeypatch.setenv("COLUMNS", "200")
+        capfdbinary.readouterr()
+        status = 0
+        try:
+            main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return Result(status, captured.out.decode(), captured.err.decode())
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "train.txt").write_text(TRAIN, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def model(files, run):
+    result = run("train", files / "train.txt", "-o", files / "m.model", "--template", "chunking", "--l2", "0.01", "-q")
+    assert (result.status, result.out, result.err) == (0, "", "")
+    return files / "m.model"
+
+
+# -- the road --------------------------------------------------------------------------------------------------------
+
+
+def test_train_says_what_it_did(files, run):
+    result = run(
+        "train", files / "train.txt", "-o", files / "m.model", "--dev", files / "train.txt", "--constraints", "bio"
+    )
+    assert result.status == 0 and result.out == ""
+    for part in (
+        "template: ner",
+        "3 sentences, 12 tokens, 4 labels",
+        "objective",
+        "dev score  100.00",
+        "m.model",
+        "next",
+    ):
+        assert part in result.err
+
+
+def test_tag_appends_a_column_and_eval_reads_it(files, model, run):
+    tagged = run("tag", model, files / "train.txt")
+    assert tagged.status == 0
+    expected = "".join(f"{line} {line.split()[-1]}\n" if line else "\n" for line in TRAIN.splitlines())
+    assert tagged.out == expected
+    scored = run("eval", "-", stdin=tagged.out)
+    assert scored.out.splitlines()[:2] == [
+        "processed 12 tokens with 7 phrases; found: 7 phrases; correct: 7.",
+        "accuracy: 100.00%; precision: 100.00%; recall: 100.00%; FB1: 100.00",
+    ]
+    assert run("eval", files / "train.txt", "--model", model).out == scored.out
+    (files / "tagged.txt").write_text(tagged.out, encoding="utf-8")
+    assert run("eval", files / "train.txt", "--pred", files / "tagged.txt").out == scored.out
+    report = json.loads(run("eval", files / "tagged.txt", "--json").out)
+    assert report["f1"] == 100.0 and report["types"]["NP"]["recall"] == 100.0
+
+
+def test_tag_without_labels_from_standard_input(model, run):
+    assert run("tag", model, stdin="the D\ndog N\n").out == "the D B-NP\ndog N I-NP\n"
+    assert run("tag", model, "-", stdin="the\tD\r\ndog\tN\r\n").out == "the\tD\tB-NP\r\ndog\tN\tI-NP\r\n"
+
+
+def test_tag_keeps_comments_and_document_marks(model, run):
+    text = "# a comment of five words\n-DOCSTART- -X-\n\nthe D\ndog N\n"
+    expected = "# a comment of five words\n-DOCSTART- -X- O\n\nthe D B-NP\ndog N I-NP\n"
+    assert run("tag", model, stdin=text).out == expected
+
+
+def test_document_marks_count_as_conlleval_counts_them(run):
+    text = "-DOCSTART- -X- O O\n\nthe D B-NP B-NP\n"
+    assert run("eval", "-", stdin=text).out.startswith("processed 2 tokens with 1 phrases")
+    assert run("eval", "-", stdin="-DOCSTART-\n\nthe D B-NP B-NP\n").out.startswith("processed 1 tokens")
+
+
+def test_marginals_are_one_more_column(model, run):
+    rows = [line.split() for line in run("tag", model, "--marginals", stdin="the D\ndog N\n").out.splitlines()]
+    assert [row[2] for row in rows] == ["B-NP", "I-NP"]
+    assert all(0.5 < float(row[3]) <= 1.0 for row in rows)
+    tagged = run("tag", model, "--marginals", stdin=TRAIN).out
+    assert "FB1: 100.00" in run("eval", "-", "--gold-column", "-3", "--pred-column", "-2", stdin=tagged).out
+
+
+def test_nbest_lists_labellings_with_their_probability(model, run):
+    blocks = run("tag", model, "--nbest", "2", stdin="the D\ndog N\n").out.strip().split("\n\n")
+    assert len(blocks) == 2
+    assert blocks[0].startswith("# sentence = 1, rank = 1, probability = 0.") and blocks[0].endswith("dog N I-NP")
+
+
+def test_force_keeps_given_labels(model, run):
+    out = run("tag", model, "--force", stdin="the D *\ndog N B-VP|O\n").out
+    assert [line.split()[-1] for line in out.splitlines()][1] in ("B-VP", "O")
+    wrong = run("tag", model, "--force", stdin="the D *\ndog N B-XX\n")
+    assert wrong.status == 2 and "<stdin>:2: label 'B-XX'" in wrong.err and wrong.out == ""
+
+
+@pytest.mark.parametrize("decoding", ["viterbi", "posterior"])
+def test_decodings(model, run, decoding):
+    assert run("tag", model, "--decoding", decoding, stdin="the D\ndog N\n").out == "the D B-NP\ndog N I-NP\n"
+
+
+def test_compressed_files_and_outputs(files, run):
+    with gzip.open(files / "train.gz", "wt", encoding="utf-8") as file:
+        file.write(TRAIN)
+    assert run("train", files / "train.gz", "-o", files / "z.model", "--template", "chunking").status == 0
+    assert run("tag", files / "z.model", files / "train.gz", "-o", files / "out.gz").status == 0
+    assert gzip.decompress((files / "out.gz").read_bytes()).startswith(b"the D B-NP B-NP\n")
+
+
+def test_json_lines(files, run):
+    lines = ['{"tokens": ["the", "dog"], "labels": ["B-NP", "I-NP"], "id": 7}', '{"tokens": ["go"], "labels": ["O"]}']
+    (files / "t.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert run("train", files / "t.jsonl", "-o", files / "j.model", "--template", "words", "-q").status == 0
+    records = [
+        json.loads(line) for line in run("tag", files / "j.model", files / "t.jsonl", "--marginals").out.splitlines()
+    ]
+    assert records[0]["predicted"] == ["B-NP", "I-NP"] and records[0]["id"] == 7 and len(records[0]["confidence"]) == 2
+    best = [
+        json.loads(line) for line in run("tag", files / "j.model", files / "t.jsonl", "--nbest", "2").out.splitlines()
+    ]
+    assert best[1]["nbest"][0]["labels"] == ["O"]
+    assert "FB1: 100.00" in run("eval", files / "t.jsonl", "--model", files / "j.model").out
+
+
+def test_crfsuite_attribute_files(files, run):
+    text = "B\tw=a\tlen:0.5\nI\tw=b\n\nB\tw=a\nO\tw=c\\:d:2\n\n"
+    (files / "t.crfsuite").write_text(text, encoding="utf-8")
+    assert run("train", files / "t.crfsuite", "-o", files / "c.model", "-q").status == 0
+    assert run("tag", files / "c.model", files / "t.crfsuite").out == "B B\nI I\n\nB B\nO O\n\n"
+    assert "w=c:d" in run("inspect", files / "c.model").out
+    assert run("train", files / "t.crfsuite", "-o", files / "c.model", "--template", "ner").status == 2
+
+
+def test_plain_text(model, files, run):
+    assert run("train", files / "train.txt", "-o", files / "w.model", "--template", "words", "-q").status == 0
+    out = run("tag", files / "w.model", "--format", "text", stdin="the dog\n\nAnna barks\n").out
+    assert out == "the B-NP\ndog I-NP\n\nAnna B-NP\nbarks B-VP\n\n"
+    narrow = run("tag", model, "--format", "text", stdin="the dog\n")
+    assert narrow.status == 2 and "column 1 (from 0), but <stdin> has 1 columns" in narrow.err
+
+
+def test_other_label_columns(files, run):
+    (files / "first.txt").write_text("B-NP the\nI-NP dog\n\nO go\n", encoding="utf-8")
+    options = ("--label-column", "0", "--template")
+    wrong = run("train", files / "first.txt", "-o", files / "f.model", *options, "words")
+    assert wrong.status == 2 and "holds the labels to be learnt" in wrong.err
+    (files / "t.txt").write_text("U:%x[0,1]\nB\n", encoding="utf-8")
+    assert run("train", files / "first.txt", "-o", files / "f.model", *options, files / "t.txt", "-q").status == 0
+    assert run("tag", files / "f.model", files / "first.txt").out == "B-NP the B-NP\nI-NP dog I-NP\n\nO go O\n"
+
+
+def test_partial_labels_weights_and_gazetteers(files, run):
+    (files / "partial.txt").write_text(
+        TRAIN.replace("barks V B-VP", "barks V *").replace("dog N I-NP", "dog N I-NP|O"), "utf-8"
+    )
+    (files / "weights.txt").write_text("1\n2\n0.5\n", encoding="utf-8")
+    (files / "animals.txt").write_text("dog\ncat\n", encoding="utf-8")
+    result = run(
+        "train", files / "partial.txt", "-o", files / "p.model", "--partial", "--weights", files / "weights.txt",
+        "--gazetteer", files / "animals.txt", "--template", "ner",
+    )  # fmt: skip
+    assert result.status == 0, result.err
+    assert "4 labels" in result.err
+    assert "animals" in run("inspect", files / "p.model", "--json").out
+    (files / "weights.txt").write_text("1\ntwo\n", encoding="utf-8")
+    wrong = run("train", files / "partial.txt", "-o", files / "p.model", "--weights", files / "weights.txt")
+    assert wrong.status == 2 and "weights.txt:2: 'two' is not a number" in wrong.err
+
+
+def test_inspect(model, run):
+    text = run("inspect", model, "--top", "50").out
+    for part in ("4 labels", "attributes", "B-NP", "U12:D", "-> I-NP"):
+        assert part in text
+    facts = json.loads(run("inspect", model, "--json").out)
+    assert facts["labels"] == 4 and facts["features"]["transition"] == len(facts["transitions"])
+    assert len(facts["states"]) == facts["features"]["state"]
+    assert "U00:%x[-2,0]" in facts["template"]
+    only = json.loads(run("inspect", model, "--json", "--label", "O").out)
+    assert {state["label"] for state in only["states"]} == {"O"}
+    assert run("inspect", model, "--label", "X").status == 2
+
+
+def test_warm_start_and_resume(files, model, run):
+    options = ("train", files / "train.txt", "--template", "chunking", "-o")
+    assert run(*options, files / "warm.model", "--init", model).status == 0
+    anew = run(*options, files / "anew.model", "--resume")
+    assert anew.status == 0 and "starting anew" in anew.err
+    assert not (files / "anew.model.checkpoint").exists()
+
+
+def test_template_and_corpus_print(run):
+    assert run("template", "chunking").out.count("%x[") == 31
+    assert run("template", "nonsense").status == 2
+    bundled = run("corpus", "dev", "--task", "ner").out
+    assert len(bundled.splitlines()[0].split()) == 3
+    generated = run("corpus", "--generate", "3", "--seed", "5", "--task", "pos").out
+    assert generated == run("corpus", "--generate", "3", "--seed", "5", "--task", "pos").out
+    assert generated.count("\n\n") == 3
+    assert run("corpus", "nonsense").status == 2
+    assert run("corpus", "--task", "nonsense").status == 2
+
+
+def test_demo(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    result = run("demo")
+    assert result.status == 0
+    assert "FB1" in result.out and "Try next" in result.err and (tmp_path / "demo" / "chunk.model").exists()
+
+
+# -- wrong turns -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no tokens"),
+        (b"the D B-NP\ndog N\n", ":2: "),
+        (b"the D B-NP\n\xff N O\n", ":2: invalid UTF-8"),
+        (b"the D B-NP\nd\0g N O\n", ":2: a NUL byte"),
+        (b"the\ndog\n", "only one column"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(files, run, content, says):
+    (files / "bad.txt").write_bytes(content)
+    result = run("train", files / "bad.txt", "-o", files / "bad.model", "--template", "words")
+    assert result.status == 2
+    assert "bad.txt" in result.err and says in result.err and "Traceback" not in result.err
+    assert not (files / "bad.model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "absent.txt", "-o", "m"], "absent.txt: "),
+        (["train", "train.txt", "-o", "no/such/folder/m"], "no folder"),
+        (["train", "train.txt", "-o", "m", "--template", "absent"], "no such template file; the named sets are"),
+        (["train", "train.txt", "-o", "m", "--criterion", "crf"], "criterion='crf' is not known"),
+        (["train", "train.txt", "-o", "m", "--order", "3"], "order=3"),
+        (["train", "train.txt", "-o", "m", "--l2", "1", "--variance", "2"], "twice"),
+        (
+            ["train", "train.txt", "-o", "m", "--constraints", "bilou"],
+            "train.txt:3: the label here breaks the constraints",
+        ),
+        (["train", "train.txt", "-o", "m", "--label-column", "7"], "no column 7"),
+        (["train", "train.txt", "-o", "m", "--dev", "train.txt", "--dev-split", "0.5"], "give one"),
+        (["train", "train.txt", "-o", "m", "--dev-split", "0.01"], "leaves no sentence"),
+        (["train", "train.txt", "-o", "m", "--init", "train.txt"], "not a loglinear model"),
+        (["train", "train.txt", "-o", "m", "--gazetteer", "absent.txt"], "absent.txt"),
+        (["train", "train.txt", "-o", "m", "--format", "xml"], "xml"),
+        (["tag", "absent.model", "train.txt"], "absent.model does not exist"),
+        (["tag", "train.txt", "train.txt"], "not a loglinear model"),
+        (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "--nbest goes without"),
+        (["tag", "m.model", "train.txt", "--decoding", "best"], "viterbi, posterior"),
+        (["tag", "m.model", "train.txt", "-o", "no/such/folder/x"], "no/such/folder/x"),
+        (["eval", "train.txt", "--pred", "other.txt"], "sentence 1 has 3 tokens, but 1"),
+        (["eval", "train.txt", "--pred", "m.model"], "m.model"),
+        (["eval", "train.txt", "--metric", "bleu"], "auto, chunks, labels"),
+        (["eval", "train.txt", "--gold-column", "9"], "no column 9"),
+    ],
+)
+def test_mistakes_get_one_line_and_status_2(files, model, run, monkeypatch, arguments, says):
+    monkeypatch.chdir(files)
+    (files / "other.txt").write_text("the D B-NP\n\ndog N O\n", encoding="utf-8")
+    result = run(*arguments)
+    assert result.status == 2
+    assert says in result.err.replace("\n", " ") and "Traceback" not in result.err
+    assert len(result.err.strip().splitlines()) <= 2
+    assert not (files / "m").exists()
+
+
+def test_a_closed_pipe_is_no_error(files, model):
+    command = f"{sys.executable} -m loglinear tag {model} {files / 'big.txt'} | head -n 1"
+    (files / "big.txt").write_text(TRAIN * 5000, encoding="utf-8")
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    assert result.stdout == "the D B-NP B-NP\n"
+    assert "Traceback" not in result.stderr and "Exception" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import loglinear",
+        "import loglinear.cli",
+        "from loglinear.cli import app; app(['--help'], standalone_mode=False)",
+        "from loglinear.cli import app; app(['train', '--help'], standalone_mode=False)",
+    ],
+)
+def test_starting_up_imports_neither_numba_nor_scikit_learn(code):
+    check = "import sys; print({'numba', 'sklearn', 'scipy'} & set(sys.modules), file=sys.stderr)"
+    result = subprocess.run([sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.strip().splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("verb", ["train", "tag", "eval", "inspect", "demo", "template", "corpus"])
+def test_every_verb_has_help_with_examples(run, verb):
+    result = run(verb, "--help")
+    assert result.status == 0 and "Examples" in result.out and f"loglinear {verb}" in result.out
