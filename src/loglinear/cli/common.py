@@ -13,20 +13,30 @@ from loglinear.estimators.options import OPTIONS
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
 
+DATA = "The files"
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
-Format = Annotated[str, typer.Option("--format", help=f"Format of the files: {FORMATS}.")]
+Format = Annotated[str, typer.Option("--format", help=f"Format of the files: {FORMATS}.", rich_help_panel=DATA)]
 Separator = Annotated[
-    str, typer.Option(help="What separates columns: auto (runs of spaces and tabs), tab (exactly one) or space.")
+    str,
+    typer.Option(
+        help="What separates columns: auto (runs of spaces and tabs), tab (exactly one) or space.", rich_help_panel=DATA
+    ),
 ]
 Comments = Annotated[
-    str, typer.Option(help="Lines to pass over: auto, none, or the prefix they begin with (auto: '# key = value' ...).")
+    str,
+    typer.Option(
+        help="Lines to pass over: none, those that begin with the given text, or auto (# lines that are no rows).",
+        rich_help_panel=DATA,
+    ),
 ]
-LabelColumn = Annotated[int, typer.Option(help="Column of the labels, from 0; negative from the last.")]
+LabelColumn = Annotated[
+    int, typer.Option(help="Column of the labels, from 0; negative from the last.", rich_help_panel=DATA)
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.", show_default=False)]
 
 
-def option(name: str, *flags: str, **extra: Any) -> Any:
+def option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
     """A command-line option for the estimator's option of that name: its help, default and choices."""
     declared = OPTIONS[name]
     choices = (
@@ -36,6 +46,7 @@ def option(name: str, *flags: str, **extra: Any) -> Any:
         *flags,
         help=declared.help[0].upper() + declared.help[1:] + choices + ".",
         show_default=declared.default is not None,
+        rich_help_panel=panel,
         **extra,
     )
 

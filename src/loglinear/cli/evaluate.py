@@ -27,7 +27,7 @@ loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3
 
 
 def eval_command(
-    gold: Annotated[str, typer.Argument(help="Annotated file (also .gz, or - for standard input).")],
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input).")],
     model: Annotated[Path | None, typer.Option(help="Label the file with this model and compare.")] = None,
     pred: Annotated[str | None, typer.Option(help="File whose last column holds the predicted labels.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -23,7 +23,7 @@ loglinear inspect chunker.model --json > chunker.json     (every weight)
 
 
 def inspect_command(
-    model: Annotated[Path, typer.Argument(help="Model file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
     top: Annotated[int, typer.Option(min=1, help="How many features to show for each label.")] = 5,
     label: Annotated[list[str] | None, typer.Option(help="Show this label only; may be given several times.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,

@@ -26,8 +26,10 @@ echo "Anna Berg lives in Oslo" | loglinear tag ner.model - --format text
 
 
 def tag_command(
-    model: Annotated[Path, typer.Argument(help="Model file.")],
-    input: Annotated[str, typer.Argument(help="File to label (also .gz, or - for standard input).")] = "-",
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
+    input: Annotated[
+        str, typer.Argument(metavar="[INPUT]", help="File to label (also .gz, or - for standard input).")
+    ] = "-",
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
     marginals: Annotated[
         bool, typer.Option("--marginals", help="Append the probability of each token's label as one more column.")

@@ -16,7 +16,7 @@ loglinear template ner --columns 1 > mine.txt     (edit it, then: loglinear trai
 
 
 def template_command(
-    name: Annotated[str, typer.Argument(help="chunking, pos, ner or words.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="chunking, pos, ner or words.")],
     columns: Annotated[int, typer.Option(min=1, help="Columns besides the label; ner uses a second one as tags.")] = 2,
 ) -> None:
     """Print a named template set."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, console, option, read_corpus
+from loglinear.cli.common import DATA, Comments, Format, LabelColumn, Separator, console, option, read_corpus
 from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
@@ -30,49 +30,78 @@ loglinear train train.txt -o chunker.model --template chunking --resume   (after
 """
 
 
+DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
+
+
 def train_command(
-    train: Annotated[str, typer.Argument(help="Annotated file (also .gz, or - for standard input).")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
-    dev: Annotated[str | None, typer.Option(help="Annotated file to stop early by.")] = None,
-    dev_split: Annotated[
-        float | None, typer.Option(min=0.0, max=0.9, help="Share of the training sentences to stop early by.")
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input).")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")],
+    dev: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Annotated file to stop early by.", rich_help_panel=DEV)
     ] = None,
+    dev_split: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=0.9, help="Share of the training sentences to stop early by.", rich_help_panel=DEV),
+    ] = None,
+    metric: Annotated[str, option("metric", panel=DEV)] = default("metric"),
+    patience: Annotated[int, option("patience", panel=DEV)] = default("patience"),
     template: Annotated[
         str | None,
-        typer.Option(help="Template file, or a named set: chunking, pos, ner, words (ner for spans, pos else)."),
+        typer.Option(
+            metavar="FILE|NAME",
+            help="Template file, or a named set: chunking, pos, ner, words. By default ner for spans, else pos.",
+            rich_help_panel=FEATURES,
+        ),
     ] = None,
-    criterion: Annotated[str, option("criterion")] = default("criterion"),
-    order: Annotated[int, option("order")] = default("order"),
-    l1: Annotated[float, option("l1")] = default("l1"),
-    l2: Annotated[float | None, option("l2")] = default("l2"),
-    variance: Annotated[float | None, option("variance")] = default("variance"),
-    min_count: Annotated[int, option("min_count")] = default("min_count"),
-    states: Annotated[str, option("states")] = default("states"),
-    transitions: Annotated[str, option("transitions")] = default("transitions"),
-    pair_features: Annotated[bool, option("pair_features", "--pair-features")] = default("pair_features"),
-    constraints: Annotated[str | None, option("constraints")] = default("constraints"),
+    min_count: Annotated[int, option("min_count", panel=FEATURES)] = default("min_count"),
+    states: Annotated[str, option("states", panel=FEATURES)] = default("states"),
+    transitions: Annotated[str, option("transitions", panel=FEATURES)] = default("transitions"),
+    pair_features: Annotated[bool, option("pair_features", "--pair-features", panel=FEATURES)] = default(
+        "pair_features"
+    ),
     gazetteer: Annotated[
-        list[Path] | None, typer.Option(help="List of known names, an entry a line; may be given several times.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="List of known names, an entry a line; may be given several times.",
+            rich_help_panel=FEATURES,
+        ),
     ] = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Labels may be partial: * is any label, A|B is A or B.")
+    criterion: Annotated[str, option("criterion", panel=MODEL)] = default("criterion"),
+    order: Annotated[int, option("order", panel=MODEL)] = default("order"),
+    constraints: Annotated[str | None, option("constraints", panel=MODEL, metavar="NAME|FILE.json")] = default(
+        "constraints"
+    ),
+    l1: Annotated[float, option("l1", panel=MODEL)] = default("l1"),
+    l2: Annotated[float | None, option("l2", panel=MODEL)] = default("l2"),
+    variance: Annotated[float | None, option("variance", panel=MODEL)] = default("variance"),
+    max_iter: Annotated[int, option("max_iter", panel=RUN)] = default("max_iter"),
+    tolerance: Annotated[float, option("tolerance", panel=RUN)] = default("tolerance"),
+    threads: Annotated[int | None, option("threads", panel=RUN)] = default("threads"),
+    seed: Annotated[int, option("seed", panel=RUN)] = default("seed"),
+    init: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Model to start from.", rich_help_panel=RUN)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from MODEL.checkpoint if it is there.", rich_help_panel=RUN)
     ] = False,
-    weights: Annotated[Path | None, typer.Option(help="File with a weight for each sentence, a number a line.")] = None,
-    threads: Annotated[int | None, option("threads")] = default("threads"),
-    seed: Annotated[int, option("seed")] = default("seed"),
-    max_iter: Annotated[int, option("max_iter")] = default("max_iter"),
-    tolerance: Annotated[float, option("tolerance")] = default("tolerance"),
-    metric: Annotated[str, option("metric")] = default("metric"),
-    patience: Annotated[int, option("patience")] = default("patience"),
-    init: Annotated[Path | None, typer.Option(help="Model to start from.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from MODEL.checkpoint if it is there.")] = False,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between checkpoints (MODEL.checkpoint).")
+        float, typer.Option(min=0.0, help="Seconds between checkpoints (MODEL.checkpoint).", rich_help_panel=RUN)
     ] = 30.0,
     format: Format = "auto",
     separator: Separator = "auto",
     comments: Comments = "auto",
     label_column: LabelColumn = -1,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Labels may be partial: * is any label, A|B is A or B.", rich_help_panel=DATA),
+    ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File with a weight for each sentence, a number a line.", rich_help_panel=DATA
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train a tagger on an annotated file and write a model file."""

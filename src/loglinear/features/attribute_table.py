@@ -39,9 +39,9 @@ def _value_at(
 @kernel
 def _find(keys: Int32, slots: Int32, key: Int32) -> int:
     """Slot that holds ``key`` [M], or the empty slot where it belongs."""
-    code = 17
+    code = np.int64(17)
     for j in range(key.shape[0]):
-        code = ((code ^ key[j]) * 73244475) & 0x7FFFFFFF
+        code = ((code ^ np.int64(key[j])) * 73244475) & 0x7FFFFFFF  # below 2^58: never overflows
         code ^= code >> 15
     mask = slots.shape[0] - 1
     slot = code & mask

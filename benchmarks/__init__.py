@@ -1,0 +1,1 @@
+"""Comparisons with the peers, each side measured in the same run."""
