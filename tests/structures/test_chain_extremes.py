@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from test_chain import random_scores
 
 from loglinear.errors import InfeasibleError
-from loglinear.structures import chain_first_order, chain_log, chain_second_order
+from loglinear.structures import chain_first_order, chain_labelling, chain_log, chain_second_order
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_first_order import DONE, INFEASIBLE, NEEDS_LOG_SPACE
 
@@ -92,25 +93,40 @@ def test_the_scaled_kernels_leave_what_they_cannot_do(order, edges):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("edges", [False, True])
-def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges):
-    """Label 1 loses 200 nats a position, which no single row shows, and wins them back in the stop score."""
+@pytest.mark.parametrize("step", [-200.0, 200.0])
+def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges, step):
+    """Label 1 loses 200 nats a position, no row too wide for the scaled kernels, and wins them back; or the reverse."""
     n = 10
-    emission = np.zeros((n, 2))
-    emission[:, 1] = -200.0
-    transition = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
     scores = ChainScores(
-        emission,
-        transition,
+        np.array([[0.0, step if t < n // 2 else -step] for t in range(n)]),
+        np.array([[0.0, -np.inf], [-np.inf, 0.0]]),
         np.zeros(2),
-        np.array([0.0, 200.0 * n]),
+        np.zeros(2),
         np.zeros((n, 2, 2)) if edges else None,
         np.zeros((2, 2, 2)) if order == 2 else None,
     )
     log_z, expected = Chain([0, n]).expectations(scores)
     np.testing.assert_allclose(log_z, [np.log(2.0)], atol=1e-9)
     np.testing.assert_allclose(expected.emission, 0.5, atol=1e-9)
-    scores = replace(scores, start=scores.stop, stop=scores.start)  # and the same seen from the other end
-    np.testing.assert_allclose(Chain([0, n]).expectations(scores)[1].emission, 0.5, atol=1e-9)
+    np.testing.assert_allclose(expected.transition, [[4.5, 0.0], [0.0, 4.5]], atol=1e-8)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("edges", [False, True])
+def test_a_label_with_a_faint_future_is_left_to_log_space(order, edges):
+    """Label 1, always reached from 0, is never left again and costs 90 nats a position: no forward value is tiny."""
+    scores = ChainScores(
+        np.tile([0.0, -90.0], (6, 1)),
+        np.array([[0.0, 0.0], [-np.inf, 0.0]]),
+        np.zeros(2),
+        np.zeros(2),
+        np.zeros((6, 2, 2)) if edges else None,
+        np.zeros((2, 2, 2)) if order == 2 else None,
+    )
+    chain = Chain([0, 6])
+    assert scaled_and_log(chain, scores)[0].tolist() == [NEEDS_LOG_SPACE]
+    np.testing.assert_allclose(chain.expectations(scores)[1].emission[0, 1], np.exp(-540.0), rtol=1e-9)
+    np.testing.assert_allclose(chain.expectations(scores)[1].emission[1, 1], np.exp(-450.0), rtol=1e-9)
 
 
 def test_labels_that_cannot_be_reached_do_not_disturb():
@@ -198,3 +214,21 @@ def test_threads_share_a_chain():
         for log_z, expected in pool.map(lambda _: chain.expectations(scores), range(16)):
             np.testing.assert_array_equal(log_z, alone[0])
             np.testing.assert_array_equal(expected.transition, alone[1].transition)
+
+
+def test_each_kernel_compiles_once_whatever_arrays_come():
+    chain, rng = Chain([0, 2, 5]), np.random.default_rng(0)
+    for order, edges, scale in itertools.product([1, 2], [False, True], [1.0, 500.0]):
+        scores = random_scores(rng, 5, 3, order, edges, scale)
+        odd = replace(scores, emission=np.asfortranarray(scores.emission).astype(np.float32), start=np.zeros(3, int))
+        for one in (scores, odd):
+            chain.expectations(one, [1, 2])
+            chain.log_partition(one)
+            chain.sample(one, 2, rng)
+            chain.k_best(one, 2)
+            labels = chain.viterbi(one)[0]
+            chain.score(one, labels.astype(np.int64))
+            chain.add_labelling(scores.zeros_like(), labels.tolist(), np.ones(2, np.float32))
+    modules = (chain_first_order, chain_second_order, chain_log, chain_labelling)
+    counts = [len(f.signatures) for module in modules for f in vars(module).values() if hasattr(f, "signatures")]
+    assert max(counts) == 1
