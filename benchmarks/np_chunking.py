@@ -1,10 +1,10 @@
 """Noun-phrase chunking on CoNLL-2000 with a second-order chain, L2 chosen on a dev split of the training data.
 
-    python -m benchmarks.np_chunking [--l2 0.1 0.3 1 3]
+    python -m benchmarks.np_chunking [--l2 0.03 0.1 0.3 1]
 
-Labels other than those of noun phrases become O, as in Sha & Pereira (2003). Each attribute is joined with the label and
-with the pair of labels, and label trigrams are features. A tenth of the training sentences (chosen by a seed) is the dev
-data; the L2 factor with the best F1 there trains on all training sentences, and only that model sees the test data.
+Labels other than those of noun phrases become O, as in Sha & Pereira (2003). Each attribute is joined with the label
+and with the label pair, and label trigrams are features. A tenth of the training sentences (chosen by a seed) is the
+dev data; the L2 factor with the best F1 there trains on all training sentences, and only that model sees the test data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tagger(l2: float) -> Tagger:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--l2", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0])
+    parser.add_argument("--l2", type=float, nargs="+", default=[0.03, 0.1, 0.3, 1.0])
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     train, test = (noun_phrases(read_columns(data_folder() / name)) for name in ("train.txt", "test.txt"))

@@ -269,6 +269,19 @@ def test_own_constraints_and_what_they_leave_no_room_for(data, more_data):
         tagger.predict([[("a", "b")], [("a", "b"), ("c", "d")]], given=[[None], ["B-VP", "B-NP"]])
 
 
+def test_no_sequences_give_no_labels(data):
+    tagger = Tagger(template="chunking").fit(*data)
+    assert tagger.predict([]) == tagger.predict_marginals([]) == tagger.predict_nbest([]) == []
+    assert Tagger().fit([[["a"]]], [["x"]]).predict([]) == []
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_one_label_and_one_token(order):
+    tagger = Tagger(template="words", order=order).fit([["a"], ["b", "c"]], [["x"], ["x", "x"]])
+    assert tagger.predict([["a"], ["new", "words", "here"]]) == [["x"], ["x", "x", "x"]]
+    assert tagger.predict_nbest([["a"]], 3) == [[(["x"], pytest.approx(1.0))]]
+
+
 def test_prediction_is_thread_safe(data, more_data):
     tagger = Tagger(template="chunking", threads=2).fit(*data)
     expected = tagger.predict(more_data[0])

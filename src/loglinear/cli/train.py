@@ -146,6 +146,7 @@ def train_command(
             partial=partial,
         )  # fmt: skip
     tagger.save(output)
+    checkpoint.unlink(missing_ok=True)
     _summarise(tagger, corpus, output, out)
 
 

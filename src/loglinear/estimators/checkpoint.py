@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,44 +17,60 @@ from loglinear.errors import OptionError
 from loglinear.estimators import tagger_file
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.features.encoding import EncodedCorpus
-from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def fingerprint(options: dict[str, Any], encoded: EncodedCorpus, gold: Gold, weights: Float | None) -> str:
-    """Of all that a resumed run must share with the one that was interrupted: options, data, labels."""
-    digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
+def corpus_arrays(encoded: EncodedCorpus) -> list[npt.NDArray[Any] | None]:
+    """All numbers of an encoded corpus, for :func:`fingerprint`."""
     edge = None if encoded.edge is None else encoded.edge.ids
-    for array in (
-        encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge,
-        gold.labels, gold.allowed, weights,
-    ):  # fmt: skip
+    return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge]
+
+
+def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | None]) -> str:
+    """Of all that a resumed run must share with the one that was interrupted: options and data."""
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
+    for array in arrays:
         digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
-def writer(
-    path: Path, model: ChainModel, options: dict[str, Any], mark: str
-) -> Callable[[Float, Arrays, dict[str, Any]], None]:
-    """A function that writes weights, the optimizer's arrays and notes to ``path``; ``mark`` is the fingerprint."""
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a training keeps what it needs to go on.
 
-    def write(weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
-        training = {**notes, "fingerprint": mark, "complete": False}
-        header, arrays = tagger_file.to_storage(model.with_weights(weights), options, training)
-        model_file.save(path, tagger_file.KIND, header, {**arrays, **optimizer})
+    Parameters
+    ----------
+    path : Path
+    model : ChainModel
+        The model in training; its weights are replaced by the current ones.
+    options : dict
+        The tagger's options, as a model file keeps them.
+    mark : str
+        The training's :func:`fingerprint`.
+    """
 
-    return write
+    path: Path
+    model: ChainModel
+    options: dict[str, Any]
+    mark: str
 
+    def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
+        """Write weights, the optimizer's arrays and notes; the file is whole at any moment."""
+        training = {**notes, "fingerprint": self.mark, "complete": False}
+        header, arrays = tagger_file.to_storage(self.model.with_weights(weights), self.options, training)
+        model_file.save(self.path, tagger_file.KIND, header, {**arrays, **optimizer})
 
-def read(path: Path, mark: str) -> tuple[Arrays, dict[str, Any]]:
-    """The optimizer's arrays and the notes of a checkpoint that has the fingerprint ``mark``."""
-    stored = model_file.load(path, kind=tagger_file.KIND)
-    notes = stored.header.get("training", {})
-    if notes.get("fingerprint") != mark:
-        raise OptionError(
-            f"{path} is the checkpoint of a training with other data or options; give those again to go on, "
-            "or remove the file to start anew"
-        )
-    return stored.arrays, notes
+    def load(self) -> tuple[Arrays, dict[str, Any]] | None:
+        """The optimizer's arrays and the notes; None if there is no file. One of another training is refused."""
+        if not self.path.exists():
+            return None
+        stored = model_file.load(self.path, kind=tagger_file.KIND)
+        notes = stored.header.get("training", {})
+        if notes.get("fingerprint") != self.mark:
+            raise OptionError(
+                f"{self.path} is the checkpoint of a training with other data or options; give those again to go on, "
+                "or remove the file to start anew"
+            )
+        return stored.arrays, notes

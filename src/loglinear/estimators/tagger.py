@@ -15,10 +15,10 @@ from loglinear import model_file
 from loglinear.criteria.criterion import criterion_named
 from loglinear.data.columns import Attributes
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators import checkpoint as checkpoints
 from loglinear.estimators import tagger_file
 from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.inputs import (
     Corpus,
     Encoder,
@@ -30,13 +30,13 @@ from loglinear.estimators.inputs import (
     score_labels,
 )
 from loglinear.estimators.options import check_options, default, l2_factor
+from loglinear.estimators.problem import Problem
 from loglinear.estimators.training import Progress, Training, TrainingOutcome
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.optimizers.lbfgs import LBFGS
-from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
@@ -190,7 +190,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             Start from the weights of this model where it has the same features.
         checkpoint : path, optional
             File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted; it is removed when training ends.
+            when training is interrupted. Remove it when you have saved the model.
         resume : bool
             Go on from ``checkpoint`` if it is there.
         observe : callable, optional
@@ -199,65 +199,60 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         self._check_options()
-        n_threads = thread_count(self.threads)
+        problem = self._problem(X, y, sample_weight, label_column, partial)
+        model = problem.model
+        training = Training(
+            LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
+            problem.objective(
+                criterion_named(self.criterion), l2_factor(self.l2, self.variance), thread_count(self.threads)
+            ),
+            l1=self.l1,
+            patience=self.patience,
+            checkpoint_seconds=checkpoint_seconds,
+            observe=observe or (_print_progress if self.verbose else None),
+        )
+        same_data = problem.arrays()
+        if X_dev is not None:
+            dev = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
+            dev_encoded = model.encoder.transform(dev)  # type: ignore[arg-type]  # the same kind of corpus
+            training.dev_score = self._dev_scorer(model, dev_encoded, annotation_of(dev, y_dev, label_column))
+            same_data += corpus_arrays(dev_encoded)
+        if checkpoint is not None:
+            same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
+            mark = fingerprint(same, same_data)
+            training.checkpoint = Checkpoint(Path(checkpoint), model, self._stored_options(), mark)
+        elif resume:
+            raise OptionError("resume=True needs the checkpoint to go on from")
+        start = model.weights if init is None else model.weights_from(_model_of(init))
+        outcome = training.run(start, training.checkpoint.load() if resume and training.checkpoint else None)
+        self._keep(model, outcome)
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, label_column: int, partial: bool) -> Problem:
+        """The training data in numbers, and the model to be trained on it."""
         corpus = corpus_of(X, as_rows=self.template is not None)
         annotation = annotation_of(corpus, y, label_column, partial)
+        if not len(corpus):
+            raise DataError("there is no sequence to train on")
+        if sample_weight is None and isinstance(corpus, Attributes):
+            sample_weight = corpus.sequence_weights
         encoder = encoder_for(
             corpus, self.template, self.gazetteers or (), self.pair_features, label_column if y is None else None
         )
-        if sample_weight is None and isinstance(corpus, Attributes):
-            sample_weight = corpus.sequence_weights
-        weights_of_sequences = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
-        if not len(corpus):
-            raise DataError("there is no sequence to train on")
         labels = annotation.label_set()
         gold = annotation.gold(labels)
         encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
         constraints = constraints_of(self.constraints, labels)
-        penalties = penalties_of(constraints, labels)
-        check_feasible(encoded, gold, penalties, corpus)
+        check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
         features = ChainFeatures.collect(
             encoded, encoder.n_attributes, gold, len(labels), self.order, self.states, self._transitions(encoder)
         )
-        model = ChainModel(labels, encoder, features, np.zeros(features.n_features), constraints)
-        criterion = criterion_named(self.criterion)
-        objective = Objective(
-            features,
-            encoded,
-            gold,
-            criterion,
-            penalties,
-            l2_factor(self.l2, self.variance),
-            weights_of_sequences,
-            n_threads,
+        return Problem(
+            model=ChainModel(labels, encoder, features, np.zeros(features.n_features), constraints),
+            encoded=encoded,
+            gold=gold,
+            sequence_weights=None if sample_weight is None else sequence_weights(sample_weight, len(corpus)),
         )
-        training = Training(
-            LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
-            objective,
-            l1=self.l1,
-            patience=self.patience,
-            checkpoint_name=None if checkpoint is None else str(checkpoint),
-            checkpoint_seconds=checkpoint_seconds,
-            observe=observe or (_print_progress if self.verbose else None),
-        )
-        if X_dev is not None:
-            training.dev_score = self._dev_scorer(model, X_dev, y_dev, label_column, n_threads)
-        resumed = None
-        if checkpoint is not None:
-            options = self._stored_options()
-            same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
-            mark = checkpoints.fingerprint(same, encoded, gold, weights_of_sequences)
-            training.save_checkpoint = checkpoints.writer(Path(checkpoint), model, options, mark)
-            if resume and Path(checkpoint).exists():
-                resumed = checkpoints.read(Path(checkpoint), mark)
-        elif resume:
-            raise OptionError("resume=True needs the checkpoint to go on from")
-        start = model.weights if init is None else model.weights_from(_model_of(init))
-        outcome = training.run(start, resumed)
-        self._keep(model, outcome)
-        if checkpoint is not None:
-            Path(checkpoint).unlink(missing_ok=True)
-        return self
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
@@ -287,12 +282,10 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self.transitions
 
     def _dev_scorer(
-        self, model: ChainModel, X_dev: Any, y_dev: Any, label_column: int, n_threads: int
+        self, model: ChainModel, encoded: EncodedCorpus, annotation: Annotation
     ) -> Callable[[Float], float]:
-        corpus = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
-        annotation = annotation_of(corpus, y_dev, label_column)
-        encoded = model.encoder.transform(corpus)  # type: ignore[arg-type]  # the same kind of corpus
-        metric = self._metric(model.labels)
+        """A function from weights [D] to their score on the dev data."""
+        metric, n_threads = self._metric(model.labels), thread_count(self.threads)
 
         def score(weights: Float) -> float:
             predicted = model.with_weights(weights).decode(encoded, n_threads=n_threads)

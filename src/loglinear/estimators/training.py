@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.estimators.checkpoint import Checkpoint
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
 
@@ -24,7 +25,7 @@ class TrainingInterrupted(KeyboardInterrupt):
 
     def __init__(self, iteration: int, checkpoint: str | None) -> None:
         self.iteration, self.checkpoint = iteration, checkpoint
-        where = f"; the checkpoint is {checkpoint}" if checkpoint else ""
+        where = f"; go on from {checkpoint} with --resume (resume=True)" if checkpoint else ""
         super().__init__(f"training interrupted after iteration {iteration}{where}")
 
 
@@ -99,10 +100,8 @@ class Training:
         Score of a weight vector on the dev data, higher is better; the best weights are kept.
     patience : int
         Stop after so many iterations without a better dev score.
-    save_checkpoint : callable, optional
-        ``save_checkpoint(weights, arrays, notes)`` stores all that :meth:`run` needs to go on.
-    checkpoint_name : str, optional
-        Where that is, for messages.
+    checkpoint : Checkpoint, optional
+        Where to keep what is needed to go on; written now and then, and when a signal stops the run.
     checkpoint_seconds : float
         Time between checkpoints.
     observe : callable, optional
@@ -114,8 +113,7 @@ class Training:
     l1: float = 0.0
     dev_score: Callable[[Float], float] | None = None
     patience: int = 20
-    save_checkpoint: Callable[[Float, dict[str, npt.NDArray[Any]], dict[str, Any]], None] | None = None
-    checkpoint_name: str | None = None
+    checkpoint: Checkpoint | None = None
     checkpoint_seconds: float = 30.0
     observe: Callable[[Progress], None] | None = None
 
@@ -146,7 +144,7 @@ class Training:
             history.append(progress)
             if self.observe is not None:
                 self.observe(progress)
-            if self.save_checkpoint and time.perf_counter() - last_saved >= self.checkpoint_seconds:
+            if self.checkpoint and time.perf_counter() - last_saved >= self.checkpoint_seconds:
                 self._save(now, best, progress.seconds)
                 last_saved = time.perf_counter()
             return stop.is_set() or out_of_patience
@@ -154,10 +152,13 @@ class Training:
         with catching_signals() as stop:
             result = self.optimizer.minimise(self.objective, start, l1=self.l1, callback=after_iteration, state=state)
             if stop.is_set():
-                if self.save_checkpoint:
+                if self.checkpoint:
                     self._save(result.state, best, time.perf_counter() - began)
-                raise TrainingInterrupted(result.state.iteration, self.checkpoint_name)
+                path = str(self.checkpoint.path) if self.checkpoint else None
+                raise TrainingInterrupted(result.state.iteration, path)
         final = result.state
+        if self.checkpoint and self.checkpoint.path.exists():
+            self._save(final, best, time.perf_counter() - began)  # kept until the caller has saved the model
         message = result.message
         if out_of_patience:
             message = f"stopped after {final.iteration} iterations: no better dev score for {self.patience}"
@@ -175,7 +176,7 @@ class Training:
         )
 
     def _save(self, state: LBFGSState, best: Best, seconds: float) -> None:
-        assert self.save_checkpoint is not None
+        assert self.checkpoint is not None
         arrays = {f"lbfgs.{name}": array for name, array in state.to_arrays().items()}
         if best.weights is not None:
             arrays["best.weights"] = best.weights
@@ -186,7 +187,7 @@ class Training:
             "best_score": None if best.weights is None else best.score,
             "best_iteration": best.iteration,
         }
-        self.save_checkpoint(state.weights, arrays, notes)
+        self.checkpoint.save(state.weights, arrays, notes)
 
     def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[LBFGSState, Best, float]:
         state = LBFGSState.from_arrays(

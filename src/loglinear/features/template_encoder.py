@@ -102,12 +102,12 @@ class TemplateEncoder:
 
     def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
         """Value numbers of each source at each position [sources, N], and those of the boundaries."""
-        if (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
+        if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
                 f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
             )
         sources = np.zeros((max(1, len(self._sources)), corpus.n_tokens), dtype=np.int32)
-        for i, macro in enumerate(self._sources):
+        for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
             column = corpus.columns[macro.column]
             if macro.function == GAZETTEER:
                 marks = self.values.ids([*MARKS, None])
