@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,6 +56,16 @@ def option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
 def console() -> Console:
     """Where people look: standard error, so that standard output carries data only."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+@contextmanager
+def working(out: Console, what: str) -> Iterator[None]:
+    """A turning wheel with a word beside it while something takes its time; nothing outside a terminal."""
+    if out.is_terminal and not out.quiet:
+        with out.status(what):
+            yield
+    else:
+        yield
 
 
 def read_corpus(

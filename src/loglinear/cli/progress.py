@@ -24,7 +24,7 @@ class TrainingDisplay:
         self._last_line = time.perf_counter()
 
     def __enter__(self) -> TrainingDisplay:
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.quiet:
             self._status = self._console.status("training ...")
             self._status.start()
         return self

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, read_corpus
+from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, console, read_corpus, working
 
 if TYPE_CHECKING:
     pass
@@ -60,10 +60,12 @@ def tag_command(
         raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
     tagger = Tagger.load(model)
     tagger.set_params(threads=threads)
-    corpus = read_corpus(input, format, separator, comments)
+    screen = console()
+    with working(screen, f"reading {input}"):
+        corpus = read_corpus(input, format, separator, comments)
     given = annotation_of(corpus, None, label_column, partial=True) if force else None
     write = outputs.writer(corpus)
-    with atomic_output(output) as out:
+    with working(screen, f"labelling {len(corpus):,} sentences"), atomic_output(output) as out:
         if nbest is not None:
             write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
         else:

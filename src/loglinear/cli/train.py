@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import DATA, Comments, Format, LabelColumn, Separator, console, option, read_corpus
+from loglinear.cli.common import DATA, Comments, Format, LabelColumn, Separator, console, option, read_corpus, working
 from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def train_command(
     out = console()
     out.quiet = quiet
     check_place(output)
-    corpus = read_corpus(train, format, separator, comments)
+    with working(out, f"reading {train}"):
+        corpus = read_corpus(train, format, separator, comments)
     sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments)
     if dev_split:
