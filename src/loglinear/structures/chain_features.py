@@ -18,7 +18,7 @@ import numpy.typing as npt
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain import ChainScores
-from loglinear.structures.gold import Gold, joined_codes
+from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -134,7 +134,6 @@ class ChainFeatures:
         ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow ``transitions``.
         """
         lists = gold.label_lists(n_labels, unlabelled_as_any=False)
-        pairs = joined_codes(corpus.offsets, lists, lists, 1, n_labels)
         edge = None
         if states == "all":
             state = FeatureBlock.everything(n_attributes, n_labels)
@@ -143,6 +142,7 @@ class ChainFeatures:
         else:
             state = FeatureBlock.observed(corpus.state, n_attributes, *lists, n_labels)
             if corpus.edge is not None:
+                pairs = pair_codes(corpus.offsets, lists, n_labels)
                 edge = FeatureBlock.observed(corpus.edge, n_attributes, *pairs, n_labels**2)
         bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
         return cls(n_labels, order, state, edge, bigrams, trigrams)
@@ -242,9 +242,4 @@ def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, 
         everything = [np.arange(n_labels**k, dtype=np.int32) for k in (2, 3)]
         return everything[0], everything[1] if order == 2 else nothing
     lists = gold.label_lists(n_labels, unlabelled_as_any=True)
-    pairs = joined_codes(corpus.offsets, lists, lists, 1, n_labels)
-    bigrams = np.unique(pairs[1]).astype(np.int32)
-    if order == 1:
-        return bigrams, nothing
-    trigrams = joined_codes(corpus.offsets, pairs, lists, 2, n_labels)
-    return bigrams, np.unique(trigrams[1]).astype(np.int32)
+    return observed_ngrams(corpus.offsets, lists, n_labels, order)

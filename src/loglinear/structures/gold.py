@@ -54,46 +54,68 @@ class Gold:
 
 
 @kernel
-def _join(
-    offsets: Int64,
-    left_pointer: Int64,
-    left: Int32,
-    right_pointer: Int64,
-    right: Int32,
-    lag: int,
-    width: int,
-    pointer: Int64,
-    out: Int32,
-) -> int:
-    """Codes ``left[t - 1] * width + right[t]`` of each position from its sequence's ``lag``-th on.
-
-    With an empty ``out`` they are only counted.
-    """
+def _pair_codes(offsets: Int64, pointer: Int64, labels: Int32, n_labels: int, code_pointer: Int64, out: Int32) -> int:
+    """Codes ``previous * Y + label`` of each position, none at first positions; with an empty ``out`` only counted."""
     filled = 0
     for i in range(offsets.shape[0] - 1):
         for t in range(offsets[i], offsets[i + 1]):
-            pointer[t] = filled
-            if t - offsets[i] < lag:
+            code_pointer[t] = filled
+            if t == offsets[i]:
                 continue
-            for j in range(left_pointer[t - 1], left_pointer[t]):
-                for k in range(right_pointer[t], right_pointer[t + 1]):
+            for j in range(pointer[t - 1], pointer[t]):
+                for k in range(pointer[t], pointer[t + 1]):
                     if out.shape[0]:
-                        out[filled] = left[j] * width + right[k]
+                        out[filled] = labels[j] * n_labels + labels[k]
                     filled += 1
-    pointer[offsets[-1]] = filled
+    code_pointer[offsets[-1]] = filled
     return filled
 
 
-def joined_codes(
-    offsets: Int64, left: tuple[Int64, Int32], right: tuple[Int64, Int32], lag: int, width: int
-) -> tuple[Int64, Int32]:
-    """Code lists of neighbouring positions: a left code at t - 1 with a right label at t.
+@kernel
+def _mark_ngrams(
+    offsets: Int64,
+    pointer: Int64,
+    labels: Int32,
+    n_labels: int,
+    bigrams: npt.NDArray[np.uint8],
+    trigrams: npt.NDArray[np.uint8],
+) -> None:
+    """Mark the label bigrams [Y^2] and trigrams [Y^3] that the annotation allows; stops when all are marked.
 
-    Joining label lists gives the pairs (``lag`` 1); joining those again with the labels gives the trigrams (``lag`` 2).
+    An empty ``trigrams`` is left alone.
     """
-    pointer = np.zeros(int(offsets[-1]) + 1, dtype=np.int64)
-    arguments = (offsets, left[0], left[1], right[0], right[1], lag, width, pointer)
-    out = np.empty(_join(*arguments, np.zeros(0, dtype=np.int32)), dtype=np.int32)
-    if len(out):
-        _join(*arguments, out)
-    return pointer, out
+    left = bigrams.shape[0] + trigrams.shape[0]
+    for i in range(offsets.shape[0] - 1):
+        for t in range(offsets[i] + 1, offsets[i + 1]):
+            for j in range(pointer[t - 1], pointer[t]):
+                for k in range(pointer[t], pointer[t + 1]):
+                    code = labels[j] * n_labels + labels[k]
+                    if not bigrams[code]:
+                        bigrams[code] = 1
+                        left -= 1
+                    if trigrams.shape[0] and t > offsets[i] + 1:
+                        for h in range(pointer[t - 2], pointer[t - 1]):
+                            triple = labels[h] * n_labels * n_labels + code
+                            if not trigrams[triple]:
+                                trigrams[triple] = 1
+                                left -= 1
+            if not left:
+                return
+
+
+def pair_codes(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int) -> tuple[Int64, Int32]:
+    """Codes of the label pairs of each position and the one before: pointer [N + 1] and codes."""
+    code_pointer = np.zeros(int(offsets[-1]) + 1, dtype=np.int64)
+    n = _pair_codes(offsets, *label_lists, n_labels, code_pointer, np.zeros(0, dtype=np.int32))
+    codes = np.empty(n, dtype=np.int32)
+    if n:
+        _pair_codes(offsets, *label_lists, n_labels, code_pointer, codes)
+    return code_pointer, codes
+
+
+def observed_ngrams(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int, order: int) -> tuple[Int32, Int32]:
+    """Codes of the label bigrams and, at order 2, trigrams that occur in what the annotation allows, ascending."""
+    bigrams = np.zeros(n_labels**2, dtype=np.uint8)
+    trigrams = np.zeros(n_labels**3 if order == 2 else 0, dtype=np.uint8)
+    _mark_ngrams(offsets, *label_lists, n_labels, bigrams, trigrams)
+    return np.flatnonzero(bigrams).astype(np.int32), np.flatnonzero(trigrams).astype(np.int32)
