@@ -3,8 +3,10 @@
 import gzip
 import io
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -171,6 +173,23 @@ def test_json_lines(files, run):
     assert "FB1: 100.00" in run("eval", files / "t.jsonl", "--model", files / "j.model").out
 
 
+def test_json_lines_predictions_are_scored_against_the_labels(files, run):
+    records = ['{"tokens": ["a", "b"], "labels": ["B-X", "O"], "predicted": ["B-X", "B-X"]}']
+    (files / "p.jsonl").write_text(records[0] + "\n", encoding="utf-8")
+    (files / "g.jsonl").write_text('{"tokens": ["a", "b"], "labels": ["B-X", "O"]}\n', encoding="utf-8")
+    scores = [
+        json.loads(run("eval", files / "g.jsonl", "--pred", files / "p.jsonl", "--json").out),
+        json.loads(run("eval", files / "p.jsonl", "--json").out),
+    ]
+    assert all(score["precision"] == 50.0 and score["recall"] == 100.0 for score in scores)
+    assert run("eval", files / "g.jsonl").status == 2
+
+
+def test_chunks_of_one_token_are_chunks(run):
+    out = run("eval", "-", stdin="a S-X S-X\nb S-X S-X\nc O O\n").out
+    assert out.startswith("processed 3 tokens with 2 phrases; found: 2 phrases; correct: 2.")
+
+
 def test_crfsuite_attribute_files(files, run):
     text = "B\tw=a\tlen:0.5\nI\tw=b\n\nB\tw=a\nO\tw=c\\:d:2\n\n"
     (files / "t.crfsuite").write_text(text, encoding="utf-8")
@@ -214,6 +233,13 @@ def test_partial_labels_weights_and_gazetteers(files, run):
     (files / "weights.txt").write_text("1\ntwo\n", encoding="utf-8")
     wrong = run("train", files / "partial.txt", "-o", files / "p.model", "--weights", files / "weights.txt")
     assert wrong.status == 2 and "weights.txt:2: 'two' is not a number" in wrong.err
+
+
+def test_partial_dev_labels_are_passed_over(files, run):
+    (files / "dev.txt").write_text(TRAIN.replace("barks V B-VP", "barks V *"), encoding="utf-8")
+    options = ("--template", "chunking", "--l2", "0.01", "--partial", "--dev", files / "dev.txt")
+    result = run("train", files / "train.txt", "-o", files / "p.model", *options)
+    assert result.status == 0 and "dev score  100.00" in result.err
 
 
 def test_inspect(model, run):
@@ -296,6 +322,13 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "m", "--init", "train.txt"], "not a loglinear model"),
         (["train", "train.txt", "-o", "m", "--gazetteer", "absent.txt"], "absent.txt"),
         (["train", "train.txt", "-o", "m", "--format", "xml"], "xml"),
+        (["train", "train.txt", "-o", "-"], "not to standard output"),
+        (["train", "train.txt", "-o", "m", "--dev-split", "0"], "leaves no sentence"),
+        (["train", "train.txt", "-o", "m", "--dev", "pos.txt"], "none of the dev data's labels"),
+        (["train", "train.txt", "-o", "m", "--template", "u.txt", "--order", "2"], "has no B line"),
+        (["train", "train.txt", "-o", "m", "--template", "u.txt", "--transitions", "all"], "has no B line"),
+        (["train", "train.txt", "-o", "m", "--template", "u.txt", "--gazetteer", "train.txt"], "does not look at the"),
+        (["train", "train.txt", "-o", "m", "--format", "crfsuite"], "no token has a feature"),
         (["tag", "absent.model", "train.txt"], "absent.model does not exist"),
         (["tag", "train.txt", "train.txt"], "not a loglinear model"),
         (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "--nbest goes without"),
@@ -310,11 +343,60 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
 def test_mistakes_get_one_line_and_status_2(files, model, run, monkeypatch, arguments, says):
     monkeypatch.chdir(files)
     (files / "other.txt").write_text("the D B-NP\n\ndog N O\n", encoding="utf-8")
+    (files / "pos.txt").write_text("the D DET\ndog N NOUN\n", encoding="utf-8")
+    (files / "u.txt").write_text("U:%x[0,0]\n", encoding="utf-8")
     result = run(*arguments)
     assert result.status == 2
     assert says in result.err.replace("\n", " ") and "Traceback" not in result.err
     assert len(result.err.strip().splitlines()) <= 2
     assert not (files / "m").exists()
+
+
+def test_a_forced_label_that_cannot_be_is_named_with_its_line(files, run):
+    options = ("--template", "chunking", "--constraints", "bio", "-q")
+    assert run("train", files / "train.txt", "-o", files / "b.model", *options).status == 0
+    result = run("tag", files / "b.model", "--force", stdin="the D B-NP\n\ndog N I-NP\n")
+    assert result.status == 2 and "<stdin>:3: the model's constraints and the labels given leave no" in result.err
+    result = run("tag", files / "b.model", "--force", stdin="the D\n")
+    assert result.status == 2 and "--force takes labels from column 1" in result.err
+
+
+def test_an_unfinished_training_is_not_overwritten(files, run):
+    (files / "m.model.checkpoint").write_text("something")
+    result = run("train", files / "train.txt", "-o", files / "m.model")
+    assert result.status == 2 and "go on with --resume" in result.err
+    assert (files / "m.model.checkpoint").read_text() == "something"
+
+
+def test_an_interrupted_training_says_how_to_go_on(files):
+    (files / "big.txt").write_text(TRAIN * 300, encoding="utf-8")
+    arguments = [
+        "train",
+        files / "big.txt",
+        "-o",
+        files / "i.model",
+        "--tolerance",
+        "0",
+        "--order",
+        "2",
+        "--l2",
+        "1e-6",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loglinear", *map(str, arguments), "--checkpoint-seconds", "0", "--max-iter", "100000"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    checkpoint = files / "i.model.checkpoint"
+    for _ in range(1200):
+        if checkpoint.exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, err
+    assert "training interrupted after iteration" in err and "--resume" in err and "Traceback" not in err
+    assert checkpoint.exists() and not (files / "i.model").exists()
 
 
 def test_a_closed_pipe_is_no_error(files, model):

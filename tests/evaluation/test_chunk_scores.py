@@ -89,7 +89,7 @@ def token_by_token(gold: Labels, predicted: Labels) -> tuple[int, int, int, int]
 @settings(deadline=None, max_examples=400)
 @given(pairs(anything) | pairs(bio) | pairs(st.sampled_from(["E-X", "I-X", "E", "I", "B", "O", "."])))
 def test_a_walk_over_the_tokens_agrees_on_all_tags(labels: tuple[Labels, Labels]) -> None:
-    report = chunk_scores(*labels)
+    report = chunk_scores(*labels, as_written=True)
     assert (report.phrases, report.found, report.correct, report.correct_tags) == token_by_token(*labels)
     assert report.phrases == sum(score.gold for score in report.types.values())
     assert report.found == sum(score.found for score in report.types.values())

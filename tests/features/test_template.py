@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError, TemplateError
-from loglinear.features.sets import SETS, named_set, template_text
+from loglinear.features.sets import SETS, load_template, named_set, template_text
 from loglinear.features.template import Macro, Template, TemplateSet, brief, compile_regex, shape
 
 macros = st.builds(
@@ -61,6 +61,8 @@ def test_templates_that_differ_in_rows_only_share_their_skeleton():
         ("%X[0,0]", "McX", "mcx"),
         ('%m[0,0,"^.?.?"]', "McX", "Mc"),
         ('%M[0,0,"^.?.?"]', "McX", "mc"),
+        ('%M[0,0,"^\\u"]', "McX", "m"),
+        ('%T[0,0,"^\\u"]', "McX", "true"),
         ('%m[0,0,"\\d+"]', "McX", ""),
         ('%t[0,0,"\\u$"]', "McX", "true"),
         ('%t[0,0,"^\\l"]', "McX", "false"),
@@ -133,3 +135,15 @@ def test_ner_uses_tags_only_if_there_are_and_all_gazetteers():
 def test_an_unknown_set_lists_those_there_are():
     with pytest.raises(OptionError, match="chunking, pos, ner, words"):
         named_set("chunkin")
+
+
+def test_a_template_is_loaded_from_text_a_set_a_file_or_objects(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("\ufeffU0:%x[0,0]\nB\n", encoding="utf-8")
+    expected = TemplateSet.parse("U0:%x[0,0]\nB\n")
+    for given_as in (path, str(path), "U0:%x[0,0]\nB\n", expected):
+        assert load_template(given_as) == expected
+    assert load_template("words") == named_set("words")
+    for wrong, says in [(tmp_path / "absent", "no such template file"), (tmp_path, "cannot be read"), (3, "is a int")]:
+        with pytest.raises((TemplateError, OptionError), match=says):
+            load_template(wrong)

@@ -58,7 +58,8 @@ def main() -> None:
     except KeyboardInterrupt as interruption:
         _fail(str(interruption) or "interrupted", 130)
     except MemoryError:
-        _fail("out of memory; train on fewer sentences, or raise --min-count", 1)
+        remedy = "--order 2 needs labels^3 and --pair-features labels^2 numbers; try without, or raise --min-count"
+        _fail(f"out of memory: {remedy}", 1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}", 2)

@@ -69,19 +69,27 @@ def working(out: Console, what: str) -> Iterator[None]:
 
 
 def read_corpus(
-    path: str, format: str, separator: str, comments: str, docstart_is_token: bool = False
+    path: str,
+    format: str,
+    separator: str,
+    comments: str,
+    docstart_is_token: bool = False,
+    label_keys: tuple[str, ...] = ("labels",),
 ) -> Columns | Attributes:
     """Read a corpus in the format asked for.
 
     ``docstart_is_token`` takes ``-DOCSTART-`` lines for tokens, as conlleval does, if they are as wide as the others.
+    ``label_keys`` are the keys of JSON Lines records that hold labels.
     """
     from io import BytesIO
 
-    from loglinear.data import format_of, read, read_columns
+    from loglinear.data import format_of, read, read_columns, read_jsonl
     from loglinear.data.files import read_bytes, source_name
     from loglinear.errors import DataError
 
     chosen = format_of(path) if format == "auto" else format
+    if chosen == "jsonl":
+        return read_jsonl(path, label_keys=label_keys)
     if chosen != "columns":
         return read(path, chosen)
     if not docstart_is_token:

@@ -18,9 +18,7 @@ loglinear corpus --generate 10000 --seed 7 --task pos > many.txt
 
 
 def corpus_command(
-    split: Annotated[
-        str, typer.Argument(metavar="[SPLIT]", help="train, dev or test of the bundled corpus.")
-    ] = "train",
+    split: Annotated[str, typer.Argument(metavar="SPLIT", help="train, dev or test of the bundled corpus.")] = "train",
     task: Annotated[
         str,
         typer.Option(

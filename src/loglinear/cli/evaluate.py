@@ -26,6 +26,9 @@ loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3
 """
 
 
+BOTH_KEYS = ("labels", "predicted")  # of JSON Lines records, in the order of columns
+
+
 def eval_command(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input).")],
     model: Annotated[Path | None, typer.Option(help="Label the file with this model and compare.")] = None,
@@ -48,30 +51,28 @@ def eval_command(
     from loglinear.errors import OptionError
     from loglinear.evaluation.chunks import chunk_scores
     from loglinear.evaluation.labels import accuracy_report
-    from loglinear.evaluation.schemes import as_bio, has_chunks
+    from loglinear.evaluation.schemes import has_chunks
 
     if model is not None and pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
     if metric not in ("auto", "chunks", "labels"):
         raise OptionError(f"--metric {metric!r} is not one of auto, chunks, labels")
     apart = model is not None or pred is not None
-    corpus = read_corpus(gold, format, separator, comments, docstart_is_token=not apart)
+    corpus = read_corpus(
+        gold, format, separator, comments, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS
+    )
     truth = _label_column(corpus, gold_column if gold_column is not None else -1 if apart else -2)
     if model is not None:
         prediction = _predicted(model, corpus, threads)
     elif pred is not None:
-        other = read_corpus(pred, format, separator, comments)
+        other = read_corpus(pred, format, separator, comments, label_keys=("predicted",))
         _check_aligned(corpus, other)
         prediction = _label_column(other, pred_column)
     else:
         prediction = _label_column(corpus, pred_column)
-    values = {*truth.values, *prediction.values}
-    chunks = metric == "chunks" or (metric == "auto" and has_chunks(values))
+    chunks = metric == "chunks" or (metric == "auto" and has_chunks({*truth.values, *prediction.values}))
     score = chunk_scores if chunks else accuracy_report
-    truth_values, prediction_values = truth.values, prediction.values
-    if chunks:
-        truth_values, prediction_values = as_bio(truth_values, values), as_bio(prediction_values, values)
-    report = score((truth.ids, truth_values, corpus.offsets), (prediction.ids, prediction_values, corpus.offsets))
+    report = score((truth.ids, truth.values, corpus.offsets), (prediction.ids, prediction.values, corpus.offsets))
     if json:
         typer.echo(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
     else:

@@ -100,7 +100,9 @@ def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
     out.print(f"{path}: {facts['bytes'] / 1e6:.2f} MB, order {facts['order']}, {facts['labels']} labels", markup=False)
     out.print(f"{facts['attributes']:,} attributes, features: {counts}")
-    out.print(f"training: {facts['training']['message']}, objective {facts['training']['objective']}", markup=False)
+    objective = facts["training"]["objective"]
+    shown = "" if objective is None else f"; objective {objective:,.3f}"
+    out.print(f"training: {facts['training']['message']}{shown}", markup=False, soft_wrap=True)
 
     def strongest(weights: list[tuple[str, float]]) -> Text:
         ranked = sorted(weights, key=lambda pair: (-abs(pair[1]), pair[0]))[:top]

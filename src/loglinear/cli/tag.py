@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +12,8 @@ import typer
 from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, console, read_corpus, working
 
 if TYPE_CHECKING:
-    pass
+    from loglinear.data import Attributes, Columns
+    from loglinear.estimators.tagger import Tagger
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -21,14 +24,14 @@ loglinear tag ner.model news.txt --format text --marginals -o news.tagged
 
 loglinear tag ner.model half-labelled.txt --force     (a label column; * where the label is open)
 
-echo "Anna Berg lives in Oslo" | loglinear tag ner.model - --format text
+echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
 """
 
 
 def tag_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
     input: Annotated[
-        str, typer.Argument(metavar="[INPUT]", help="File to label (also .gz, or - for standard input).")
+        str, typer.Argument(metavar="INPUT", help="File to label (also .gz, or - for standard input).")
     ] = "-",
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
     marginals: Annotated[
@@ -63,11 +66,43 @@ def tag_command(
     screen = console()
     with working(screen, f"reading {input}"):
         corpus = read_corpus(input, format, separator, comments)
-    given = annotation_of(corpus, None, label_column, partial=True) if force else None
+    given = None
+    if force:
+        _check_label_column(tagger, corpus, label_column)
+        given = annotation_of(corpus, None, label_column, partial=True)
     write = outputs.writer(corpus)
-    with working(screen, f"labelling {len(corpus):,} sentences"), atomic_output(output) as out:
+    with working(screen, f"labelling {len(corpus):,} sentences"), atomic_output(output) as out, located(corpus):
         if nbest is not None:
             write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
         else:
             labels, confidence = tagger.predict_numbers(corpus, decoding=decoding, given=given, confidence=marginals)
             write.labels(out, labels, tagger.classes_, confidence)
+
+
+@contextmanager
+def located(corpus: Columns | Attributes) -> Iterator[None]:
+    """Say where in the file a sentence stands that no labelling fits."""
+    from loglinear.errors import InfeasibleError
+
+    try:
+        yield
+    except InfeasibleError as error:
+        first = int(corpus.offsets[error.sequence])
+        message = "the model's constraints and the labels given leave no labelling for the sentence that begins here"
+        raise corpus.error(message, first) from None
+
+
+def _check_label_column(tagger: Tagger, corpus: Columns | Attributes, label_column: int) -> None:
+    """Refuse to take for labels a column that the model looks at."""
+    from loglinear.data import Columns
+    from loglinear.errors import OptionError
+    from loglinear.features.template_encoder import TemplateEncoder
+
+    encoder = tagger.model_.encoder
+    if isinstance(corpus, Columns) and isinstance(encoder, TemplateEncoder) and corpus.n_columns > 1:
+        column = label_column % corpus.n_columns
+        if column in encoder.templates.columns:
+            raise OptionError(
+                f"--force takes labels from column {column} (from 0) of {corpus.name}, at which the model looks; "
+                "add a column of labels (* where one is open), or name it with --label-column"
+            )

@@ -107,45 +107,53 @@ def train_command(
     """Train a tagger on an annotated file and write a model file."""
     from loglinear.cli.progress import TrainingDisplay
     from loglinear.data import Attributes
-    from loglinear.errors import DataError, OptionError
+    from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.training import TrainingInterrupted
+    from loglinear.features.sets import SETS, load_template
 
-    if dev is not None and dev_split is not None:
-        raise OptionError("--dev and --dev-split both ask for dev data; give one")
     out = console()
     out.quiet = quiet
+    if dev is not None and dev_split is not None:
+        raise OptionError("--dev and --dev-split both ask for dev data; give one")
     check_place(output)
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
+    tagger = Tagger(
+        criterion=criterion, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count, states=states,
+        transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
+        gazetteers=gazetteer or None, max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience,
+        threads=threads, seed=seed,
+    )  # fmt: skip
+    tagger.check_options()
+    if template is not None and template not in SETS:
+        tagger.template = load_template(Path(template))
     with working(out, f"reading {train}"):
         corpus = read_corpus(train, format, separator, comments)
     sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments)
-    if dev_split:
+    if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
     if isinstance(corpus, Attributes):
         if template is not None:
             raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
-        chosen = None
-    else:
-        if corpus.n_columns < 2 and corpus.unlabelled is None:
-            raise DataError("there is only one column: the label column is missing", train, int(corpus.lines[0]))
-        chosen = template_named(template) if template else _suggested(corpus, label_column)
+    elif tagger.template is None:
+        tagger.template = template or _suggested(corpus, label_column, partial)
         if template is None:
-            out.print(f"template: {chosen} (choose with --template)")
-    tagger = Tagger(
-        criterion=criterion, template=chosen, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count,
-        states=states, transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
-        gazetteers=gazetteer or None, max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience,
-        threads=threads, seed=seed,
-    )  # fmt: skip
-    checkpoint = output.with_name(output.name + ".checkpoint")
+            out.print(f"template: {tagger.template} (choose with --template)")
     if resume:
         out.print(f"going on from {checkpoint}" if checkpoint.exists() else f"no {checkpoint}: starting anew")
-    with TrainingDisplay(out, "F1" if metric == "f1" else "accuracy" if metric == "accuracy" else "score") as display:
-        tagger.fit(
-            corpus, X_dev=dev_corpus, sample_weight=sentence_weights, init=init, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=display.observe, label_column=label_column,
-            partial=partial,
-        )  # fmt: skip
+    try:
+        with TrainingDisplay(out, {"f1": "F1", "accuracy": "accuracy"}.get(metric, "score")) as display:
+            tagger.fit(
+                corpus, X_dev=dev_corpus, sample_weight=sentence_weights, init=init, checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_seconds, resume=resume, observe=display.observe,
+                label_column=label_column, partial=partial,
+            )  # fmt: skip
+    except TrainingInterrupted as interruption:
+        typer.echo(f"loglinear: {interruption}", err=True)
+        raise typer.Exit(130) from None
     tagger.save(output)
     checkpoint.unlink(missing_ok=True)
     _summarise(tagger, corpus, output, out)
@@ -153,36 +161,30 @@ def train_command(
 
 def check_place(path: Path) -> None:
     """Refuse an output that could not be written before hours are spent on it."""
+    import tempfile
+
     from loglinear.errors import OptionError
 
+    if str(path) == "-":
+        raise OptionError("a model is written to a file, not to standard output; name it with -o")
     if path.is_dir():
         raise OptionError(f"{path} is a folder; name the model file to write")
     if not path.parent.is_dir():
         raise OptionError(f"{path}: there is no folder {path.parent}; make it first")
-
-
-def template_named(name: str) -> str:
-    """The text of a template file, or the name of a set."""
-    from loglinear.errors import TemplateError
-    from loglinear.features.sets import SETS
-    from loglinear.features.template import TemplateSet
-
-    if name in SETS:
-        return name
     try:
-        text = Path(name).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise TemplateError(f"{name}: no such template file; the named sets are {', '.join(SETS)}") from None
-    except UnicodeDecodeError:
-        raise TemplateError(f"{name}: the template file is not valid UTF-8") from None
-    return str(TemplateSet.parse(text, name))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path}: nothing can be written in {path.parent}: {error.strerror}") from None
 
 
-def _suggested(corpus: Columns, label_column: int) -> str:
+def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:
     """``ner`` where the labels are those of spans, else ``pos``."""
+    from loglinear.estimators.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
 
-    return "pos" if detect_scheme(corpus.column(label_column).values) is None else "ner"
+    labels = annotation_of(corpus, None, label_column, partial).label_names()
+    return "pos" if detect_scheme(labels) is None else "ner"
 
 
 def _constraints(given: str | None) -> str | dict[str, object] | None:
@@ -224,13 +226,15 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     from loglinear.errors import DataError
 
     numbers = []
-    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for line, text in enumerate(path.read_text(encoding="utf-8").rstrip().splitlines(), 1):
         try:
             numbers.append(float(text))
         except ValueError:
             raise DataError(
                 f"{text!r:.40} is not a number; write a weight for each sentence", str(path), line
             ) from None
+        if not 0.0 <= numbers[-1] < float("inf"):
+            raise DataError(f"{text} is no weight; weights are finite and not negative", str(path), line)
     if len(numbers) != n_sentences:
         raise DataError(f"{len(numbers)} weights for {n_sentences} sentences", str(path))
     return np.array(numbers)
@@ -242,9 +246,9 @@ def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: 
     assert isinstance(out, Console)
     features = tagger.model_.features
     out.print(f"data       {len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels")
-    out.print(f"features   {features.n_features:,} of {tagger.model_.encoder.n_attributes:,} attributes")
+    out.print(f"features   {features.n_features:,}, over {tagger.model_.encoder.n_attributes:,} attributes")
     out.print(f"training   {tagger.message_}; {tagger.seconds_:.1f} s")
-    out.print(f"objective  {tagger.objective_:,.3f}")
+    out.print(f"objective  {tagger.objective_:,.3f}" + (" at the last iteration" if tagger.best_iteration_ else ""))
     if tagger.dev_score_ is not None:
         out.print(
             f"dev score  {100 * tagger.dev_score_:.2f} at iteration {tagger.best_iteration_}, whose weights are kept"

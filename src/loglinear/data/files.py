@@ -46,8 +46,12 @@ def read_bytes(source: Source) -> bytes:
     try:
         if isinstance(source, str | os.PathLike):
             raw = sys.stdin.buffer.read() if name == STDIN else Path(source).read_bytes()
-        else:
+        elif hasattr(source, "read"):
             raw = source.read()
+        else:
+            raise DataError(f"a corpus is read from a path, '-' or an open binary file, not a {type(source).__name__}")
+    except DataError:
+        raise
     except ValueError as error:  # a path with a NUL, a closed file
         raise DataError(f"cannot be read: {error}", name) from None
     except OSError as error:

@@ -18,13 +18,15 @@ from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
 
-def read_jsonl(source: Source) -> Columns:
+def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Columns:
     """Read a JSON Lines file; blank lines are skipped.
 
     Parameters
     ----------
     source : path, ``-`` or open binary file
         Also compressed with gzip.
+    label_keys : sequence of str
+        Keys that hold a label for each token; each becomes a column, after those of the tokens, in this order.
 
     Raises
     ------
@@ -37,12 +39,12 @@ def read_jsonl(source: Source) -> Columns:
     numbers: list[int] = []
     records: list[bytes] = []
     sentences: list[list[tuple[str, ...]]] = []
-    labels: list[list[str]] = []
+    labels: list[list[list[str]]] = []
     unlabelled, width = None, 0
     for number, line in enumerate(raw[start:].split(b"\n"), 1):
         if not line.strip():
             continue
-        tokens, tags = _parsed(line, name, number)
+        tokens, tags = _parsed(line, name, number, label_keys)
         width = width or len(tokens[0])
         if len({len(token) for token in tokens} | {width}) > 1:
             message = (
@@ -59,7 +61,8 @@ def read_jsonl(source: Source) -> Columns:
         raise DataError("the file holds no sentences", name)
     columns = [Column.from_strings(strings) for strings in zip(*chain.from_iterable(sentences), strict=True)]
     if unlabelled is None:
-        columns.append(Column.from_strings(chain.from_iterable(labels)))
+        for place in range(len(label_keys)):
+            columns.append(Column.from_strings(chain.from_iterable(tags[place] for tags in labels)))
     lengths = [len(tokens) for tokens in sentences]
     lines = np.repeat(np.array(numbers, dtype=np.int64), lengths)
     corpus = Columns(name, offsets_of(lengths), lines, columns, records=records, unlabelled=unlabelled)
@@ -75,15 +78,17 @@ def _loads(line: bytes) -> Any:
     return json.loads(line, parse_constant=_no_constant)
 
 
-def _parsed(line: bytes, name: str, number: int) -> tuple[list[tuple[str, ...]], list[str] | None]:
-    """Rows and labels of one record."""
+def _parsed(
+    line: bytes, name: str, number: int, label_keys: Sequence[str]
+) -> tuple[list[tuple[str, ...]], list[list[str]] | None]:
+    """Rows of one record, and its labels under each key; None if one of the keys is missing."""
     try:
         record = _loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"no valid JSON: {error}", name, number) from None
     if not isinstance(record, dict):
         raise DataError('a line must be an object such as {"tokens": ["a", "b"]}', name, number)
-    tokens, labels = record.get("tokens"), record.get("labels")
+    tokens = record.get("tokens")
     if not isinstance(tokens, list) or not tokens:
         fault = "is missing" if tokens is None else "must be a list that is not empty"
         raise DataError(f'"tokens" {fault}', name, number)
@@ -92,13 +97,15 @@ def _parsed(line: bytes, name: str, number: int) -> tuple[list[tuple[str, ...]],
         if not row or not all(isinstance(value, str) for value in row):
             message = f"token {position} (from 0) must be a string or a list of strings, not {tokens[position]!r:.60}"
             raise DataError(message, name, number)
-    if labels is None:
+    if any(record.get(key) is None for key in label_keys):
         return rows, None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise DataError('"labels" must be a list of strings', name, number)
-    if len(labels) != len(rows):
-        raise DataError(f"{len(rows)} tokens but {len(labels)} labels", name, number)
-    return rows, labels
+    for key in label_keys:
+        labels = record[key]
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise DataError(f'"{key}" must be a list of strings', name, number)
+        if len(labels) != len(rows):
+            raise DataError(f"{len(rows)} tokens but {len(labels)} {key}", name, number)
+    return rows, [record[key] for key in label_keys]
 
 
 def write_jsonl(corpus: Columns, out: BinaryIO, extra: Mapping[str, Sequence[Any]] | None = None) -> None:

@@ -79,12 +79,24 @@ class Annotation:
         """Which of the distinct annotations occur."""
         return np.bincount(self.ids, minlength=len(self.possible)) > 0
 
-    def label_set(self) -> list[str]:
-        """All labels that occur, sorted."""
+    @property
+    def settled(self) -> npt.NDArray[np.bool_]:
+        """Which of the N tokens have one label only."""
+        return np.array([possible is not None and len(possible) == 1 for possible in self.possible], dtype=bool)[
+            self.ids
+        ]
+
+    def label_names(self) -> set[str]:
+        """All labels that occur."""
         labels: set[str] = set()
         for possible, used in zip(self.possible, self.used.tolist(), strict=True):
             if used and possible is not None:
                 labels |= possible
+        return labels
+
+    def label_set(self) -> list[str]:
+        """All labels that occur, sorted; none at all is an error."""
+        labels = self.label_names()
         if not labels:
             raise DataError("no token has a label to learn from")
         return sorted(labels)

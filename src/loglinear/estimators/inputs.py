@@ -13,12 +13,11 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation
 from loglinear.evaluation.chunks import chunk_scores
-from loglinear.evaluation.schemes import as_bio
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import attributes_of
-from loglinear.features.sets import SETS, named_set
+from loglinear.features.sets import SETS, load_template
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.structures.chain import Chain
@@ -63,7 +62,7 @@ def annotation_of(corpus: Corpus, y: Any, label_column: int = -1, partial: bool 
 
 def encoder_for(
     corpus: Corpus,
-    template: str | TemplateSet | None,
+    template: str | Path | TemplateSet | None,
     gazetteers: Sequence[Gazetteer | str | Path],
     pair_features: bool,
     label_column: int | None,
@@ -73,18 +72,18 @@ def encoder_for(
         if gazetteers:
             raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
         return NameEncoder(pair_features)
+    if isinstance(gazetteers, str | Path):
+        raise OptionError("gazetteers is a list of Gazetteer objects or files; put the one you have in a list")
     read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
     by_name = {gazetteer.name: gazetteer for gazetteer in read}
     if len(by_name) != len(read):
         raise OptionError(f"two gazetteers have the same name: {', '.join(sorted(g.name for g in read))}")
     if template is None:
         raise OptionError(f"columns need a template: one of {', '.join(SETS)}, or your own")
-    if isinstance(template, TemplateSet):
-        templates = template
-    elif "\n" in template or "%" in template:
-        templates = TemplateSet.parse(template)
-    else:
-        templates = named_set(template, corpus.n_columns - (label_column is not None), by_name)
+    templates = load_template(template, corpus.n_columns - (label_column is not None), by_name)
+    if unused := set(by_name) - templates.gazetteers:
+        name = sorted(unused)[0]
+        raise OptionError(f"the template does not look at the gazetteer {name!r}; add a line U:%gazetteer[0,0,{name}]")
     if label_column is not None and label_column % corpus.n_columns in templates.columns:
         raise OptionError(
             f"the template looks at column {label_column % corpus.n_columns} (from 0) of {corpus.name}, which "
@@ -99,6 +98,10 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
         return constraints
     if isinstance(constraints, dict):
         return Constraints.from_dict(constraints)
+    if not isinstance(constraints, str):
+        raise OptionError(
+            f"constraints={constraints!r:.60} is not the name of a scheme, Constraints or a dict of rules"
+        )
     return constraints_named(constraints, labels)
 
 
@@ -118,19 +121,26 @@ def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, cor
     if (labels >= 0).all() and penalties.start[labels[0]] == 0.0:
         broken = np.flatnonzero(penalties.transition[labels[:-1], labels[1:]] == -np.inf)
         place = int(broken[0]) + 1 if len(broken) else len(labels) - 1
-    raise corpus.error("the label here breaks the constraints; mend the data or train without them", first + place)
+    if (labels < 0).any():
+        message = (
+            "no labelling of this sequence fits both its partial labels and the constraints (a label that stands "
+            "nowhere in the training data cannot be chosen); mend the data or train without constraints"
+        )
+    else:
+        message = "the label here breaks the constraints; mend the data or train without them"
+    raise corpus.error(message, first + place)
 
 
 def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: list[str], offsets: Int64) -> float:
-    """Accuracy or chunk F1, from 0 to 1, of predicted label numbers [N]; a gold label the model lacks is never met."""
+    """Accuracy or chunk F1, from 0 to 1, of predicted label numbers [N].
+
+    A gold label the model lacks is never met; accuracy passes over tokens whose label is not settled.
+    """
+    settled = annotation.settled
     if metric == "accuracy":
-        return float((annotation.known_only(labels) == predicted).mean()) if len(predicted) else 0.0
-    values = [
-        *labels,
-        *sorted({label for possible in annotation.possible if possible for label in possible} - set(labels)),
-    ]
-    gold = annotation.known_only(values)
-    if (gold < 0).any():
-        raise annotation.place(int(np.argmin(gold)), "F1 needs one gold label for each token")
-    bio = as_bio(values, values)
-    return chunk_scores((gold, bio, offsets), (predicted, bio, offsets)).f1 / 100.0
+        right = annotation.known_only(labels)[settled] == predicted[settled]
+        return float(right.mean()) if len(right) else 0.0
+    if not settled.all():
+        raise annotation.place(int(np.argmin(settled)), "F1 needs one gold label for each token")
+    values = [*labels, *sorted(annotation.label_names() - set(labels))]
+    return chunk_scores((annotation.known_only(values), values, offsets), (predicted, values, offsets)).f1 / 100.0

@@ -56,9 +56,9 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ----------
     criterion : str
         What training minimises; see :func:`loglinear.criteria.criterion.criteria`.
-    template : str, TemplateSet or None
-        A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, or templates as objects. None:
-        tokens come as features.
+    template : str, path, TemplateSet or None
+        A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
+        as objects. None: tokens come as features.
     order : {1, 2}
         How many labels back a label depends on.
     l1, l2, variance : float
@@ -75,7 +75,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     constraints : str, Constraints, dict or None
         Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
     gazetteers : sequence of Gazetteer or paths, optional
-        Lists of known names that the template may look at; the set ``ner`` looks at all of them.
+        Lists of known names for the template to look at; the named sets look at all of them.
     max_iter : int
         Most iterations of the optimizer.
     tolerance : float
@@ -118,7 +118,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def __init__(
         self,
         criterion: str = "cll",
-        template: str | TemplateSet | None = None,
+        template: str | Path | TemplateSet | None = None,
         order: int = 1,
         l1: float = 0.0,
         l2: float | None = None,
@@ -198,7 +198,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         label_column, partial
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
-        self._check_options()
+        self.check_options()
         problem = self._problem(X, y, sample_weight, label_column, partial)
         model = problem.model
         training = Training(
@@ -215,7 +215,10 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if X_dev is not None:
             dev = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
             dev_encoded = model.encoder.transform(dev)  # type: ignore[arg-type]  # the same kind of corpus
-            training.dev_score = self._dev_scorer(model, dev_encoded, annotation_of(dev, y_dev, label_column))
+            dev_annotation = annotation_of(dev, y_dev, label_column, partial)
+            if not dev_annotation.label_names() & set(model.labels):
+                raise DataError("none of the dev data's labels is a label of the training data", dev.name)
+            training.dev_score = self._dev_scorer(model, dev_encoded, dev_annotation)
             same_data += corpus_arrays(dev_encoded)
         if checkpoint is not None:
             same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
@@ -224,7 +227,8 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
         start = model.weights if init is None else model.weights_from(_model_of(init))
-        outcome = training.run(start, training.checkpoint.load() if resume and training.checkpoint else None)
+        resumed = training.checkpoint.load() if resume and training.checkpoint else None
+        outcome = training.run(start, resumed, score_start=init is not None)
         self._keep(model, outcome)
         return self
 
@@ -234,8 +238,12 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         annotation = annotation_of(corpus, y, label_column, partial)
         if not len(corpus):
             raise DataError("there is no sequence to train on")
-        if sample_weight is None and isinstance(corpus, Attributes):
-            sample_weight = corpus.sequence_weights
+        if isinstance(corpus, Attributes):
+            if not len(corpus.ids):
+                raise DataError(
+                    "no token has a feature; in a file, tabs separate the label and the features", corpus.name
+                )
+            sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
         encoder = encoder_for(
             corpus, self.template, self.gazetteers or (), self.pair_features, label_column if y is None else None
         )
@@ -269,7 +277,8 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.dev_score_ = None if outcome.best is None else outcome.best.score
         self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
         check_options(self.get_params(deep=False))
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
@@ -277,26 +286,27 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _transitions(self, encoder: Encoder) -> str:
         """As asked; none if a template has no ``B`` line, as in CRF++."""
-        if isinstance(encoder, TemplateEncoder) and not encoder.templates.has_label_bigram:
-            return "none"
-        return self.transitions
+        if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
+            return self.transitions
+        if self.transitions == "all" or self.order == 2:
+            asked = "transitions='all'" if self.transitions == "all" else "order=2"
+            raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")
+        return "none"
 
     def _dev_scorer(
         self, model: ChainModel, encoded: EncodedCorpus, annotation: Annotation
     ) -> Callable[[Float], float]:
         """A function from weights [D] to their score on the dev data."""
-        metric, n_threads = self._metric(model.labels), thread_count(self.threads)
+        metric, n_threads = self.metric, thread_count(self.threads)
+        if metric == "auto":
+            chunks = detect_scheme(model.labels) is not None and annotation.settled.all()
+            metric = "f1" if chunks else "accuracy"
 
         def score(weights: Float) -> float:
             predicted = model.with_weights(weights).decode(encoded, n_threads=n_threads)
             return score_labels(metric, annotation, predicted, model.labels, encoded.offsets)
 
         return score
-
-    def _metric(self, labels: list[str]) -> str:
-        if self.metric == "auto":
-            return "accuracy" if detect_scheme(labels) is None else "f1"
-        return self.metric
 
     # -- prediction ----------------------------------------------------------------------------------------------
 
@@ -384,10 +394,13 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise OptionError(f"decoding={decoding!r} is not one of viterbi, posterior")
         return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads))
 
-    def _corpus(self, X: Any) -> Corpus:
+    def _fitted(self) -> ChainModel:
         if not hasattr(self, "model_"):
             raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
-        return corpus_of(X, as_rows=isinstance(self.model_.encoder, TemplateEncoder))
+        return self.model_
+
+    def _corpus(self, X: Any) -> Corpus:
+        return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
 
     def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
@@ -413,22 +426,22 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @property
     def state_weights_(self) -> dict[tuple[str, str], float]:
         """{(attribute, label): weight}."""
-        return self.model_.state_weights()
+        return self._fitted().state_weights()
 
     @property
     def transition_weights_(self) -> dict[tuple[str, str], float]:
         """{(previous label, label): weight}."""
-        return self.model_.transition_weights()
+        return self._fitted().transition_weights()
 
     @property
     def edge_weights_(self) -> dict[tuple[str, str, str], float]:
         """{(attribute, previous label, label): weight}."""
-        return self.model_.edge_weights()
+        return self._fitted().edge_weights()
 
     @property
     def trigram_weights_(self) -> dict[tuple[str, str, str], float]:
         """{(label two back, previous label, label): weight}."""
-        return self.model_.trigram_weights()
+        return self._fitted().trigram_weights()
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -440,8 +453,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this Tagger has no model yet; call fit before save")
+        model = self._fitted()
         training = {
             "complete": True,
             "objective": self.objective_,
@@ -452,7 +464,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             "dev_score": self.dev_score_,
             "best_iteration": self.best_iteration_,
         }
-        return tagger_file.to_storage(self.model_, self._stored_options(), training, np.float32)
+        return tagger_file.to_storage(model, self._stored_options(), training, np.float32)
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that holds data only."""
@@ -471,7 +483,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         try:
             options, training = dict(stored.header["options"]), dict(stored.header["training"])
             tagger = cls(**options)
-            tagger._check_options()
+            tagger.check_options()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
         if isinstance(model.encoder, TemplateEncoder):
@@ -493,10 +505,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
 
 def _model_of(init: Tagger | str | Path) -> ChainModel:
-    tagger = init if isinstance(init, Tagger) else Tagger.load(init)
-    if not hasattr(tagger, "model_"):
-        raise NotFittedError("init is a Tagger without a model; fit it first")
-    return tagger.model_
+    return (init if isinstance(init, Tagger) else Tagger.load(init))._fitted()
 
 
 def _print_progress(progress: Progress) -> None:

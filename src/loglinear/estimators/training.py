@@ -118,12 +118,20 @@ class Training:
     observe: Callable[[Progress], None] | None = None
 
     def run(
-        self, start: Float, resume: tuple[dict[str, npt.NDArray[Any]], dict[str, Any]] | None = None
+        self,
+        start: Float,
+        resume: tuple[dict[str, npt.NDArray[Any]], dict[str, Any]] | None = None,
+        score_start: bool = False,
     ) -> TrainingOutcome:
-        """Minimise from ``start`` [D], or go on from a checkpoint's arrays and notes."""
+        """Minimise from ``start`` [D], or go on from a checkpoint's arrays and notes.
+
+        With ``score_start`` the weights of the start, too, may prove to be the best on the dev data.
+        """
         state, best, seconds_before = None, Best(), 0.0
         if resume is not None:
             state, best, seconds_before = self._restore(*resume)
+        elif score_start and self.dev_score is not None:
+            best = Best(self.dev_score(start), 0, start.copy())
         began = time.perf_counter() - seconds_before
         last_saved = time.perf_counter()
         history: list[Progress] = []

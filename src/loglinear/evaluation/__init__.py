@@ -1,4 +1,4 @@
-"""Room 8, how good: scores of predictions against gold."""
+"""Room 7, how good: scores of predictions against gold."""
 
 from loglinear.evaluation.chunks import ChunkReport, chunk_scores
 from loglinear.evaluation.labels import LabelReport, Score, accuracy_report, flat_accuracy

@@ -7,8 +7,9 @@ chunks*), so that IOB1, IOB2, IOE1, IOE2 and the bracket tags ``[`` and ``]`` ar
     start   B after B I O;  I after O E;  E after O E;  [ and ] always;  another type than before, unless O or .
     end     before B O of B I;  before I E O of E;  [ and ] always;  another type than after, unless O or .
 
-Any other tag (such as S, U or L) starts and ends a chunk by a change of type only. An ``O`` stands between sentences. A
-chunk is correct when gold and prediction start it together, agree on its type throughout and end it together; then::
+Any other tag starts and ends a chunk by a change of type only (labels of BIOES and BILOU are read as BIO first). An
+``O`` stands between sentences. A chunk is correct when gold and prediction start it together, agree on its type
+throughout and end it together; then::
 
     precision = correct / found      recall = correct / gold      FB1 = 2 P R / (P + R)
 
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.evaluation.labels import Labelling, Score, aligned, percent
+from loglinear.evaluation.schemes import as_bio
 
 Mask = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -111,13 +113,15 @@ def _scores(precision: float, recall: float, f1: float) -> str:
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 
-def chunk_scores(gold: Labelling, predicted: Labelling) -> ChunkReport:
+def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = False) -> ChunkReport:
     """Score predicted chunks against gold as conlleval does; O(N).
 
     Parameters
     ----------
     gold, predicted : list of lists of str, or (ids [N], values, offsets [S + 1])
         The labels of the same sequences.
+    as_written : bool
+        Leave labels of BIOES and BILOU as they are, as conlleval does; else they are read as the chunks they spell.
 
     Raises
     ------
@@ -125,7 +129,8 @@ def chunk_scores(gold: Labelling, predicted: Labelling) -> ChunkReport:
         Naming the first sequence whose two labellings have different lengths.
     """
     gold_ids, predicted_ids, values, offsets = aligned(gold, predicted)
-    labels, tags, types, names = _analysed(values)
+    same_labels = _analysed(values)[0]
+    labels, tags, types, names = _analysed(values if as_written else as_bio(values))
     # An O (row 0 of the tables) stands before the first sentence and after each one.
     places = np.arange(1, len(gold_ids) + 1) + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     rows = np.zeros((2, len(gold_ids) + len(offsets)), dtype=np.int64)
@@ -139,7 +144,7 @@ def chunk_scores(gold: Labelling, predicted: Labelling) -> ChunkReport:
     scores = {names[y]: Score(counts[0][y], counts[1][y], counts[2][y]) for y in range(len(names))}
     return ChunkReport(
         tokens=len(gold_ids),
-        correct_tags=int(np.count_nonzero(labels[gold_ids] == labels[predicted_ids])),
+        correct_tags=int(np.count_nonzero(same_labels[gold_ids] == same_labels[predicted_ids])),
         phrases=len(counted[0]),
         found=len(counted[1]),
         correct=len(correct_types),

@@ -8,6 +8,7 @@ matches do not overlap: from the left, at each position, the longest entry wins.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,21 @@ def _mark(longest: npt.NDArray[np.int64], marks: Int32) -> None:
 
 @dataclass
 class Gazetteer:
-    """A named list of entries, each a tuple of words."""
+    """A named list of entries, each a tuple of words, or a string of them separated by blanks."""
 
     name: str
-    entries: list[tuple[str, ...]]
+    entries: Sequence[str | tuple[str, ...]]
     _words: dict[str, int] = field(init=False, repr=False)
     _levels: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
             raise DataError(f"a gazetteer's name holds letters, digits, '_', '.' and '-' only, not {self.name!r}")
-        self.entries = sorted(set(self.entries))
+        self.entries = sorted(
+            {tuple(entry.split()) if isinstance(entry, str) else tuple(entry) for entry in self.entries}
+        )
+        if () in self.entries:
+            raise DataError(f"the gazetteer {self.name!r} has an empty entry")
         self._words = {}
         for entry in self.entries:
             for word in entry:

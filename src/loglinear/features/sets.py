@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from loglinear.errors import OptionError
+from loglinear.errors import OptionError, TemplateError
 from loglinear.features.template import TemplateSet
 
 WORDS = """\
@@ -101,7 +102,7 @@ def template_text(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ())
         Names of gazetteers to look at as well.
     """
     if name not in SETS:
-        raise OptionError(f"template={name!r} is no file and no named set; the sets are {', '.join(SETS)}")
+        raise OptionError(f"there is no template set {name!r}; the sets are {', '.join(SETS)}")
     tags = TAGS if n_columns > 1 else ""
     body = {
         "chunking": WORDS + TAGS,
@@ -110,6 +111,33 @@ def template_text(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ())
         "words": WORDS,
     }[name]
     return body + _gazetteer_lines(gazetteers) + LABELS
+
+
+def load_template(given: str | Path | TemplateSet, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:
+    """Templates from what a user gives: objects, a template's text, the name of a set, or a file.
+
+    A string with a line break or a macro is text; the name of a set comes before a file of the same name.
+    """
+    if isinstance(given, TemplateSet):
+        return given
+    if isinstance(given, str) and ("\n" in given or "%" in given):
+        return TemplateSet.parse(given)
+    if isinstance(given, str) and given in SETS:
+        return named_set(given, n_columns, gazetteers)
+    if not isinstance(given, str | Path):
+        raise OptionError(
+            f"template is a {type(given).__name__}; give the name of a set ({', '.join(SETS)}), a template's text, "
+            "a file or a TemplateSet"
+        )
+    try:
+        text = Path(given).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise TemplateError(f"{given}: no such template file; the named sets are {', '.join(SETS)}") from None
+    except OSError as error:
+        raise TemplateError(f"{given}: the template file cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TemplateError(f"{given}: the template file is not valid UTF-8") from None
+    return TemplateSet.parse(text, str(given))
 
 
 def named_set(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:

@@ -25,11 +25,11 @@ first:
 ``%gazetteer[0,0,n]``  ``B``, ``I``, ``L`` or ``S`` inside an entry of gazetteer ``n``; no attribute elsewhere
 =====================  ========================================================================================
 
-A macro whose name begins with a capital (``%X``, ``%T``, ``%M``, ``%Suffix``) lowers the value first. ``@`` before the
-row makes it absolute (Wapiti): ``@1`` is the first position of the sequence, ``@-1`` the last. A row outside the
-sequence gives ``_B-1``, ``_B-2``, ... before it and ``_B+1``, ``_B+2``, ... after it, whatever the macro. Regular
-expressions are Python's, with Wapiti's classes ``\a`` letter, ``\l`` lower case, ``\u`` upper case and ``\p``
-punctuation, and their complements in capitals, besides.
+A macro whose name begins with a capital (``%X``, ``%M``, ``%Suffix``) lowers its result; ``%Gazetteer`` takes no
+account of case. ``@`` before the row makes it absolute (Wapiti): ``@1`` is the first position of the sequence, ``@-1``
+the last. A row outside the sequence gives ``_B-1``, ``_B-2``, ... before it and ``_B+1``, ``_B+2``, ... after it,
+whatever the macro. Regular expressions are Python's, with Wapiti's classes ``\a`` letter, ``\l`` lower case, ``\u``
+upper case and ``\p`` punctuation, and their complements in capitals, besides.
 
 Two templates that differ only in rows and columns (``U:%x[-1,0]`` and ``U:%x[1,0]``) share their attributes, as in
 CRF++, where an attribute is its string: that is how a bag of words is spelt.
@@ -159,7 +159,7 @@ class Macro:
     argument : str
         Regular expression, length or gazetteer name; empty for functions that take none.
     lowered : bool
-        Put the value in lower case first (the macro's name begins with a capital).
+        Put the result in lower case (the macro's name begins with a capital).
     absolute : bool
         ``row`` counts from the ends of the sequence.
     """
@@ -196,7 +196,7 @@ class Macro:
         """The function from a value of the column to the observation (None: no attribute)."""
         function = _PLAIN.get(self.function) or _WITH_ARGUMENT[self.function](self.argument)
         if self.lowered:
-            return lambda value: function(value.lower())
+            return lambda value: None if (observation := function(value)) is None else observation.lower()
         return function
 
     def __str__(self) -> str:

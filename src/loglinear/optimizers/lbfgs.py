@@ -202,7 +202,9 @@ class LBFGS:
             if reason:
                 return LBFGSResult(run.state, True, f"converged: {reason}")
             if run.state.iteration >= self.max_iter:
-                return LBFGSResult(run.state, False, f"stopped after {self.max_iter} iterations (max_iter)")
+                return LBFGSResult(
+                    run.state, False, f"stopped after {run.state.iteration} iterations (max_iter {self.max_iter})"
+                )
             if not run.iterate():
                 return LBFGSResult(
                     run.state,

@@ -106,7 +106,7 @@ def _falls(here: _Point, value: float, slope: float) -> bool:
         return False
     if here.value <= value + ARMIJO * here.step * slope:
         return True
-    flat = here.value <= value + _FLAT * abs(value)
+    flat = abs(here.value - value) <= _FLAT * abs(value)
     return flat and CURVATURE * slope <= here.slope <= (2.0 * ARMIJO - 1.0) * slope
 
 
