@@ -145,7 +145,7 @@ def test_force_keeps_given_labels(model, run):
     assert wrong.status == 2 and "<stdin>:2: label 'B-XX'" in wrong.err and wrong.out == ""
 
 
-@pytest.mark.parametrize("decoding", ["viterbi", "posterior"])
+@pytest.mark.parametrize("decoding", ["viterbi", "posterior", "min-risk"])
 def test_decodings(model, run, decoding):
     assert run("tag", model, "--decoding", decoding, stdin="the D\ndog N\n").out == "the D B-NP\ndog N I-NP\n"
 
@@ -332,7 +332,7 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["tag", "absent.model", "train.txt"], "absent.model does not exist"),
         (["tag", "train.txt", "train.txt"], "not a loglinear model"),
         (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "--nbest goes without"),
-        (["tag", "m.model", "train.txt", "--decoding", "best"], "viterbi, posterior"),
+        (["tag", "m.model", "train.txt", "--decoding", "best"], "viterbi, posterior, min-risk"),
         (["tag", "m.model", "train.txt", "-o", "no/such/folder/x"], "no/such/folder/x"),
         (["eval", "train.txt", "--pred", "other.txt"], "sentence 1 has 3 tokens, but 1"),
         (["eval", "train.txt", "--pred", "m.model"], "m.model"),
@@ -423,7 +423,7 @@ def test_starting_up_imports_neither_numba_nor_scikit_learn(code):
     assert result.stderr.strip().splitlines()[-1] == "set()"
 
 
-@pytest.mark.parametrize("verb", ["train", "tag", "eval", "inspect", "demo", "template", "corpus"])
+@pytest.mark.parametrize("verb", ["train", "tag", "eval", "inspect", "demo", "criteria", "template", "corpus"])
 def test_every_verb_has_help_with_examples(run, verb):
     result = run(verb, "--help")
     assert result.status == 0 and "Examples" in result.out and f"loglinear {verb}" in result.out

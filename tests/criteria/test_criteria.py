@@ -4,6 +4,7 @@ The referee is brute force: all labellings of short random chains, with constrai
 partial annotation; and finite differences for the gradients.
 """
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from loglinear.criteria.criterion import criteria, criterion_named
+from loglinear.criteria.costs import Cost
+from loglinear.criteria.criterion import criteria, criterion_class, make_criterion
 from loglinear.errors import OptionError
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.gold import Gold
@@ -48,7 +50,8 @@ def problems(draw):
         allowed[np.arange(n), labels] = 1
         settled = np.where(allowed.sum(axis=1) == 1, labels, -1).astype(np.int32)
         gold = Gold(settled, allowed)
-    return offsets, scores, gold, rng.random(len(lengths)) + 0.1
+    table = rng.random((4, n_labels, n_labels)) * draw(st.sampled_from([1.0, 5.0])) * (1.0 - np.eye(n_labels))
+    return offsets, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table)
 
 
 def score_of(scores, first, labels):
@@ -65,8 +68,8 @@ def score_of(scores, first, labels):
     return total
 
 
-def enumerated(offsets, scores, gold):
-    """For each sequence: scores of all labellings, and which of them the annotation allows."""
+def enumerated(offsets, scores, gold, costs):
+    """For each sequence: scores of all labellings, their costs, and which of them the annotation allows."""
     n_labels = scores.emission.shape[1]
     for first, end in pairwise(offsets):
         labellings = list(product(range(n_labels), repeat=int(end - first)))
@@ -74,32 +77,106 @@ def enumerated(offsets, scores, gold):
             fits = [all(gold.allowed[first + t, y] for t, y in enumerate(one)) for one in labellings]
         else:
             fits = [one == tuple(gold.labels[first:end]) for one in labellings]
-        yield np.array([score_of(scores, first, one) for one in labellings]), np.array(fits)
+        cost = [sum(costs[first + t, y] for t, y in enumerate(one)) for one in labellings]
+        yield np.array([score_of(scores, first, one) for one in labellings]), np.array(cost), np.array(fits)
 
 
-BRUTE_FORCE = {"cll": lambda scores, fits: logsumexp(scores) - logsumexp(scores[fits])}
+def expected_cost(scores, cost):
+    return float(np.exp(scores - logsumexp(scores)) @ cost)
+
+
+# What each criterion is, over scores s and costs c of all labellings, and a mask of those the annotation allows.
+BRUTE_FORCE = {
+    "cll": lambda s, c, fits: logsumexp(s) - logsumexp(s[fits]),
+    "softmax-margin": lambda s, c, fits: logsumexp(s + c) - logsumexp(s[fits]),
+    "max-margin": lambda s, c, fits: max(s + c) - max(s[fits]),
+    "jrb": lambda s, c, fits: logsumexp(s + c) - logsumexp(s),
+    "risk": lambda s, c, fits: expected_cost(s, c),
+}
+
+
+def local_loss(name, offsets, scores, gold):
+    """Losses of the local criteria, position by position, straight from their definitions."""
+    n = scores.n_labels
+    for first, end in pairwise(offsets):
+        y, total = gold.labels[first:end], 0.0
+        order = scores.order
+
+        def piece(t, context, label, first=first, end=end, order=order):
+            value = scores.emission[first + t, label] + (scores.stop[label] if first + t == end - 1 else 0.0)
+            if t == 0:
+                return value + scores.start[label]
+            value += scores.transition[context[-1], label]
+            value += 0.0 if scores.edge is None else scores.edge[first + t, context[-1], label]
+            return value + (scores.trigram[(*context, label)] if len(context) == 2 else 0.0)
+
+        for t in range(end - first):
+            depth = min(t, order)
+            right = tuple(y[t - depth : t])
+            contexts = list(product(range(n), repeat=depth))
+            if name == "memm":
+                total += logsumexp([piece(t, right, label) for label in range(n)]) - piece(t, right, y[t])
+            elif name == "nota":
+                total -= piece(t, right, y[t])
+                total += sum(logsumexp([0.0] + [piece(t, c, label) for label in range(n)]) for c in contexts)
+            elif name == "piecewise":
+                fits = [
+                    all(allowed_at(gold, first + t - depth + k, label) for k, label in enumerate((*c, label)))
+                    for c in contexts
+                    for label in range(n)
+                ]
+                values = np.array([piece(t, c, label) for c in contexts for label in range(n)])
+                total += logsumexp(values) - logsumexp(values[fits])
+            else:  # pseudolikelihood
+                others = [[*y[:t], label, *y[t + 1 :]] for label in range(n)]
+                values = [score_of(scores, first, one) for one in others]
+                total += logsumexp(values) - values[y[t]]
+        yield total
+
+
+def allowed_at(gold, position, label):
+    return gold.labels[position] == label if gold.allowed is None else gold.allowed[position, label] > 0
+
+
+LOCAL = ("memm", "nota", "piecewise", "pseudolikelihood")
+
+
+def make(name, cost):
+    return make_criterion(name, cost if criterion_class(name).uses_cost else None)
+
+
+def suits(name, gold):
+    return gold.allowed is None or criterion_class(name).takes_partial
 
 
 def test_every_criterion_has_a_referee():
-    assert set(BRUTE_FORCE) == set(NAMES)
+    assert {*BRUTE_FORCE, *LOCAL} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=80)
 @given(problem=problems())
 def test_losses_equal_brute_force(name, problem):
-    offsets, scores, gold, weights = problem
-    losses, _ = criterion_named(name).evaluate(Chain(offsets), scores, gold, weights)
-    expected = [BRUTE_FORCE[name](s, fits) for s, fits in enumerated(offsets, scores, gold)]
+    offsets, scores, gold, weights, cost = problem
+    if not suits(name, gold):
+        return
+    losses, _ = make(name, cost).evaluate(Chain(offsets), scores, gold, weights)
+    if name in LOCAL:
+        expected = list(local_loss(name, offsets, scores, gold))
+    else:
+        everything = enumerated(offsets, scores, gold, cost.at(gold, offsets))
+        expected = [BRUTE_FORCE[name](*one) for one in everything]
     np.testing.assert_allclose(losses, weights * expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).smooth])
 @settings(max_examples=40)
 @given(problem=problems())
 def test_gradients_equal_finite_differences(name, problem):
-    offsets, scores, gold, weights = problem
-    criterion, chain = criterion_named(name), Chain(offsets)
+    offsets, scores, gold, weights, cost = problem
+    if not suits(name, gold):
+        return
+    criterion, chain = make(name, cost), Chain(offsets)
     _, gradient = criterion.evaluate(chain, scores, gold, weights)
     step = 1e-5
     for part, array in scores.parts().items():
@@ -113,16 +190,77 @@ def test_gradients_equal_finite_differences(name, problem):
             array[place] = value - step
             down = criterion.evaluate(chain, scores, gold, weights)[0].sum()
             array[place] = value
-            assert getattr(gradient, part)[place] == pytest.approx((up - down) / (2 * step), abs=1e-6)
+            assert getattr(gradient, part)[place] == pytest.approx((up - down) / (2 * step), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).convex])
+@settings(max_examples=80)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1))
+def test_convex_losses_lie_above_their_tangents(name, problem, seed):
+    """loss(s') >= loss(s) + gradient . (s' - s): the law of (sub)gradients of convex functions."""
+    offsets, scores, gold, weights, cost = problem
+    if gold.allowed is not None:
+        return  # the gold term is then a difference of convex functions
+    rng = np.random.default_rng(seed)
+    criterion, chain = make(name, cost), Chain(offsets)
+    here, gradient = criterion.evaluate(chain, scores, gold, weights)
+    moves = {part: rng.normal(size=array.shape) for part, array in scores.parts().items()}
+    moved = replace(scores, **{part: array + moves[part] for part, array in scores.parts().items()})
+    there, _ = criterion.evaluate(chain, moved, gold, weights)
+    tangent = sum(float(np.sum(array * moves[part])) for part, array in gradient.parts().items())
+    assert there.sum() >= here.sum() + tangent - 1e-9 * (1.0 + abs(here.sum()))
+
+
+@settings(max_examples=60)
+@given(problem=problems())
+def test_the_criteria_bound_each_other(problem):
+    offsets, scores, gold, weights, cost = problem
+    chain = Chain(offsets)
+    loss = {name: make(name, cost).evaluate(chain, scores, gold, weights)[0] for name in BRUTE_FORCE}
+    slack = 1e-9 * (1.0 + np.abs(loss["softmax-margin"]))
+    assert (loss["softmax-margin"] >= loss["cll"] - slack).all()
+    assert (loss["softmax-margin"] >= loss["jrb"] - slack).all()
+    assert (loss["jrb"] >= loss["risk"] - slack).all()  # Jensen
+    np.testing.assert_allclose(loss["cll"] + loss["jrb"], loss["softmax-margin"], rtol=1e-9, atol=1e-9)
+    if gold.allowed is None:
+        assert (loss["softmax-margin"] >= loss["max-margin"] - slack).all()
+        piecewise = make("piecewise", None).evaluate(chain, scores, gold, weights)[0]
+        if np.isfinite(scores.transition).all():
+            assert (piecewise >= loss["cll"] - slack).all()
+
+
+@settings(max_examples=60)
+@given(problem=problems())
+def test_without_cost_softmax_margin_is_cll_and_max_margin_the_perceptron(problem):
+    offsets, scores, gold, weights, _ = problem
+    chain, nothing = Chain(offsets), Cost(np.zeros((4, scores.n_labels, scores.n_labels)))
+    softmax, softmax_gradient = make("softmax-margin", nothing).evaluate(chain, scores, gold, weights)
+    cll, cll_gradient = make("cll", None).evaluate(chain, scores, gold, weights)
+    np.testing.assert_allclose(softmax, cll, atol=1e-12)
+    for part, array in cll_gradient.parts().items():
+        np.testing.assert_allclose(getattr(softmax_gradient, part), array, atol=1e-12)
+    hinge, _ = make("max-margin", nothing).evaluate(chain, scores, gold, weights)
+    if gold.allowed is None:
+        perceptron = chain.viterbi(scores)[1] - chain.score(scores, gold.labels)
+        np.testing.assert_allclose(hinge, weights * perceptron, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_criterion_declares_what_it_is_and_needs(name):
-    criterion = criterion_named(name)
+    criterion = criterion_class(name)
     assert criterion.summary and isinstance(criterion.convex, bool)
-    assert criterion.needs and all(hasattr(Chain, operation) for operation in criterion.needs)
+    assert isinstance(criterion.needs, tuple) and all(hasattr(Chain, operation) for operation in criterion.needs)
+    assert criterion.starts_from is None or criterion.starts_from in NAMES
 
 
 def test_an_unknown_criterion_lists_those_there_are():
     with pytest.raises(OptionError, match=r"there are: .*cll"):
-        criterion_named("clll")
+        criterion_class("clll")
+
+
+def test_costs_go_with_the_criteria_that_use_them():
+    cost = Cost(np.zeros((4, 2, 2)))
+    with pytest.raises(OptionError, match="takes no cost"):
+        make_criterion("cll", cost)
+    with pytest.raises(OptionError, match="needs a cost"):
+        make_criterion("risk")

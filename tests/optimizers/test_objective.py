@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.criteria.criterion import criterion_named
+from loglinear.criteria.criterion import make_criterion
 from loglinear.data.columns import Columns
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
@@ -41,7 +41,7 @@ def test_the_gradient_equals_finite_differences(seed, order, partial, states, tr
     rng = np.random.default_rng(seed)
     features, encoded, gold = random_problem(rng, 3, order, partial, states, transitions)
     weights = rng.random(3) + 0.5
-    function = Objective(features, encoded, gold, criterion_named("cll"), Penalties.none(3), 0.3, weights)
+    function = Objective(features, encoded, gold, make_criterion("cll"), Penalties.none(3), 0.3, weights)
     w = rng.normal(size=features.n_features)
     _, gradient = function(w)
     gradient = gradient.copy()
@@ -58,7 +58,7 @@ def test_the_value_is_the_same_for_any_number_of_threads(monkeypatch):
     w = rng.normal(size=features.n_features)
     results = []
     for n_threads in (1, 2, 5):
-        function = Objective(features, encoded, gold, criterion_named("cll"), Penalties.none(3), 1.0, None, n_threads)
+        function = Objective(features, encoded, gold, make_criterion("cll"), Penalties.none(3), 1.0, None, n_threads)
         value, gradient = function(w)
         results.append((value, gradient.tobytes()))
     assert len(function._shards) > 1

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from loglinear.cli import corpus, demo, evaluate, inspect, tag, template, train
+from loglinear.cli import corpus, criteria, demo, evaluate, inspect, tag, template, train
 
 app = typer.Typer(
     help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
@@ -23,6 +23,7 @@ for verb, module in (
     ("eval", evaluate),
     ("inspect", inspect),
     ("demo", demo),
+    ("criteria", criteria),
     ("template", template),
     ("corpus", corpus),
 ):

@@ -44,8 +44,13 @@ def tag_command(
         bool, typer.Option("--force", help="Keep the labels of the label column: A, A|B for either, * for any.")
     ] = False,
     decoding: Annotated[
-        str, typer.Option(help="viterbi (the best labelling) or posterior (the best label at each position).")
+        str,
+        typer.Option(help="viterbi (the best labelling), posterior (the best labels) or min-risk (the least cost)."),
     ] = "viterbi",
+    cost: Annotated[
+        str | None,
+        typer.Option(help="For min-risk: hamming:M, recall:K, precision:K or FILE.json.", show_default=False),
+    ] = None,
     threads: Threads = None,
     format: Format = "auto",
     separator: Separator = "auto",
@@ -75,7 +80,9 @@ def tag_command(
         if nbest is not None:
             write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
         else:
-            labels, confidence = tagger.predict_numbers(corpus, decoding=decoding, given=given, confidence=marginals)
+            labels, confidence = tagger.predict_numbers(
+                corpus, decoding=decoding, given=given, cost=cost, confidence=marginals
+            )
             write.labels(out, labels, tagger.classes_, confidence)
 
 

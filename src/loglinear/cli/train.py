@@ -68,6 +68,7 @@ def train_command(
         ),
     ] = None,
     criterion: Annotated[str, option("criterion", panel=MODEL)] = default("criterion"),
+    cost: Annotated[str | None, option("cost", panel=MODEL)] = default("cost"),
     order: Annotated[int, option("order", panel=MODEL)] = default("order"),
     constraints: Annotated[str | None, option("constraints", panel=MODEL, metavar="NAME|FILE.json")] = default(
         "constraints"
@@ -121,8 +122,8 @@ def train_command(
     if checkpoint.exists() and not resume:
         raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
     tagger = Tagger(
-        criterion=criterion, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count, states=states,
-        transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
+        criterion=criterion, cost=cost, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count,
+        states=states, transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
         gazetteers=gazetteer or None, max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience,
         threads=threads, seed=seed,
     )  # fmt: skip

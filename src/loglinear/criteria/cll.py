@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import Criterion, Float, register
+from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -30,10 +30,5 @@ class ConditionalLogLikelihood(Criterion):
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         log_z, gradient = structure.expectations(scores, weights)
-        if gold.allowed is None:
-            gold_score = structure.score(scores, gold.labels)
-            structure.add_labelling(gradient, gold.labels, -weights)
-        else:
-            gold_score, gold_parts = structure.expectations(structure.restrict(scores, gold.allowed), weights)
-            gradient.subtract(gold_parts)
+        gold_score = subtract_gold(structure, scores, gold, weights, gradient)
         return weights * (log_z - gold_score), gradient

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from loglinear.errors import OptionError
 
 if TYPE_CHECKING:
+    from loglinear.criteria.costs import Cost
     from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
@@ -28,14 +30,36 @@ Float = npt.NDArray[np.float64]
 class Criterion(ABC):
     """What good scores are.
 
-    Class attributes ``name``, ``summary`` (one line: what it minimises), ``convex`` and ``needs`` (the operations of
-    the structure it calls) are declared once and feed the command line, the error messages and the documentation.
+    Class attributes are declared once and feed the command line, the error messages and the documentation:
+
+    name, summary
+        What it is called, and in one line what it minimises.
+    convex, smooth
+        In the weights, with complete annotation.
+    needs
+        The operations of the structure that it calls; none for criteria that need no inference.
+    uses_cost
+        Whether it takes a :class:`~loglinear.criteria.costs.Cost`.
+    starts_from
+        The criterion whose model training starts from unless told otherwise; None is weights of zero.
+    takes_partial
+        Whether the annotation may leave a position several labels.
+    orders
+        The orders of chain it is for.
+    local_decoding
+        Whether the model it trains is one of normalised pieces, and decoded as that.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     convex: ClassVar[bool]
+    smooth: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]]
+    uses_cost: ClassVar[bool] = False
+    starts_from: ClassVar[str | None] = None
+    takes_partial: ClassVar[bool] = True
+    orders: ClassVar[tuple[int, ...]] = (1, 2)
+    local_decoding: ClassVar[bool] = False
 
     @abstractmethod
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
@@ -61,6 +85,36 @@ class Criterion(ABC):
         """
 
 
+class CostCriterion(Criterion):
+    """A criterion that knows how bad a mistake is."""
+
+    uses_cost = True
+
+    def __init__(self, cost: Cost) -> None:
+        self.cost = cost
+
+    def costs(self, structure: Chain, gold: Gold) -> Float:
+        """Cost of each label at each position [N, Y]."""
+        return self.cost.at(gold, structure.offsets)
+
+    def augmented(self, structure: Chain, scores: ChainScores, gold: Gold) -> ChainScores:
+        """The scores plus the cost."""
+        return replace(scores, emission=scores.emission + self.costs(structure, gold))
+
+
+def subtract_gold(structure: Chain, scores: ChainScores, gold: Gold, weights: Float, gradient: ChainScores) -> Float:
+    """Score [S] of the gold labelling; its parts, times ``weights`` [S], are taken off ``gradient``.
+
+    Where the annotation leaves several labellings, it is their log-partition, and the parts are those expected.
+    """
+    if gold.allowed is None:
+        structure.add_labelling(gradient, gold.labels, -weights)
+        return structure.score(scores, gold.labels)
+    gold_score, gold_parts = structure.expectations(structure.restrict(scores, gold.allowed), weights)
+    gradient.subtract(gold_parts)
+    return gold_score
+
+
 _REGISTRY: dict[str, type[Criterion]] = {}
 C = TypeVar("C", bound=type[Criterion])
 
@@ -84,9 +138,26 @@ def criteria() -> dict[str, type[Criterion]]:
     return dict(sorted(_REGISTRY.items()))
 
 
-def criterion_named(name: str) -> Criterion:
+def criterion_class(name: str) -> type[Criterion]:
     """The criterion of that name; an error lists those there are."""
     known = criteria()
     if name not in known:
         raise OptionError(f"criterion={name!r} is not known; there are: {', '.join(known)}")
-    return known[name]()
+    return known[name]
+
+
+def make_criterion(name: str, cost: Cost | None = None) -> Criterion:
+    """A criterion ready for use; ``cost`` goes with those that use one, and only with those."""
+    criterion = criterion_class(name)
+    if issubclass(criterion, CostCriterion):
+        if cost is None:
+            raise OptionError(f"criterion={name!r} needs a cost")
+        return criterion(cost)
+    if cost is not None:
+        raise OptionError(f"criterion={name!r} takes no cost; {', '.join(cost_users())} do")
+    return criterion()
+
+
+def cost_users() -> list[str]:
+    """Names of the criteria that use a cost."""
+    return [name for name, criterion in criteria().items() if criterion.uses_cost]

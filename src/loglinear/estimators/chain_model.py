@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.criteria.costs import Cost
+from loglinear.criteria.local import locally_normalised
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
@@ -42,6 +44,8 @@ class ChainModel:
     features : ChainFeatures
     weights : float64 [D]
     constraints : Constraints or None
+    local : bool
+        Whether its pieces are normalised one by one (an MEMM) instead of the chain as a whole.
     """
 
     labels: list[str]
@@ -49,6 +53,7 @@ class ChainModel:
     features: ChainFeatures
     weights: Float
     constraints: Constraints | None = None
+    local: bool = False
 
     @cached_property
     def penalties(self) -> Penalties:
@@ -92,6 +97,8 @@ class ChainModel:
             lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
             chain = Chain(corpus.offsets[first : end + 1] - lo)
             scores = self.features.scores(laid_out, corpus, first, end)
+            if self.local:
+                scores = locally_normalised(chain, scores)
             if allowed is not None:
                 scores = chain.restrict(scores, allowed[lo:hi])
             try:
@@ -102,13 +109,25 @@ class ChainModel:
         return in_threads(run, self.features.blocks(corpus.offsets, 0, corpus.n_sequences), n_threads)
 
     def decode(
-        self, corpus: EncodedCorpus, allowed: Allowed | None = None, decoding: str = "viterbi", n_threads: int = 1
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None = None,
+        decoding: str = "viterbi",
+        n_threads: int = 1,
+        cost: Cost | None = None,
     ) -> Int32:
-        """Best label of each position [N]: of the best labelling, or (``posterior``) with the highest marginals."""
+        """Best label of each position [N], of those the constraints and ``allowed`` leave.
+
+        ``viterbi``: the most probable labelling; ``posterior``: that with the greatest sum of its labels' marginals;
+        ``min-risk``: that with the least expected ``cost``.
+        """
 
         def best(chain: Chain, scores: ChainScores, first: int, end: int) -> Int32:
             if decoding == "posterior":
                 return chain.posterior_decode(scores)[0]
+            if decoding == "min-risk" and cost is not None:
+                marginals = chain.expectations(scores)[1].emission
+                return chain.best_possible(scores, -cost.expected(marginals, chain.offsets))[0]
             return chain.viterbi(scores)[0]
 
         return _joined(self._map_blocks(corpus, allowed, n_threads, best), np.int32)

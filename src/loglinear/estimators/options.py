@@ -40,6 +40,7 @@ OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         Option("criterion", "cll", "what training minimises"),
+        Option("cost", None, "how bad which mistake is: hamming:M, recall:K, precision:K, balanced or FILE.json"),
         Option("order", 1, "how many labels back a label depends on: 1 or 2", choices=(1, 2)),
         Option("l1", 0.0, "factor of the sum of |w|: drives weights to exactly zero", least=0, kind=float),
         Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),

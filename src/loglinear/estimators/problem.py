@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion
+from loglinear.criteria.costs import make_cost
+from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.checkpoint import corpus_arrays
 from loglinear.features.encoding import EncodedCorpus
@@ -36,6 +37,14 @@ class Problem:
     encoded: EncodedCorpus
     gold: Gold
     sequence_weights: npt.NDArray[np.float64] | None
+
+    def criterion(self, name: str, cost: Any = None) -> Criterion:
+        """The criterion of that name over this problem's labels; ``cost`` is what a user gives, None for Hamming."""
+        if not criterion_class(name).uses_cost:
+            return make_criterion(name, None)
+        settled = self.gold.labels[self.gold.labels >= 0]
+        counts = np.bincount(settled, minlength=len(self.model.labels))
+        return make_criterion(name, make_cost("hamming" if cost is None else cost, self.model.labels, counts))
 
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Objective:
         """Losses by ``criterion`` and the L2 penalty as a function of the weights."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from loglinear import model_file
-from loglinear.criteria.criterion import criterion_named
+from loglinear.criteria.costs import describe
+from loglinear.criteria.criterion import cost_users, criterion_class
 from loglinear.data.columns import Attributes
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import tagger_file
 from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.inputs import (
-    Corpus,
     Encoder,
     annotation_of,
     check_feasible,
@@ -37,6 +38,7 @@ from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
@@ -45,7 +47,7 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 
 
-class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
@@ -56,6 +58,10 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ----------
     criterion : str
         What training minimises; see :func:`loglinear.criteria.criterion.criteria`.
+    cost : str, mapping, array, callable or None
+        For the criteria that use one, how bad which mistake is: ``"hamming:5"``, ``"recall:3"``, ``"precision:3"``,
+        ``"balanced"``, a JSON file, ``{(gold, predicted): cost}``, a matrix over ``classes_``, or a function
+        ``cost(gold, predicted, kind)`` (:mod:`loglinear.criteria.costs`). None is ``"hamming:1"``.
     template : str, path, TemplateSet or None
         A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
         as objects. None: tokens come as features.
@@ -103,8 +109,6 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
     """
 
-    classes_: list[str]
-    model_: ChainModel
     objective_: float | None
     n_iter_: int | None
     n_evaluations_: int | None
@@ -118,6 +122,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def __init__(
         self,
         criterion: str = "cll",
+        cost: Any = None,
         template: str | Path | TemplateSet | None = None,
         order: int = 1,
         l1: float = 0.0,
@@ -138,6 +143,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         verbose: bool = False,
     ) -> None:
         self.criterion = criterion
+        self.cost = cost
         self.template = template
         self.order = order
         self.l1 = l1
@@ -203,9 +209,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         model = problem.model
         training = Training(
             LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
-            problem.objective(
-                criterion_named(self.criterion), l2_factor(self.l2, self.variance), thread_count(self.threads)
-            ),
+            self._objective(problem, self.criterion),
             l1=self.l1,
             patience=self.patience,
             checkpoint_seconds=checkpoint_seconds,
@@ -228,9 +232,21 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise OptionError("resume=True needs the checkpoint to go on from")
         start = model.weights if init is None else model.weights_from(_model_of(init))
         resumed = training.checkpoint.load() if resume and training.checkpoint else None
-        outcome = training.run(start, resumed, score_start=init is not None)
+        first = criterion_class(self.criterion).starts_from if init is None else None
+        if first is not None and (resumed is None or resumed[1]["phase"] == first):
+            opening = replace(training, objective=self._objective(problem, first), dev_score=None, phase=first)
+            start, resumed = opening.run(start, resumed).weights, None
+        outcome = training.run(start, resumed, score_start=init is not None or first is not None)
         self._keep(model, outcome)
+        if first is not None:
+            self.message_ = f"from the weights of a {first} model: {self.message_}"
         return self
+
+    def _objective(self, problem: Problem, criterion: str) -> Objective:
+        cost = self.cost if criterion_class(criterion).uses_cost or criterion == self.criterion else None
+        return problem.objective(
+            problem.criterion(criterion, cost), l2_factor(self.l2, self.variance), thread_count(self.threads)
+        )
 
     def _problem(self, X: Any, y: Any, sample_weight: Any, label_column: int, partial: bool) -> Problem:
         """The training data in numbers, and the model to be trained on it."""
@@ -247,6 +263,10 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         encoder = encoder_for(
             corpus, self.template, self.gazetteers or (), self.pair_features, label_column if y is None else None
         )
+        criterion = criterion_class(self.criterion)
+        if not criterion.takes_partial and not annotation.settled.all():
+            message = f"criterion={self.criterion!r} needs one label for each token; cll takes partial ones"
+            raise annotation.place(int(np.argmin(annotation.settled)), message)
         labels = annotation.label_set()
         gold = annotation.gold(labels)
         encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
@@ -256,7 +276,9 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             encoded, encoder.n_attributes, gold, len(labels), self.order, self.states, self._transitions(encoder)
         )
         return Problem(
-            model=ChainModel(labels, encoder, features, np.zeros(features.n_features), constraints),
+            model=ChainModel(
+                labels, encoder, features, np.zeros(features.n_features), constraints, criterion.local_decoding
+            ),
             encoded=encoded,
             gold=gold,
             sequence_weights=None if sample_weight is None else sequence_weights(sample_weight, len(corpus)),
@@ -282,7 +304,14 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_options(self.get_params(deep=False))
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
-        criterion_named(self.criterion)
+        criterion = criterion_class(self.criterion)
+        if self.order not in criterion.orders:
+            raise OptionError(
+                f"criterion={self.criterion!r} is for chains of order {criterion.orders[0]}, not {self.order}"
+            )
+        if self.cost is not None and not criterion.uses_cost:
+            users = ", ".join(cost_users())
+            raise OptionError(f"criterion={self.criterion!r} takes no cost; those that do are {users}")
 
     def _transitions(self, encoder: Encoder) -> str:
         """As asked; none if a template has no ``B`` line, as in CRF++."""
@@ -308,141 +337,6 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         return score
 
-    # -- prediction ----------------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, *, decoding: str = "viterbi", given: Any = None) -> list[list[str]]:
-        """Labels of each sequence.
-
-        Parameters
-        ----------
-        X
-            Sequences, or a corpus.
-        decoding : {"viterbi", "posterior"}
-            The most probable labelling, or the one with the highest sum of its labels' marginals.
-        given : sequence of label sequences, optional
-            What is known: a label that must stay, None, or a set of possible labels, for each token.
-        """
-        encoded, allowed = self._encode(X, given)
-        return self._split(self._decode(encoded, allowed, decoding), encoded.offsets)
-
-    def predict_numbers(
-        self, X: Any, *, decoding: str = "viterbi", given: Any = None, confidence: bool = False
-    ) -> tuple[Int32, Float | None]:
-        """Label numbers [N] (into ``classes_``) of all tokens in a row and, if asked, their probabilities [N].
-
-        The quick way for whole files: no Python object is made for a token. Arguments as for :meth:`predict`.
-        """
-        encoded, allowed = self._encode(X, given)
-        labels = self._decode(encoded, allowed, decoding)
-        if not confidence:
-            return labels, None
-        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
-        return labels, marginals[np.arange(len(labels)), labels]
-
-    def predict_single(self, x: Any) -> list[str]:
-        """Labels of one sequence."""
-        return self.predict([x])[0]
-
-    def predict_marginals(self, X: Any, *, given: Any = None) -> list[list[dict[str, float]]]:
-        """For each token a dict from label to probability."""
-        encoded, allowed = self._encode(X, given)
-        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads)).tolist()
-        tokens = [dict(zip(self.classes_, row, strict=True)) for row in marginals]
-        bounds = encoded.offsets.tolist()
-        return [tokens[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
-
-    def predict_marginals_single(self, x: Any) -> list[dict[str, float]]:
-        """For each token of one sequence a dict from label to probability."""
-        return self.predict_marginals([x])[0]
-
-    def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
-        """For each sequence its ``k`` most probable labellings, best first, with their probabilities."""
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k={k!r} must be a whole number from 1 up")
-        encoded, allowed = self._encode(X, given)
-        found = self.model_.n_best(encoded, int(k), allowed, thread_count(self.threads))
-        return [
-            [([self.classes_[label] for label in labels], float(p)) for labels, p in zip(one, probability, strict=True)]
-            for one, probability in found
-        ]
-
-    def log_probability(self, X: Any, y: Any) -> Float:
-        """log p(y given x) of each sequence [S]."""
-        encoded, _ = self._encode(X, None)
-        gold = Annotation.from_python(y, encoded.offsets).gold(self.classes_)
-        if gold.allowed is not None:
-            raise DataError("log_probability needs one label a token")
-        return self.model_.log_probability(encoded, gold.labels, thread_count(self.threads))
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy") -> float:
-        """Share of tokens labelled right (or chunk F1 with ``metric="f1"``), from 0 to 1."""
-        if metric not in ("accuracy", "f1"):
-            raise OptionError(f"metric={metric!r} is not one of accuracy, f1")
-        corpus = self._corpus(X)
-        annotation = annotation_of(corpus, y)
-        encoded, _ = self._encode(corpus, None)
-        predicted = self._decode(encoded, None, "viterbi")
-        if sample_weight is None:
-            return score_labels(metric, annotation, predicted, self.classes_, encoded.offsets)
-        if metric == "f1":
-            raise OptionError("sample_weight goes with metric='accuracy' only")
-        weights = np.repeat(sequence_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
-        return float(np.average(annotation.known_only(self.classes_) == predicted, weights=weights))
-
-    def _decode(self, encoded: EncodedCorpus, allowed: npt.NDArray[np.uint8] | None, decoding: str) -> Int32:
-        if decoding not in ("viterbi", "posterior"):
-            raise OptionError(f"decoding={decoding!r} is not one of viterbi, posterior")
-        return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads))
-
-    def _fitted(self) -> ChainModel:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
-        return self.model_
-
-    def _corpus(self, X: Any) -> Corpus:
-        return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
-
-    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
-        """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
-        corpus = self._corpus(X)
-        encoded = self.model_.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind
-        if given is None:
-            return encoded, None
-        annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)
-        gold = annotation.gold(self.classes_)
-        allowed = gold.allowed
-        if allowed is None:
-            allowed = np.zeros((len(gold.labels), len(self.classes_)), dtype=np.uint8)
-            allowed[np.arange(len(gold.labels)), gold.labels] = 1
-        return encoded, allowed
-
-    def _split(self, labels: Int32, offsets: npt.NDArray[np.int64]) -> list[list[str]]:
-        strings = list(map(self.classes_.__getitem__, labels.tolist()))
-        bounds = offsets.tolist()
-        return [strings[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
-
-    # -- the weights by name -------------------------------------------------------------------------------------
-
-    @property
-    def state_weights_(self) -> dict[tuple[str, str], float]:
-        """{(attribute, label): weight}."""
-        return self._fitted().state_weights()
-
-    @property
-    def transition_weights_(self) -> dict[tuple[str, str], float]:
-        """{(previous label, label): weight}."""
-        return self._fitted().transition_weights()
-
-    @property
-    def edge_weights_(self) -> dict[tuple[str, str, str], float]:
-        """{(attribute, previous label, label): weight}."""
-        return self._fitted().edge_weights()
-
-    @property
-    def trigram_weights_(self) -> dict[tuple[str, str, str], float]:
-        """{(label two back, previous label, label): weight}."""
-        return self._fitted().trigram_weights()
-
     # -- files ---------------------------------------------------------------------------------------------------
 
     def _stored_options(self) -> dict[str, Any]:
@@ -450,6 +344,7 @@ class Tagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         options = self.get_params(deep=False)
         for name in ("template", "constraints", "gazetteers", "threads", "verbose"):
             options.pop(name)
+        options["cost"] = None if self.cost is None else describe(self.cost)
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

@@ -1,6 +1,6 @@
 """What of a chain model stands in a model file, and how it is read back with every bound checked.
 
-    header   options, labels, constraints, encoder (template or pair_features ...), order, training (free notes)
+    header   options, labels, constraints, encoder (template or pair_features ...), order, local, training (free notes)
     arrays   weights [D]; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
              transitions; trigrams
 
@@ -55,6 +55,7 @@ def to_storage(
         "options": options,
         "labels": model.labels,
         "order": features.order,
+        "local": model.local,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
         "training": training,
@@ -99,7 +100,7 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
     if not np.isfinite(weights).all():
         raise ValueError("a weight is not a finite number")
     constraints = None if header["constraints"] is None else Constraints.from_dict(header["constraints"])
-    model = ChainModel(labels, encoder, features, weights, constraints)
+    model = ChainModel(labels, encoder, features, weights, constraints, bool(header["local"]))
     _ = model.penalties  # constraints that do not fit the labels fail here
     return model
 

@@ -106,6 +106,8 @@ class Training:
         Time between checkpoints.
     observe : callable, optional
         Sees a :class:`Progress` after each iteration.
+    phase : str
+        Which part of a training in several parts this is; a checkpoint keeps it.
     """
 
     optimizer: LBFGS
@@ -116,6 +118,7 @@ class Training:
     checkpoint: Checkpoint | None = None
     checkpoint_seconds: float = 30.0
     observe: Callable[[Progress], None] | None = None
+    phase: str = "main"
 
     def run(
         self,
@@ -189,6 +192,7 @@ class Training:
         if best.weights is not None:
             arrays["best.weights"] = best.weights
         notes = {
+            "phase": self.phase,
             "iteration": state.iteration,
             "objective": state.value,
             "seconds": seconds,

@@ -1,0 +1,186 @@
+"""Costs: how bad it is to predict one label where another is right.
+
+A cost factors over positions, c(y) = sum_t cost(y*_t, y_t), so that it enters score space as one more emission score
+(Gimpel & Smith 2010, section 5). It is a table over gold label, predicted label and kind of position:
+
+    kind     only (a sequence of one position), first, inner, last
+
+Costs by name, in the words of ``--cost``:
+
+==================  ==============================================================================================
+``hamming:m``       m for every wrong label (m = 1 if left out)
+``recall:k``        1 for a wrong label, k for ``O`` where the gold is another label: misses weigh more
+``precision:k``     1 for a wrong label, k for another label where the gold is ``O``: false alarms weigh more
+``balanced``        for a wrong label, the gold label's inverse frequency, scaled so that the mean over tokens is 1
+``FILE.json``       ``{"gold": {"predicted": cost}}``; pairs of different labels that it leaves out cost 1
+==================  ==============================================================================================
+
+Where the annotation leaves several labels, a label costs what it costs against the nearest of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+from loglinear.structures.gold import Gold
+
+Float = npt.NDArray[np.float64]
+CostFunction = Callable[[str, str, str], float]
+KINDS = ("only", "first", "inner", "last")
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost over the labels of a model.
+
+    Parameters
+    ----------
+    table : float64 [4, Y, Y]
+        Cost of a predicted label (last index) where the gold is another, at each kind of position (:data:`KINDS`).
+    """
+
+    table: Float
+
+    def at(self, gold: Gold, offsets: npt.NDArray[np.int64]) -> Float:
+        """Cost of each label at each position [N, Y]; ``offsets`` [S + 1] are those of the sequences."""
+        kinds = _kinds(offsets)
+        if gold.allowed is None:
+            return self.table[kinds, gold.labels]
+        nearest = np.full(gold.allowed.shape, np.inf)
+        for label in range(gold.allowed.shape[1]):
+            possible = gold.allowed[:, label] > 0
+            nearest[possible] = np.minimum(nearest[possible], self.table[kinds[possible], label])
+        return nearest
+
+    def expected(self, marginals: Float, offsets: npt.NDArray[np.int64]) -> Float:
+        """Cost of each label [N, Y] expected under the ``marginals`` [N, Y] of the right ones."""
+        kinds = _kinds(offsets)
+        costs = np.empty_like(marginals)
+        for kind in range(len(KINDS)):
+            costs[kinds == kind] = marginals[kinds == kind] @ self.table[kind]
+        return costs
+
+
+def _kinds(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Number in :data:`KINDS` of each position [N]."""
+    kinds = np.full(int(offsets[-1]), 2)
+    kinds[offsets[1:] - 1] = 3
+    kinds[offsets[:-1]] = np.where(np.diff(offsets) == 1, 0, 1)
+    return kinds
+
+
+def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
+    """The cost that a user asks for.
+
+    Parameters
+    ----------
+    spec : str, mapping, array [Y, Y] or callable
+        A name (above), ``{(gold, predicted): cost}``, ``{gold: {predicted: cost}}``, a matrix, or a function
+        ``cost(gold, predicted, kind)`` that is called once for each pair of labels and kind of position.
+    labels : sequence of str
+        The Y labels.
+    counts : int [Y]
+        How often each is the gold label in training.
+    """
+    if callable(spec):
+        table = np.array([[[float(spec(g, p, kind)) for p in labels] for g in labels] for kind in KINDS])
+    elif isinstance(spec, str):
+        table = _named(spec, labels, np.asarray(counts, dtype=np.float64))
+    elif isinstance(spec, Mapping):
+        table = _listed(spec, labels)
+    else:
+        table = np.asarray(spec, dtype=np.float64)
+    if table.shape == (len(labels), len(labels)):
+        table = np.repeat(table[None], len(KINDS), axis=0)
+    _check(table, labels)
+    return Cost(np.ascontiguousarray(table))
+
+
+def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
+    if spec.endswith(".json"):
+        try:
+            return _listed(json.loads(Path(spec).read_text(encoding="utf-8")), labels)
+        except OSError as error:
+            raise OptionError(f"cost {spec}: cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise OptionError(f"cost {spec}: not valid JSON: {error}") from None
+    name, _, number = spec.partition(":")
+    wrong = 1.0 - np.eye(len(labels))
+    if name == "balanced" and not number:
+        seen = np.maximum(counts, 1.0)
+        weight = 1.0 / seen
+        weight *= counts.sum() / max(float(weight @ counts), 1e-300)
+        return wrong * weight[:, None]
+    if name not in ("hamming", "recall", "precision"):
+        known = "hamming:M, recall:K, precision:K, balanced, or a file that ends in .json"
+        raise OptionError(f"cost={spec!r} is not known; there are {known}")
+    try:
+        factor = float(number) if number else 1.0
+    except ValueError:
+        raise OptionError(f"cost={spec!r}: {number!r} is not a number") from None
+    if not 0.0 <= factor < math.inf:
+        raise OptionError(f"cost={spec!r}: costs are finite and at least 0")
+    if name == "hamming":
+        return factor * wrong
+    if OUTSIDE not in labels:
+        raise OptionError(f"cost={spec!r} leans on the label {OUTSIDE!r}, which the training data does not have")
+    outside = labels.index(OUTSIDE)
+    if name == "recall":
+        wrong[:, outside] *= factor
+    else:
+        wrong[outside, :] *= factor
+    return wrong
+
+
+def _listed(pairs: Any, labels: Sequence[str]) -> Float:
+    """1 for every wrong label but for the pairs listed."""
+    if not isinstance(pairs, Mapping):
+        raise OptionError('a cost file holds an object such as {"B-PER": {"O": 5}}')
+    table = 1.0 - np.eye(len(labels))
+    flat: dict[tuple[Any, Any], Any] = {}
+    for key, value in pairs.items():
+        if isinstance(value, Mapping):
+            flat |= {(key, predicted): cost for predicted, cost in value.items()}
+        elif isinstance(key, tuple) and len(key) == 2:
+            flat[key] = value
+        else:
+            raise OptionError(f"cost of {key!r}: give {{(gold, predicted): cost}} or {{gold: {{predicted: cost}}}}")
+    for (gold, predicted), value in flat.items():
+        for label in (gold, predicted):
+            if label not in labels:
+                raise OptionError(f"the cost names the label {label!r}, which the training data does not have")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OptionError(f"the cost of {predicted!r} where {gold!r} is right is {value!r}, not a number")
+        table[labels.index(gold), labels.index(predicted)] = value
+    return table
+
+
+def _check(table: Float, labels: Sequence[str]) -> None:
+    n = len(labels)
+    if table.shape != (len(KINDS), n, n):
+        raise OptionError(f"a cost matrix for {n} labels has the shape [{n}, {n}], not {list(table.shape)}")
+    for kind, gold, predicted in np.argwhere(~np.isfinite(table) | (table < 0))[:1]:
+        value = table[kind, gold, predicted]
+        pair = f"{labels[predicted]!r} where {labels[gold]!r} is right"
+        raise OptionError(f"the cost of {pair} is {value}; costs are finite and at least 0")
+    for kind, label in np.argwhere(table[:, np.arange(n), np.arange(n)] != 0)[:1]:
+        raise OptionError(f"the right label {labels[label]!r} has a cost of {table[kind, label, label]}; it must be 0")
+
+
+def describe(spec: Any) -> str:
+    """A cost as a model file's options keep it."""
+    if isinstance(spec, str):
+        return spec
+    if isinstance(spec, Mapping):
+        return "own costs for pairs of labels"
+    return "own cost function" if callable(spec) else "own cost matrix"

@@ -1,0 +1,33 @@
+"""The Jensen risk bound (Gimpel & Smith 2010, eq. 7): a smooth bound on risk that needs no covariance.
+
+    loss = log Z(s + c) - log Z(s) = log E_s[exp c]        gradient: E_{s+c}[part] - E_s[part]
+
+By Jensen's inequality it is at least the risk E_s[c]. It is not convex, and from weights of zero it goes nowhere good.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loglinear.criteria.criterion import CostCriterion, Float, register
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class JensenRiskBound(CostCriterion):
+    """log Z(s + c) - log Z(s)."""
+
+    name = "jrb"
+    summary = "Jensen risk bound: log Z of scores plus cost - log Z"
+    convex = False
+    starts_from = "cll"
+    needs = ("expectations",)
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        augmented, gradient = structure.expectations(self.augmented(structure, scores, gold), weights)
+        log_z, expected = structure.expectations(scores, weights)
+        gradient.subtract(expected)
+        return weights * (augmented - log_z), gradient

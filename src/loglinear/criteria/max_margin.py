@@ -1,0 +1,39 @@
+"""Max-margin: the structured hinge (Taskar, Guestrin & Koller 2003; Gimpel & Smith 2010, eq. 4).
+
+    loss = max_y (s(y) + c(y)) - s(y*)              subgradient: [part in the cost-augmented best] - [part in y*]
+
+With cost 0 it is the structured perceptron's loss. Where the annotation leaves several labellings, y* is the best of
+them under the current scores (the latent structural SVM), and the loss is no longer convex.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loglinear.criteria.criterion import CostCriterion, Float, register
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class MaxMargin(CostCriterion):
+    """max_y (s(y) + c(y)) - s(y*)."""
+
+    name = "max-margin"
+    summary = "max-margin (structured hinge): best score plus cost - score of the gold"
+    convex = True
+    smooth = False
+    needs = ("score", "viterbi", "add_labelling", "restrict")
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        violator, best = structure.viterbi(self.augmented(structure, scores, gold))
+        if gold.allowed is None:
+            right, gold_score = gold.labels, structure.score(scores, gold.labels)
+        else:
+            right, gold_score = structure.viterbi(structure.restrict(scores, gold.allowed))
+        gradient = scores.zeros_like()
+        structure.add_labelling(gradient, violator, weights)
+        structure.add_labelling(gradient, right, -weights)
+        return weights * (best - gold_score), gradient

@@ -1,0 +1,32 @@
+"""Risk: the expected cost under the model, exactly (Gimpel & Smith 2010, eq. 5; Smith & Eisner 2006).
+
+    loss = E_s[c]                                   gradient: E_s[c part] - E_s[c] E_s[part]
+
+The gradient is the covariance of the cost and the parts, by one forward-backward that carries the cost along. Risk is
+what one wants to be small; it is not convex, so training starts from a conditional-likelihood model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loglinear.criteria.criterion import CostCriterion, Float, register
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class Risk(CostCriterion):
+    """E_s[c]."""
+
+    name = "risk"
+    summary = "risk: expected cost under the model"
+    convex = False
+    starts_from = "cll"
+    needs = ("cost_covariance",)
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        expected_cost, gradient = structure.cost_covariance(scores, self.costs(structure, gold), weights)
+        return weights * expected_cost, gradient

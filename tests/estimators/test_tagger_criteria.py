@@ -1,0 +1,153 @@
+"""Every criterion with every order, constraint, penalty and kind of annotation, from the registry."""
+
+import numpy as np
+import pytest
+
+from loglinear import Tagger
+from loglinear.criteria.costs import make_cost
+from loglinear.criteria.criterion import criteria, criterion_class
+from loglinear.errors import DataError, OptionError
+
+NAMES = sorted(criteria())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": 2, "constraints": "bio"},
+        {"l1": 0.1, "l2": 0.01},
+        {"pair_features": True, "min_count": 2},
+        {"states": "all", "transitions": "all", "constraints": "bio"},
+    ],
+    ids=str,
+)
+def test_training_learns(data, more_data, name, options):
+    if options.get("order", 1) not in criterion_class(name).orders:
+        with pytest.raises(OptionError, match="is for chains of order 1"):
+            Tagger(criterion=name, template="words", **options).fit(*data)
+        return
+    tagger = Tagger(criterion=name, template="words", max_iter=60, **{"l2": 0.05, **options}).fit(*data)
+    assert tagger.score(*data) > 0.9 and tagger.score(*more_data) > 0.8
+    again = Tagger.load(tagger.to_bytes())
+    assert again.criterion == name and again.predict(more_data[0]) == tagger.predict(more_data[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_partial_labels_dev_data_and_weights(data, more_data, name):
+    rng = np.random.default_rng(0)
+    partial = [[label if rng.random() < 0.6 else None for label in labels] for labels in data[1]]
+    weights = rng.random(len(partial)) + 0.5
+    if not criterion_class(name).takes_partial:
+        with pytest.raises(DataError, match=r"sequence \d+, position \d+ .*needs one label for each token"):
+            Tagger(criterion=name, template="chunking").fit(data[0], partial)
+        partial = data[1]
+    tagger = Tagger(criterion=name, template="chunking", l2=0.05, max_iter=60)
+    tagger.fit(data[0], partial, *more_data, sample_weight=weights)
+    assert tagger.dev_score_ > 0.8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resuming_is_exact(data, name, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop_at(count):
+        seen = []
+
+        def observe(progress):
+            seen.append(progress)
+            if len(seen) == count:
+                raise Stop
+
+        return observe
+
+    options = {"criterion": name, "template": "words", "l2": 0.1, "max_iter": 25}
+    whole = Tagger(**options).fit(*data)
+    for count in (4, 35):  # in the first part of a training in two parts, and in the second
+        try:
+            Tagger(**options).fit(
+                *data, checkpoint=tmp_path / "c", checkpoint_seconds=0, resume=True, observe=stop_at(count)
+            )
+        except Stop:
+            assert Tagger.load(tmp_path / "c").predict(data[0])
+    resumed = Tagger(**options).fit(*data, checkpoint=tmp_path / "c", resume=True)
+    assert np.array_equal(resumed.model_.weights, whole.model_.weights)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).starts_from])
+def test_a_criterion_that_needs_a_start_says_where_it_came_from(data, name):
+    first = criterion_class(name).starts_from
+    tagger = Tagger(criterion=name, template="words").fit(*data)
+    assert tagger.message_.startswith(f"from the weights of a {first} model")
+    told = Tagger(criterion=name, template="words").fit(*data, init=Tagger(template="words").fit(*data))
+    assert not told.message_.startswith("from the weights")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).uses_cost])
+@pytest.mark.parametrize(
+    "cost", ["hamming:5", "recall:3", "balanced", {("B-NP", "O"): 4.0}, lambda g, p, k: float(g != p)]
+)
+def test_costs_of_all_kinds(data, name, cost):
+    tagger = Tagger(criterion=name, cost=cost, template="words", l2=0.1, max_iter=40).fit(*data)
+    assert tagger.score(*data) > 0.85
+    Tagger.load(tagger.to_bytes())
+
+
+def test_leaning_towards_recall_finds_more(data, more_data):
+    """The share of chunk labels predicted grows with the price of missing them."""
+    shares = []
+    for k in (0.0, 1.0, 10.0, 50.0):
+        tagger = Tagger(criterion="softmax-margin", cost=f"recall:{k}", template="words", l2=3.0).fit(*data)
+        predicted = [label for labels in tagger.predict(more_data[0]) for label in labels]
+        shares.append(sum(label != "O" for label in predicted) / len(predicted))
+    assert shares == sorted(shares) and shares[0] < shares[-1]
+
+
+def test_a_cost_without_use_is_refused(data):
+    with pytest.raises(OptionError, match="takes no cost"):
+        Tagger(criterion="cll", cost="hamming:5", template="words").fit(*data)
+    with pytest.raises(OptionError, match="names the label 'X'"):
+        Tagger(criterion="risk", cost={("X", "O"): 5}, template="words").fit(*data)
+
+
+def test_an_memm_is_a_product_of_normalised_pieces(data, more_data):
+    tagger = Tagger(criterion="memm", template="U:%x[0,0]\nB\n", constraints="bio", l2=0.5).fit(*data)
+    X = [x[:5] for x in more_data[0][:10]]
+    for i, ranked in enumerate(tagger.predict_nbest(X, 4**5)):
+        assert sum(p for _, p in ranked) == pytest.approx(1.0)  # no partition function is needed
+        assert ranked[0][0] == tagger.predict(X)[i]
+    first = [x[:1] for x in X]
+    whole, alone = tagger.predict_marginals(X), tagger.predict_marginals(first)
+    assert [w[0] for w in whole] == [pytest.approx(a[0]) for a in alone]  # what follows does not matter: label bias
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("constraints", [None, "bio"])
+def test_minimum_risk_decoding_has_the_least_expected_cost(data, more_data, order, constraints):
+    tagger = Tagger(template="U:%x[0,1]\nB\n", order=order, constraints=constraints, l2=5.0).fit(*data)
+    X = [x[:4] for x in more_data[0][:15]]
+    assert tagger.predict(X, decoding="min-risk") == tagger.predict(X, decoding="posterior")
+    cost = make_cost("recall:4", tagger.classes_, np.ones(4)).table[0]
+    number = {label: y for y, label in enumerate(tagger.classes_)}
+    for x, chosen in zip(X, tagger.predict(X, decoding="min-risk", cost="recall:4"), strict=True):
+        ((*ranked,),) = [tagger.predict_nbest([x], 4**4)[0]]
+
+        def expected(labels, ranked=ranked):
+            return sum(
+                p * sum(cost[number[g], number[y]] for g, y in zip(gold, labels, strict=True)) for gold, p in ranked
+            )
+
+        best = min(expected(labels) for labels, _ in ranked)
+        assert expected(chosen) == pytest.approx(best)
+
+
+def test_costs_in_decoding_are_checked(data):
+    tagger = Tagger(template="words", max_iter=3).fit(*data)
+    with pytest.raises(OptionError, match="goes with decoding='min-risk'"):
+        tagger.predict(data[0], cost="recall:2")
+    with pytest.raises(OptionError, match="belongs to training"):
+        tagger.predict(data[0], decoding="min-risk", cost="balanced")
+    with pytest.raises(OptionError, match="viterbi, posterior, min-risk"):
+        tagger.predict(data[0], decoding="best")
