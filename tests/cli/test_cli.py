@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -136,6 +137,24 @@ def test_nbest_lists_labellings_with_their_probability(model, run):
     blocks = run("tag", model, "--nbest", "2", stdin="the D\ndog N\n").out.strip().split("\n\n")
     assert len(blocks) == 2
     assert blocks[0].startswith("# sentence = 1, rank = 1, probability = 0.") and blocks[0].endswith("dog N I-NP")
+
+
+def test_nbest_refuses_labels_that_are_no_fields(files, run):
+    (files / "t.jsonl").write_text('{"tokens": ["a"], "labels": ["A B"]}\n', encoding="utf-8")
+    assert run("train", files / "t.jsonl", "-o", files / "j.model", "--template", "words", "-q").status == 0
+    result = run("tag", files / "j.model", "--nbest", "2", stdin="a\n")
+    assert result.status == 2 and "cannot be written as a field" in result.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_an_error(files, model, unbuffered):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "loglinear", "tag", model, files / "train.txt"],
+            stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, text=True,
+        )  # fmt: skip
+    assert result.returncode == 2 and "No space left" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_force_keeps_given_labels(model, run):
@@ -329,6 +348,11 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--transitions", "all"], "has no B line"),
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--gazetteer", "train.txt"], "does not look at the"),
         (["train", "train.txt", "-o", "m", "--format", "crfsuite"], "no token has a feature"),
+        (["train", "train.txt", "-o", "m", "--weights", "latin1.txt"], "latin1.txt: the weights are no valid UTF-8"),
+        (["tag", "m.model", "train.txt", "--label-column", "1"], "goes with --force"),
+        (["eval", "train.txt", "--model", "m.model", "--pred-column", "0"], "not with --model"),
+        (["corpus", "train", "--generate", "3"], "give one"),
+        (["corpus", "--seed", "3"], "goes with --generate"),
         (["tag", "absent.model", "train.txt"], "absent.model does not exist"),
         (["tag", "train.txt", "train.txt"], "not a loglinear model"),
         (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "--nbest goes without"),
@@ -344,6 +368,7 @@ def test_mistakes_get_one_line_and_status_2(files, model, run, monkeypatch, argu
     monkeypatch.chdir(files)
     (files / "other.txt").write_text("the D B-NP\n\ndog N O\n", encoding="utf-8")
     (files / "pos.txt").write_text("the D DET\ndog N NOUN\n", encoding="utf-8")
+    (files / "latin1.txt").write_bytes(b"1\n\xe9\n")
     (files / "u.txt").write_text("U:%x[0,0]\n", encoding="utf-8")
     result = run(*arguments)
     assert result.status == 2

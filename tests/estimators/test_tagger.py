@@ -305,6 +305,13 @@ def test_gazetteers_travel_with_the_model(data, tmp_path):
 # -- partial labels --------------------------------------------------------------------------------------------------
 
 
+def test_accuracy_passes_over_what_is_not_labelled(data):
+    tagger = Tagger(template="words", l2=0.01).fit(*data)
+    y = [[None if t == 0 else label for t, label in enumerate(labels)] for labels in data[1]]
+    plain = tagger.score(data[0], y)
+    assert plain == pytest.approx(tagger.score(data[0], y, sample_weight=np.ones(len(y))))
+
+
 def test_sets_of_one_label_are_labels(data):
     plain = Tagger(template="words").fit(*data)
     sets = Tagger(template="words").fit(data[0], [[{label} for label in labels] for labels in data[1]])

@@ -94,6 +94,37 @@ def test_a_checkpoint_of_another_training_is_refused(data, more_data, tmp_path):
         Tagger(template="words").fit(*more_data, checkpoint=checkpoint, resume=True)
     with pytest.raises(OptionError, match="needs the checkpoint"):
         Tagger(template="words").fit(*data, resume=True)
+    with pytest.raises(OptionError, match="did not end"):
+        Tagger(template="words").fit(*data, checkpoint=checkpoint)
+    with pytest.raises(OptionError, match="other data or options"):
+        Tagger(template="words").fit(
+            *data, checkpoint=checkpoint, resume=True, init=Tagger(template="words").fit(*data)
+        )
+
+
+def test_a_checkpoint_with_other_dev_labels_is_refused(data, more_data, tmp_path):
+    def stop(progress):
+        if progress.iteration == 3:
+            raise RuntimeError
+
+    options = {"checkpoint": tmp_path / "c", "checkpoint_seconds": 0}
+    with pytest.raises(RuntimeError):
+        Tagger(template="words").fit(*data, *more_data, observe=stop, **options)
+    others = [["O"] * len(labels) for labels in more_data[1]]
+    with pytest.raises(OptionError, match="other data or options"):
+        Tagger(template="words").fit(*data, more_data[0], others, resume=True, **options)
+    with pytest.raises(OptionError, match="without X_dev"):
+        Tagger(template="words").fit(*data, y_dev=others)
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(data, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise ModelFileError("no room")
+
+    monkeypatch.setattr("loglinear.model_file.save", full)
+    with pytest.warns(RuntimeWarning, match="no checkpoint could be written"):
+        tagger = Tagger(template="words").fit(*data, checkpoint=tmp_path / "c", checkpoint_seconds=0)
+    assert tagger.score(*data) > 0.9
 
 
 SCRIPT = textwrap.dedent(

@@ -41,6 +41,27 @@ def test_a_template_reads_back_as_it_was_written(template):
     assert Template.parse(str(template)).macros == template.macros
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        Template("U:", Macro(0, function="m", argument='a"b')),
+        Template("U:", Macro(0, function="m", argument="a\nb")),
+        Template("U:", Macro(0), " "),
+        Template("U:a\nb"),
+        Template("U:%x[0,0]"),
+    ],
+    ids=repr,
+)
+def test_templates_that_no_file_could_hold_are_refused(template):
+    with pytest.raises(TemplateError, match="cannot be written"):
+        TemplateSet((template,))
+
+
+def test_an_empty_set_is_refused():
+    with pytest.raises(TemplateError, match="there is no template"):
+        TemplateSet(())
+
+
 def test_crf_plus_plus_lines():
     parsed = TemplateSet.parse("# comment\n\nU00:%x[-2,0]\nU01:%x[-1,0]/%x[0,1]\nB\nB01:%x[0,0]\n*02:%x[ 0, 1]\n")
     assert [template.scope for template in parsed] == ["state", "state", "edge", "edge", "both"]
@@ -100,7 +121,9 @@ def test_a_class_and_its_complement_part_all_characters(letter, character):
         ("U00:%y[0,0]", "there is no macro %y"),
         ("U00:%m[0,0]", "needs an argument"),
         ('U00:%m[0,0,"("]', "not valid"),
-        ("U00:%prefix[0,0,0]", "at least 1"),
+        ("U00:%prefix[0,0,0]", "from 1 to 1000"),
+        ("U00:%prefix[0,0,²]", "from 1 to 1000"),
+        ("U00:%x[20000000,0]", "too far away"),
         ("U00:%x[@0,0]", "count from 1"),
         ("U00:%lower[0,0,3]", "row and a column only"),
     ],

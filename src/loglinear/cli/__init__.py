@@ -54,7 +54,7 @@ def main() -> None:
     except LoglinearError as error:
         _fail(str(error), 2)
     except BrokenPipeError:  # the reader of a pipe has gone: nothing more to say to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(1)
     except KeyboardInterrupt as interruption:
         _fail(str(interruption) or "interrupted", 130)
@@ -68,4 +68,13 @@ def main() -> None:
 
 def _fail(message: str, status: int) -> None:
     sys.stderr.write(f"loglinear: {message}\n")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_output()
     sys.exit(status)
+
+
+def _forget_output() -> None:
+    """Let what standard output could not take go nowhere, so that Python does not try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,10 @@ loglinear corpus --generate 10000 --seed 7 --task pos > many.txt
 
 
 def corpus_command(
-    split: Annotated[str, typer.Argument(metavar="SPLIT", help="train, dev or test of the bundled corpus.")] = "train",
+    split: Annotated[
+        str | None,
+        typer.Argument(metavar="SPLIT", help="train, dev or test of the bundled corpus (train if not given)."),
+    ] = None,
     task: Annotated[
         str,
         typer.Option(
@@ -26,17 +29,24 @@ def corpus_command(
         ),
     ] = "chunk",
     generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated sentences.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the generated sentences (0 if not given).", show_default=False)
+    ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
 ) -> None:
     """Write the bundled corpus, or generated sentences, as columns."""
     from loglinear.data import atomic_output
     from loglinear.data.bundled import bundled_text
     from loglinear.data.generator import generate_rows
+    from loglinear.errors import OptionError
 
+    if generate is not None and split is not None:
+        raise OptionError(f"{split!r} names a part of the bundled corpus, --generate makes other sentences; give one")
+    if generate is None and seed is not None:
+        raise OptionError("--seed goes with --generate")
     with atomic_output(output) as out:
         if generate is None:
-            out.write(bundled_text(split, task).encode())
+            out.write(bundled_text(split or "train", task).encode())
             return
-        for sentence in generate_rows(generate, seed, task):
+        for sentence in generate_rows(generate, seed or 0, task):
             out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())

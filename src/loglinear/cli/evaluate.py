@@ -55,6 +55,8 @@ def eval_command(
 
     if model is not None and pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
+    if model is not None and pred_column != -1:
+        raise OptionError("--pred-column goes with labels in a file, not with --model")
     if metric not in ("auto", "chunks", "labels"):
         raise OptionError(f"--metric {metric!r} is not one of auto, chunks, labels")
     apart = model is not None or pred is not None

@@ -66,6 +66,8 @@ def tag_command(
 
     if nbest is not None and (marginals or decoding != "viterbi"):
         raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
+    if label_column != -1 and not force:
+        raise OptionError("--label-column goes with --force: only then are labels of the input looked at")
     tagger = Tagger.load(model)
     tagger.set_params(threads=threads)
     screen = console()

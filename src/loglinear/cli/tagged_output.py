@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.data import Attributes, Column, Columns, write_columns, write_jsonl
+from loglinear.errors import DataError
 
 Int32 = npt.NDArray[np.int32]
 Labellings = list[list[tuple[list[str], float]]]
@@ -58,6 +59,9 @@ class _ColumnWriter:
         write_columns(self._corpus, out, appended)
 
     def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
+        for label in {label for ranked in labellings for labels, _ in ranked for label in labels}:
+            if not label or any(character.isspace() for character in label):
+                raise DataError(f"the label {label!r:.60} cannot be written as a field of a column file")
         rows = self._corpus.rows()
         for number, (sentence, ranked) in enumerate(zip(rows, labellings, strict=True), 1):
             for rank, (labels, probability) in enumerate(ranked, 1):

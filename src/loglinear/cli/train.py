@@ -13,6 +13,7 @@ from loglinear.estimators.options import default
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from rich.console import Console
 
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger import Tagger
@@ -155,9 +156,23 @@ def train_command(
     except TrainingInterrupted as interruption:
         typer.echo(f"loglinear: {interruption}", err=True)
         raise typer.Exit(130) from None
-    tagger.save(output)
+    _save(tagger, output)
     checkpoint.unlink(missing_ok=True)
     _summarise(tagger, corpus, output, out)
+
+
+def _save(tagger: Tagger, output: Path) -> None:
+    """Write the model; if its place has no room any more, to a temporary folder, so that the training is not lost."""
+    import tempfile
+
+    from loglinear.errors import ModelFileError
+
+    try:
+        tagger.save(output)
+    except ModelFileError as error:
+        spare = Path(tempfile.mkdtemp(prefix="loglinear-")) / output.name
+        tagger.save(spare)
+        raise ModelFileError(f"{error}. The model is saved as {spare} instead") from None
 
 
 def check_place(path: Path) -> None:
@@ -227,7 +242,11 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     from loglinear.errors import DataError
 
     numbers = []
-    for line, text in enumerate(path.read_text(encoding="utf-8").rstrip().splitlines(), 1):
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DataError("the weights are no valid UTF-8 text", str(path)) from None
+    for line, text in enumerate(content.rstrip().splitlines(), 1):
         try:
             numbers.append(float(text))
         except ValueError:
@@ -241,10 +260,7 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     return np.array(numbers)
 
 
-def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: object) -> None:
-    from rich.console import Console
-
-    assert isinstance(out, Console)
+def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: Console) -> None:
     features = tagger.model_.features
     out.print(f"data       {len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels")
     out.print(f"features   {features.n_features:,}, over {tagger.model_.encoder.n_attributes:,} attributes")

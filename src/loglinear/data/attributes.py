@@ -185,15 +185,17 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
     ------
     DataError
         What the format cannot hold: a name or label that is empty or has a tab or a line end in it, a token without
-        label and attributes, a token without attributes whose label would make the line blank or a comment.
+        label and attributes, a token whose line would be blank or a comment.
     """
     from loglinear.data import text
 
     fields, ids, counts = _token_fields(corpus)
-    first = offsets_of(counts)[:-1]
-    invisible = np.array([value.isspace() or value.startswith(b"#") for value in fields] or [False])
-    lost = counts == 0
-    lost[~lost] = (counts[~lost] == 1) & invisible[ids[first[~lost]]]
+    bounds = offsets_of(counts)
+    first = bounds[:-1]
+    visible = np.array([not value.isspace() for value in fields], dtype=bool)[ids]
+    lost = np.diff(np.concatenate([[0], np.cumsum(visible)])[bounds]) == 0
+    hashed = np.array([value.startswith(b"#") for value in fields], dtype=bool)
+    lost[counts == 1] |= hashed[ids[first[counts == 1]]]
     if lost.any():
         message = "a line that would be read as a blank line or a comment; give the token an attribute"
         raise corpus.error(message, int(np.argmax(lost)))

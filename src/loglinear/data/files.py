@@ -94,6 +94,19 @@ def check_text(raw: bytes, name: str) -> int:
     return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
 
 
+class _Whole:
+    """Writes all it is given: standard output is a raw file in an unbuffered Python, and may take only a part."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+
+    def write(self, data: bytes) -> int:
+        left = memoryview(data)
+        while left:
+            left = left[self._out.write(left) or 0 :]
+        return len(data)
+
+
 @contextmanager
 def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Binary file to write to, renamed to ``path`` when the block succeeds, removed when it does not.
@@ -103,7 +116,7 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     if os.fspath(path) == "-":
         sys.stdout.flush()
-        yield sys.stdout.buffer
+        yield cast(BinaryIO, _Whole(sys.stdout.buffer))
         sys.stdout.buffer.flush()
         return
     target = Path(os.path.realpath(path))

@@ -138,6 +138,12 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
     if label is None:
         return None
     if isinstance(label, str):
+        if not label.isascii():
+            try:
+                label.encode()
+            except UnicodeEncodeError:
+                place = f"sequence {sequence}, position {position} (from 0)"
+                raise DataError(f"{place}: the label {label!r} is no valid Unicode text") from None
         return frozenset([str(label)])
     if isinstance(label, Collection) and not isinstance(label, bytes):
         possible = frozenset(label)

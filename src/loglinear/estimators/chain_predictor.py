@@ -119,7 +119,8 @@ class ChainPredictor:
         if metric == "f1":
             raise OptionError("sample_weight goes with metric='accuracy' only")
         weights = np.repeat(sequence_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
-        return float(np.average(annotation.known_only(self.classes_) == predicted, weights=weights))
+        right, settled = annotation.known_only(self.classes_) == predicted, annotation.settled
+        return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
 
     def _decode(
         self, encoded: EncodedCorpus, allowed: npt.NDArray[np.uint8] | None, decoding: str = "viterbi", cost: Any = None

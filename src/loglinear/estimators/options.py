@@ -92,4 +92,7 @@ def l2_factor(l2: float | None, variance: float | None) -> float:
         raise OptionError(f"l2={l2} and variance={variance} say the same thing twice (l2 = 1 / 2 variance); give one")
     if variance == 0:
         raise OptionError("variance=0 would keep every weight at zero; give a positive number")
-    return 1.0 / (2.0 * variance)
+    factor = 1.0 / (2.0 * variance)
+    if math.isinf(factor):
+        raise OptionError(f"variance={variance} is too small: l2 = 1 / 2 variance would be infinite")
+    return factor

@@ -223,14 +223,18 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             if not dev_annotation.label_names() & set(model.labels):
                 raise DataError("none of the dev data's labels is a label of the training data", dev.name)
             training.dev_score = self._dev_scorer(model, dev_encoded, dev_annotation)
-            same_data += corpus_arrays(dev_encoded)
+            same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
+        elif y_dev is not None:
+            raise OptionError("y_dev is given without X_dev; give both, or none")
+        start = model.weights if init is None else model.weights_from(_model_of(init))
         if checkpoint is not None:
             same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
-            mark = fingerprint(same, same_data)
+            mark = fingerprint({**same, "labels": model.labels}, [*same_data, start])
             training.checkpoint = Checkpoint(Path(checkpoint), model, self._stored_options(), mark)
+            if training.checkpoint.path.exists() and not resume:
+                raise OptionError(f"{checkpoint} is of a training that did not end; go on with resume, or remove it")
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
-        start = model.weights if init is None else model.weights_from(_model_of(init))
         resumed = training.checkpoint.load() if resume and training.checkpoint else None
         first = criterion_class(self.criterion).starts_from if init is None else None
         if first is not None and (resumed is None or resumed[1]["phase"] == first):

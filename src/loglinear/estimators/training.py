@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.errors import ModelFileError
 from loglinear.estimators.checkpoint import Checkpoint
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
@@ -77,6 +80,7 @@ def catching_signals() -> Iterator[threading.Event]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
+        sys.stderr.write("\nstopping after this iteration (Ctrl-C once more stops at once)\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -199,7 +203,10 @@ class Training:
             "best_score": None if best.weights is None else best.score,
             "best_iteration": best.iteration,
         }
-        self.checkpoint.save(state.weights, arrays, notes)
+        try:
+            self.checkpoint.save(state.weights, arrays, notes)
+        except ModelFileError as error:  # hours of training are worth more than the checkpoint
+            warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
 
     def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[LBFGSState, Best, float]:
         state = LBFGSState.from_arrays(

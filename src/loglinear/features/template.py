@@ -54,6 +54,7 @@ _WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
     "u": str.isupper,
     "p": lambda character: character in string.punctuation,
 }
+FARTHEST = 1000  # every row within reach has boundary values of its own
 SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
 
 
@@ -89,7 +90,7 @@ def compile_regex(expression: str) -> re.Pattern[str]:
         position += len(token)
     try:
         return re.compile(translated)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise TemplateError(f'the regular expression "{expression}" is not valid: {error}') from None
 
 
@@ -114,8 +115,8 @@ def _tester(argument: str) -> Callable[[str], str | None]:
 
 
 def _length(argument: str) -> int:
-    if not argument.isdigit() or int(argument) < 1:
-        raise TemplateError(f"a prefix or suffix needs a length of at least 1, not {argument!r}")
+    if not (argument.isascii() and argument.isdecimal() and 1 <= int(argument) <= 1000):
+        raise TemplateError(f"a prefix or suffix needs a length from 1 to 1000, not {argument!r}")
     return int(argument)
 
 
@@ -182,6 +183,8 @@ class Macro:
             raise TemplateError(f"there is no macro %{self.function}; there are {known}")
         elif self.argument:
             raise TemplateError(f"%{self.function} takes a row and a column only")
+        if abs(self.row) > FARTHEST:
+            raise TemplateError(f"row {self.row} is too far away; templates look at most {FARTHEST} positions away")
         if self.column < 0:
             raise TemplateError(f"columns count from 0, not {self.column}")
         if self.absolute and self.row == 0:
@@ -278,18 +281,46 @@ class Template:
         return "".join(str(piece) for piece in self.pieces)
 
 
+def _without_end(line: str) -> str:
+    """A line without the blanks and the carriage return at its end."""
+    return line.rstrip(" \t\r")
+
+
+def _is_writable(template: Template) -> bool:
+    """Whether the template's line reads back as the same template."""
+    line = str(template)
+    try:
+        again = Template.parse(line)
+    except TemplateError:
+        return False
+    return "\n" not in line and _without_end(line) == line and str(again) == line and again.macros == template.macros
+
+
 @dataclass(frozen=True)
 class TemplateSet:
-    """All templates of a model, in order."""
+    """All templates of a model, in order; each must be one that the language can write, since model files do so."""
 
     templates: tuple[Template, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "templates", tuple(self.templates))
+        for template in self.templates:
+            if not isinstance(template, Template):
+                raise TemplateError(f"a TemplateSet holds Template objects, not {template!r:.60}")
+            if not _is_writable(template):
+                raise TemplateError(
+                    f"the template {str(template)!r} cannot be written as a line of the template language: it has line "
+                    "breaks, blanks at the end, bare quotes in a regular expression, or text that looks like a macro"
+                )
+        if not self.templates:
+            raise TemplateError("there is no template; write lines such as U00:%x[0,0]")
 
     @classmethod
     def parse(cls, text: str, name: str = "template") -> TemplateSet:
         """Read a template file's text; errors name ``name`` and the line."""
         templates = []
-        for number, line in enumerate(text.splitlines(), 1):
-            line = line.rstrip()
+        for number, raw_line in enumerate(text.split("\n"), 1):
+            line = _without_end(raw_line)
             if not line or line.startswith("#"):
                 continue
             try:

@@ -87,8 +87,9 @@ class Objective:
         for other in self._gradients[1:]:
             gradient += other.vector
         if self.l2:
-            value += self.l2 * float(np.sum(weights**2))
-            gradient += 2.0 * self.l2 * weights
+            with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
+                value += self.l2 * float(np.sum(weights**2))
+                gradient += 2.0 * self.l2 * weights
         return value, gradient
 
     def _evaluate_shard(self, shard: int, weights: ChainWeights) -> float:

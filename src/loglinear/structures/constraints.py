@@ -23,7 +23,7 @@ import numpy.typing as npt
 from loglinear.errors import OptionError
 
 Masks = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
-Penalties = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]
+PenaltyArrays = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 Split = tuple[str, str]  # prefix and type of a label
 
@@ -110,7 +110,7 @@ def constraint_masks(scheme: str, labels: Sequence[str]) -> Masks:
     return np.array(transitions, np.uint8).reshape(shape), np.array(starts, np.uint8), np.array(ends, np.uint8)
 
 
-def penalties(masks: Masks) -> Penalties:
+def penalties(masks: Masks) -> PenaltyArrays:
     """Scores of transitions [Y, Y], starts [Y] and stops [Y]: 0 where the masks allow, -inf where not."""
     transition, start, stop = (np.where(mask, 0.0, -np.inf) for mask in masks)
     return transition, start, stop
@@ -201,7 +201,7 @@ class Constraints:
                 mask[np.setdiff1d(np.arange(n), chosen)] = 0
         return masks
 
-    def penalties(self, labels: Sequence[str]) -> Penalties:
+    def penalties(self, labels: Sequence[str]) -> PenaltyArrays:
         """Scores of transitions [Y, Y], starts [Y] and stops [Y] over ``labels``: 0 where allowed, -inf where not."""
         return penalties(self.masks(labels))
 
