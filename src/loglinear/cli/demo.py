@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loglinear.cli.common import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loglinear.data import Columns
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -26,11 +31,8 @@ def demo_command(
     folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
 ) -> None:
     """Train on the bundled corpus, print scores, tagged sentences and what to try next."""
-    from rich.table import Table
-    from rich.text import Text
-
     from loglinear.cli.progress import TrainingDisplay
-    from loglinear.data import Columns, atomic_output, read_columns
+    from loglinear.data import atomic_output, read_columns
     from loglinear.data.bundled import bundled_text
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
@@ -68,16 +70,7 @@ def demo_command(
     )
     typer.echo(report.text(), nl=False)
     out.print("\n[bold]Three of them, with confidence[/bold] (a wrong label in red, with the right one)")
-    words = test.columns[0].strings()
-    for i in range(min(3, len(test))):
-        table = Table(show_header=False, box=None, padding=(0, 1))
-        for t in range(int(test.offsets[i]), int(test.offsets[i + 1])):
-            predicted, right = tagger.classes_[labels[t]], gold.values[gold.ids[t]]
-            shown = Text(predicted) if predicted == right else Text(f"{predicted} (gold {right})", style="red")
-            table.add_row(Text(words[t]), shown, f"{100 * confidence[t]:5.1f} %")
-        out.print(table)
-        out.print()
-    assert isinstance(test, Columns)
+    _show_sentences(out, test, [tagger.classes_[y] for y in labels.tolist()], confidence.tolist())
     out.print(f"Done in {time.perf_counter() - began:.1f} s. [bold]Try next:[/bold]")
     for line in (
         f"loglinear inspect {model}",
@@ -87,3 +80,19 @@ def demo_command(
         "loglinear --help",
     ):
         out.print(f"  {line}", markup=False)
+
+
+def _show_sentences(out: Console, corpus: Columns, predicted: list[str], confidence: list[float]) -> None:
+    """The first sentences, a word a row: its label, the right one if it is another, and the probability."""
+    from rich.table import Table
+    from rich.text import Text
+
+    words, gold = corpus.columns[0].strings(), corpus.columns[-1].strings()
+    for i in range(min(3, len(corpus))):
+        table = Table(show_header=False, box=None, padding=(0, 1))
+        for t in range(int(corpus.offsets[i]), int(corpus.offsets[i + 1])):
+            right = predicted[t] == gold[t]
+            label = Text(predicted[t]) if right else Text(f"{predicted[t]} (gold {gold[t]})", style="red")
+            table.add_row(Text(words[t]), label, f"{100 * confidence[t]:5.1f} %")
+        out.print(table)
+        out.print()

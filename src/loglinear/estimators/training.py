@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +81,10 @@ def catching_signals() -> Iterator[threading.Event]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
-        sys.stderr.write("\nstopping after this iteration (Ctrl-C once more stops at once)\n")
+        with suppress(
+            OSError, ValueError, AttributeError
+        ):  # not through the stream, which may be in the middle of a write
+            os.write(sys.stderr.fileno(), b"\nstopping after this iteration (Ctrl-C once more stops at once)\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -139,58 +143,33 @@ class Training:
             state, best, seconds_before = self._restore(*resume)
         elif score_start and self.dev_score is not None:
             best = Best(self.dev_score(start), 0, start.copy())
-        began = time.perf_counter() - seconds_before
-        last_saved = time.perf_counter()
-        history: list[Progress] = []
-        out_of_patience = False
-
-        def after_iteration(now: LBFGSState) -> bool:
-            nonlocal last_saved, out_of_patience
-            score = None
-            if self.dev_score is not None:
-                score = self.dev_score(now.weights)
-                if score > best.score:
-                    best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
-                out_of_patience = now.iteration - best.iteration >= self.patience
-            progress = Progress(
-                now.iteration, now.evaluations, now.value, time.perf_counter() - began,
-                score, None if score is None else best.score,
-            )  # fmt: skip
-            history.append(progress)
-            if self.observe is not None:
-                self.observe(progress)
-            if self.checkpoint and time.perf_counter() - last_saved >= self.checkpoint_seconds:
-                self._save(now, best, progress.seconds)
-                last_saved = time.perf_counter()
-            return stop.is_set() or out_of_patience
-
         with catching_signals() as stop:
-            result = self.optimizer.minimise(self.objective, start, l1=self.l1, callback=after_iteration, state=state)
+            watch = _Watch(self, best, stop, seconds_before)
+            result = self.optimizer.minimise(self.objective, start, l1=self.l1, callback=watch, state=state)
+            final = result.state
             if stop.is_set():
                 if self.checkpoint:
-                    self._save(result.state, best, time.perf_counter() - began)
-                path = str(self.checkpoint.path) if self.checkpoint else None
-                raise TrainingInterrupted(result.state.iteration, path)
-        final = result.state
+                    self.save(final, best, watch.seconds)
+                raise TrainingInterrupted(final.iteration, str(self.checkpoint.path) if self.checkpoint else None)
         if self.checkpoint and self.checkpoint.path.exists():
-            self._save(final, best, time.perf_counter() - began)  # kept until the caller has saved the model
+            self.save(final, best, watch.seconds)  # kept until the caller has saved the model
         message = result.message
-        if out_of_patience:
+        if watch.out_of_patience:
             message = f"stopped after {final.iteration} iterations: no better dev score for {self.patience}"
-        use_best = self.dev_score is not None and best.weights is not None
         return TrainingOutcome(
-            weights=best.weights if use_best and best.weights is not None else final.weights.copy(),
+            weights=final.weights.copy() if best.weights is None else best.weights,
             objective=final.value,
             iterations=final.iteration,
             evaluations=final.evaluations,
             converged=result.converged,
             message=message,
-            seconds=time.perf_counter() - began,
-            best=best if use_best else None,
-            history=history,
+            seconds=watch.seconds,
+            best=None if best.weights is None else best,
+            history=watch.history,
         )
 
-    def _save(self, state: LBFGSState, best: Best, seconds: float) -> None:
+    def save(self, state: LBFGSState, best: Best, seconds: float) -> None:
+        """Write the checkpoint; a place that cannot take it is a warning, not the end."""
         assert self.checkpoint is not None
         arrays = {f"lbfgs.{name}": array for name, array in state.to_arrays().items()}
         if best.weights is not None:
@@ -216,3 +195,36 @@ class Training:
         if "best.weights" in arrays:
             best = Best(float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"]))
         return state, best, float(notes["seconds"])
+
+
+class _Watch:
+    """What happens after each iteration: score the dev data, keep the best, tell, save, and say when to stop."""
+
+    def __init__(self, training: Training, best: Best, stop: threading.Event, seconds_before: float) -> None:
+        self._training, self._best, self._stop = training, best, stop
+        self._began = time.perf_counter() - seconds_before
+        self._saved = time.perf_counter()
+        self.history: list[Progress] = []
+        self.out_of_patience = False
+
+    @property
+    def seconds(self) -> float:
+        """Time spent so far, that before an interruption included."""
+        return time.perf_counter() - self._began
+
+    def __call__(self, now: LBFGSState) -> bool:
+        training, best, score = self._training, self._best, None
+        if training.dev_score is not None:
+            score = training.dev_score(now.weights)
+            if score > best.score:
+                best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
+            self.out_of_patience = now.iteration - best.iteration >= training.patience
+        best_score = None if score is None else best.score
+        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score)
+        self.history.append(progress)
+        if training.observe is not None:
+            training.observe(progress)
+        if training.checkpoint and time.perf_counter() - self._saved >= training.checkpoint_seconds:
+            training.save(now, best, progress.seconds)
+            self._saved = time.perf_counter()
+        return self._stop.is_set() or self.out_of_patience
