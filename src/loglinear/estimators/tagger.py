@@ -205,7 +205,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         self.check_options()
-        problem = self._problem(X, y, sample_weight, label_column, partial)
+        problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         model = problem.model
         training = Training(
             LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
@@ -252,8 +252,13 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             problem.criterion(criterion, cost), l2_factor(self.l2, self.variance), thread_count(self.threads)
         )
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any, label_column: int, partial: bool) -> Problem:
-        """The training data in numbers, and the model to be trained on it."""
+    def problem(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
+    ) -> Problem:
+        """The training data in numbers and the model to be trained on it, for those who want the objective itself.
+
+        Arguments as for :meth:`fit`.
+        """
         corpus = corpus_of(X, as_rows=self.template is not None)
         annotation = annotation_of(corpus, y, label_column, partial)
         if not len(corpus):
