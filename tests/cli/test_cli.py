@@ -342,6 +342,8 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "m", "--gazetteer", "absent.txt"], "absent.txt"),
         (["train", "train.txt", "-o", "m", "--format", "xml"], "xml"),
         (["train", "train.txt", "-o", "-"], "not to standard output"),
+        (["train", "train.txt", "-o", "m", "--metric", "f1"], "are about dev data"),
+        (["train", "train.txt", "-o", "m", "--patience", "3"], "are about dev data"),
         (["train", "train.txt", "-o", "m", "--dev-split", "0"], "leaves no sentence"),
         (["train", "train.txt", "-o", "m", "--dev", "pos.txt"], "none of the dev data's labels"),
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--order", "2"], "has no B line"),

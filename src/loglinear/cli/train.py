@@ -118,6 +118,8 @@ def train_command(
     out.quiet = quiet
     if dev is not None and dev_split is not None:
         raise OptionError("--dev and --dev-split both ask for dev data; give one")
+    if dev is None and dev_split is None and (metric != default("metric") or patience != default("patience")):
+        raise OptionError("--metric and --patience are about dev data; give --dev or --dev-split with them")
     check_place(output)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
