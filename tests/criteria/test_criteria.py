@@ -92,40 +92,73 @@ BRUTE_FORCE = {
     "max-margin": lambda s, c, fits: max(s + c) - max(s[fits]),
     "jrb": lambda s, c, fits: logsumexp(s + c) - logsumexp(s),
     "risk": lambda s, c, fits: expected_cost(s, c),
+    "perceptron": lambda s, c, fits: max(s) - max(s[fits]),
+    "mira": lambda s, c, fits: max(s + c) - max(s[fits]),
+    "passive-aggressive": lambda s, c, fits: max(s) - max(s[fits]) + np.sqrt(c[np.argmax(s)]),
 }
 
 
+def piece_of(scores, first, end, t, context, label):
+    """Score of one piece, straight from the definition; ``t`` counts from ``first``."""
+    value = scores.emission[first + t, label] + (scores.stop[label] if first + t == end - 1 else 0.0)
+    if t == 0:
+        return value + scores.start[label]
+    value += scores.transition[context[-1], label]
+    value += 0.0 if scores.edge is None else scores.edge[first + t, context[-1], label]
+    return value + (scores.trigram[(*context, label)] if len(context) == 2 else 0.0)
+
+
+def log_probability_by_pieces(scores, first, end, labels):
+    """sum_t log p(label of t given its context): an MEMM's log-probability of a labelling."""
+    total = 0.0
+    for t, label in enumerate(labels):
+        context = labels[max(0, t - scores.order) : t]
+        rows = [piece_of(scores, first, end, t, context, y) for y in range(scores.n_labels)]
+        if rows[label] == -np.inf:
+            return -np.inf
+        total += rows[label] - logsumexp(rows)
+    return total
+
+
+def contexts_that_count(gold, first, t, depth, n_labels):
+    """Contexts of position ``first + t`` that the annotation allows or has marked."""
+    for context in product(range(n_labels), repeat=depth):
+        places = range(first + t - depth, first + t)
+        right = all(allowed_at(gold, place, label) for place, label in zip(places, context, strict=True))
+        if right or depth == 0 or gold.contexts is None:
+            yield context
+        else:
+            table = gold.contexts[first + t - 1]
+            index = (0, *context) if table.ndim == 2 and depth == 1 else context
+            if table[index]:
+                yield context
+
+
 def local_loss(name, offsets, scores, gold):
-    """Losses of the local criteria, position by position, straight from their definitions."""
-    n = scores.n_labels
-    for first, end in pairwise(offsets):
+    """Losses of the local criteria, straight from their definitions."""
+    n, order = scores.n_labels, scores.order
+    for first, end in pairwise(offsets.tolist()):
         y, total = gold.labels[first:end], 0.0
-        order = scores.order
-
-        def piece(t, context, label, first=first, end=end, order=order):
-            value = scores.emission[first + t, label] + (scores.stop[label] if first + t == end - 1 else 0.0)
-            if t == 0:
-                return value + scores.start[label]
-            value += scores.transition[context[-1], label]
-            value += 0.0 if scores.edge is None else scores.edge[first + t, context[-1], label]
-            return value + (scores.trigram[(*context, label)] if len(context) == 2 else 0.0)
-
+        labellings = list(product(range(n), repeat=end - first))
+        fitting = [one for one in labellings if all(allowed_at(gold, first + t, label) for t, label in enumerate(one))]
+        if name == "memm":
+            yield -logsumexp([log_probability_by_pieces(scores, first, end, one) for one in fitting])
+            continue
+        if name == "nota":
+            total = -logsumexp([score_of(scores, first, one) for one in fitting])
         for t in range(end - first):
             depth = min(t, order)
-            right = tuple(y[t - depth : t])
             contexts = list(product(range(n), repeat=depth))
-            if name == "memm":
-                total += logsumexp([piece(t, right, label) for label in range(n)]) - piece(t, right, y[t])
-            elif name == "nota":
-                total -= piece(t, right, y[t])
-                total += sum(logsumexp([0.0] + [piece(t, c, label) for label in range(n)]) for c in contexts)
+            if name == "nota":
+                for context in contexts_that_count(gold, first, t, depth, n):
+                    total += logsumexp([0.0, *(piece_of(scores, first, end, t, context, label) for label in range(n))])
             elif name == "piecewise":
                 fits = [
                     all(allowed_at(gold, first + t - depth + k, label) for k, label in enumerate((*c, label)))
                     for c in contexts
                     for label in range(n)
                 ]
-                values = np.array([piece(t, c, label) for c in contexts for label in range(n)])
+                values = np.array([piece_of(scores, first, end, t, c, label) for c in contexts for label in range(n)])
                 total += logsumexp(values) - logsumexp(values[fits])
             else:  # pseudolikelihood
                 others = [[*y[:t], label, *y[t + 1 :]] for label in range(n)]
@@ -224,9 +257,26 @@ def test_the_criteria_bound_each_other(problem):
     np.testing.assert_allclose(loss["cll"] + loss["jrb"], loss["softmax-margin"], rtol=1e-9, atol=1e-9)
     if gold.allowed is None:
         assert (loss["softmax-margin"] >= loss["max-margin"] - slack).all()
-        piecewise = make("piecewise", None).evaluate(chain, scores, gold, weights)[0]
-        if np.isfinite(scores.transition).all():
-            assert (piecewise >= loss["cll"] - slack).all()
+
+
+@settings(max_examples=80)
+@given(problem=problems())
+def test_the_local_criteria_bound_likelihoods(problem):
+    """Products of sums have all terms of a sum of products, and more: for any scores, constraints and both orders."""
+    offsets, scores, gold, weights, _ = problem
+    chain = Chain(offsets)
+    names = [name for name in ("cll", *LOCAL) if suits(name, gold)]
+    loss = {name: make(name, None).evaluate(chain, scores, gold, weights)[0] for name in names}
+    slack = 1e-9 * (1.0 + np.abs(loss["nota"]))
+    assert (loss["nota"] >= loss["cll"] - slack).all()
+    assert (loss["memm"] >= -slack).all() and (loss["cll"] >= -slack).all()
+    if gold.allowed is None:
+        assert (loss["piecewise"] >= loss["cll"] - slack).all()
+        assert (loss["piecewise"] >= loss["memm"] - slack).all()
+        assert (loss["nota"] >= loss["memm"] - slack).all()
+        single = np.diff(offsets) == 1  # nothing to condition on: all but nota are one logistic regression
+        for name in ("memm", "piecewise", "pseudolikelihood"):
+            np.testing.assert_allclose(loss[name][single], loss["cll"][single], atol=1e-9)
 
 
 @settings(max_examples=60)

@@ -9,6 +9,15 @@ from loglinear.criteria.criterion import criteria, criterion_class
 from loglinear.errors import DataError, OptionError
 
 NAMES = sorted(criteria())
+ONLINE = [name for name in NAMES if criterion_class(name).optimizers == ("online",)]
+WAYS = [(name, optimizer) for name in NAMES for optimizer in criterion_class(name).optimizers]
+
+
+def make(name, **options):
+    """A tagger by that criterion; online learners take no penalties."""
+    if name in ONLINE:
+        options = {key: value for key, value in options.items() if key not in ("l1", "l2")}
+    return Tagger(criterion=name, **options)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +37,7 @@ def test_training_learns(data, more_data, name, options):
         with pytest.raises(OptionError, match="is for chains of order 1"):
             Tagger(criterion=name, template="words", **options).fit(*data)
         return
-    tagger = Tagger(criterion=name, template="words", max_iter=60, **{"l2": 0.05, **options}).fit(*data)
+    tagger = make(name, template="words", max_iter=60, **{"l2": 0.05, **options}).fit(*data)
     assert tagger.score(*data) > 0.9 and tagger.score(*more_data) > 0.8
     again = Tagger.load(tagger.to_bytes())
     assert again.criterion == name and again.predict(more_data[0]) == tagger.predict(more_data[0])
@@ -43,13 +52,13 @@ def test_partial_labels_dev_data_and_weights(data, more_data, name):
         with pytest.raises(DataError, match=r"sequence \d+, position \d+ .*needs one label for each token"):
             Tagger(criterion=name, template="chunking").fit(data[0], partial)
         partial = data[1]
-    tagger = Tagger(criterion=name, template="chunking", l2=0.05, max_iter=60)
+    tagger = make(name, template="chunking", l2=0.05, max_iter=60)
     tagger.fit(data[0], partial, *more_data, sample_weight=weights)
     assert tagger.dev_score_ > 0.8
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_resuming_is_exact(data, name, tmp_path):
+@pytest.mark.parametrize(("name", "optimizer"), WAYS)
+def test_resuming_is_exact(data, name, optimizer, tmp_path):
     class Stop(Exception):
         pass
 
@@ -63,16 +72,17 @@ def test_resuming_is_exact(data, name, tmp_path):
 
         return observe
 
-    options = {"criterion": name, "template": "words", "l2": 0.1, "max_iter": 25}
-    whole = Tagger(**options).fit(*data)
-    for count in (4, 35):  # in the first part of a training in two parts, and in the second
+    data = data[0][:20], data[1][:20]
+    options = {"optimizer": optimizer, "template": "words", "l2": 0.1, "max_iter": 10}
+    whole = make(name, **options).fit(*data)
+    for count in (4, 13):  # in the first part of a training in two parts, and in the second
         try:
-            Tagger(**options).fit(
+            make(name, **options).fit(
                 *data, checkpoint=tmp_path / "c", checkpoint_seconds=0, resume=True, observe=stop_at(count)
             )
         except Stop:
             assert Tagger.load(tmp_path / "c").predict(data[0])
-    resumed = Tagger(**options).fit(*data, checkpoint=tmp_path / "c", resume=True)
+    resumed = make(name, **options).fit(*data, checkpoint=tmp_path / "c", resume=True)
     assert np.array_equal(resumed.model_.weights, whole.model_.weights)
 
 
@@ -90,7 +100,7 @@ def test_a_criterion_that_needs_a_start_says_where_it_came_from(data, name):
     "cost", ["hamming:5", "recall:3", "balanced", {("B-NP", "O"): 4.0}, lambda g, p, k: float(g != p)]
 )
 def test_costs_of_all_kinds(data, name, cost):
-    tagger = Tagger(criterion=name, cost=cost, template="words", l2=0.1, max_iter=40).fit(*data)
+    tagger = make(name, cost=cost, template="words", l2=0.1, max_iter=40).fit(*data)
     assert tagger.score(*data) > 0.85
     Tagger.load(tagger.to_bytes())
 
@@ -151,3 +161,38 @@ def test_costs_in_decoding_are_checked(data):
         tagger.predict(data[0], decoding="min-risk", cost="balanced")
     with pytest.raises(OptionError, match="viterbi, posterior, min-risk"):
         tagger.predict(data[0], decoding="best")
+
+
+@pytest.mark.parametrize(("name", "optimizer"), WAYS)
+@pytest.mark.parametrize(
+    "options", [{}, {"order": 2, "pair_features": True}, {"l1": 0.1, "constraints": "bio"}], ids=str
+)
+def test_every_optimizer_of_every_criterion_learns(data, name, optimizer, options):
+    tagger = make(name, optimizer=optimizer, template="words", max_iter=15, **{"l2": 0.01, **options}).fit(*data)
+    assert tagger.score(*data) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"criterion": "perceptron", "optimizer": "lbfgs"},
+            "is trained by online, not by 'lbfgs': its steps are its own",
+        ),
+        ({"criterion": "cll", "optimizer": "online"}, "it does not say how far to step, as mira, .*perceptron do"),
+        ({"criterion": "perceptron", "l2": 1.0}, "l2=1: criterion='perceptron' has no penalty"),
+        ({"criterion": "mira", "variance": 2.0}, "variance=2: .* has no penalty"),
+        ({"criterion": "mira", "l1": 0.5}, "l1=0.5: .* has no penalty"),
+        ({"optimizer": "sgd:average", "l1": 0.1}, "the mean of sparse weights is not sparse"),
+        ({"optimizer": "sgd:stepp=1"}, "optimizer 'sgd' has no option 'stepp'; it has step, decay, average"),
+        ({"optimizer": "newton"}, "optimizer='newton' is not known; there are: adagrad, lbfgs, online, sgd"),
+        ({"criterion": "cll:k=2"}, "criterion 'cll' has no option 'k'; it has none"),
+        ({"criterion": "mira:k=0"}, "k=0 must be at least 1"),
+        ({"criterion": "pseudolikelihood", "sub_labels": 2}, "which sub-label is right is not known"),
+        ({"sub_labels": 0}, "sub_labels=0 must be at least 1"),
+    ],
+    ids=str,
+)
+def test_combinations_without_sense_are_refused_with_the_reason(options, reason):
+    with pytest.raises(OptionError, match=reason):
+        Tagger(template="words", **options).check_options()

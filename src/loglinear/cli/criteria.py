@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from loglinear.options import Option
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -13,36 +18,69 @@ EXAMPLES = """
 loglinear criteria
 
 loglinear train train.txt -o ner.model --template ner --criterion softmax-margin --cost recall:3
+
+loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cost hamming:2
 """
 
 
 def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the training criteria: what each minimises, whether it is convex, what it takes."""
+    """List the training criteria and optimizers: what each does, what it needs, its options."""
     from rich.console import Console
-    from rich.table import Table
 
     from loglinear.criteria.criterion import criteria
+    from loglinear.optimizers.optimizer import optimizers
 
-    facts = [
-        {
-            "name": name,
-            "minimises": criterion.summary,
-            "convex": criterion.convex,
-            "smooth": criterion.smooth,
-            "cost": criterion.uses_cost,
-            "starts_from": criterion.starts_from,
-            "needs": list(criterion.needs),
-        }
-        for name, criterion in criteria().items()
-    ]
+    facts: dict[str, list[dict[str, Any]]] = {
+        "criteria": [
+            {
+                "name": name,
+                "minimises": criterion.summary,
+                "convex": criterion.convex,
+                "smooth": criterion.smooth,
+                "cost": criterion.uses_cost,
+                "partial_labels": criterion.takes_partial,
+                "starts_from": criterion.starts_from,
+                "needs": list(criterion.needs),
+                "optimizers": list(criterion.optimizers),
+                "options": _options(criterion.options),
+            }
+            for name, criterion in criteria().items()
+        ],
+        "optimizers": [
+            {"name": name, "does": optimizer.summary, "options": _options(optimizer.options)}
+            for name, optimizer in optimizers().items()
+        ],
+    }
     if json:
         typer.echo(json_module.dumps(facts, indent=1))
         return
-    table = Table("criterion", "minimises", "convex", "takes a cost", "starts from")
-    for fact in facts:
-        yes = {True: "yes", False: "no"}
-        table.add_row(
-            str(fact["name"]), str(fact["minimises"]), yes[bool(fact["convex"])], yes[bool(fact["cost"])],
-            f"a {fact['starts_from']} model" if fact["starts_from"] else "zero",
+    console = Console(highlight=False)
+    for table in _tables(facts):
+        console.print(table)
+
+
+def _options(declared: tuple[Option, ...]) -> list[dict[str, Any]]:
+    return [{"name": option.name, "default": option.default, "help": option.help} for option in declared]
+
+
+def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:
+    from rich.table import Table
+
+    yes = {True: "yes", False: "no"}
+    known = Table("criterion", "minimises", "convex", "cost", "needs", "trained by", title="--criterion")
+    for fact in facts["criteria"]:
+        needs = ", ".join(fact["needs"]) or "no inference"
+        start = f"; starts from a {fact['starts_from']} model" if fact["starts_from"] else ""
+        known.add_row(
+            fact["name"], fact["minimises"], yes[fact["convex"]], yes[fact["cost"]], needs + start,
+            ", ".join(fact["optimizers"]),
         )  # fmt: skip
-    Console(highlight=False).print(table)
+    ways = Table("optimizer", "how the weights are found", title="--optimizer")
+    for fact in facts["optimizers"]:
+        ways.add_row(fact["name"], fact["does"])
+    options = Table("option", "default", "what it is", title="their options, as in --criterion mira:k=5,C=0.1")
+    for fact in (*facts["criteria"], *facts["optimizers"]):
+        for option in fact["options"]:
+            default = "" if option["default"] is None else str(yes.get(option["default"], option["default"]))
+            options.add_row(f"{fact['name']}:{option['name']}", default, option["help"])
+    return [known, ways, options]

@@ -37,10 +37,11 @@ def inspect_command(
     for name in chosen:
         if name not in tagger.classes_:
             raise OptionError(f"--label {name!r} is not one of the model's labels: {', '.join(tagger.classes_)}")
+    states = tagger.model_.states_of(chosen)
     if json:
-        typer.echo(json_module.dumps(_everything(tagger, model, chosen), ensure_ascii=False, indent=1))
+        typer.echo(json_module.dumps(_everything(tagger, model, states), ensure_ascii=False, indent=1))
     else:
-        _show(tagger, model, chosen, top)
+        _show(tagger, model, states, top)
 
 
 def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
@@ -50,6 +51,8 @@ def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
         "file": str(path),
         "bytes": path.stat().st_size,
         "labels": len(tagger.classes_),
+        "sub_labels": tagger.model_.sub_labels,
+        "criterion": tagger.criterion,
         "order": features.order,
         "attributes": tagger.model_.encoder.n_attributes,
         "features": {"state": state, "edge": edge, "transition": transition, "trigram": trigram},
@@ -63,8 +66,8 @@ def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
     }
 
 
-def _everything(tagger: Tagger, path: Path, labels: list[str]) -> dict[str, Any]:
-    wanted = set(labels)
+def _everything(tagger: Tagger, path: Path, states: list[str]) -> dict[str, Any]:
+    wanted = set(states)
     options = tagger.get_params(deep=False)
     return {
         **_facts(tagger, path),
@@ -90,7 +93,7 @@ def _everything(tagger: Tagger, path: Path, labels: list[str]) -> dict[str, Any]
     }
 
 
-def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
+def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -98,7 +101,10 @@ def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
     out = Console(highlight=False)
     facts = _facts(tagger, path)
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
-    out.print(f"{path}: {facts['bytes'] / 1e6:.2f} MB, order {facts['order']}, {facts['labels']} labels", markup=False)
+    labels = f"{facts['labels']} labels" + (f" of {facts['sub_labels']} sub-labels" if facts["sub_labels"] > 1 else "")
+    out.print(
+        f"{path}: {facts['bytes'] / 1e6:.2f} MB, {facts['criterion']}, order {facts['order']}, {labels}", markup=False
+    )
     out.print(f"{facts['attributes']:,} attributes, features: {counts}")
     objective = facts["training"]["objective"]
     shown = "" if objective is None else f"; objective {objective:,.3f}"
@@ -108,14 +114,14 @@ def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
         ranked = sorted(weights, key=lambda pair: (-abs(pair[1]), pair[0]))[:top]
         return Text("\n".join(f"{weight:+8.3f}  {name}" for name, weight in ranked))
 
-    states: dict[str, list[tuple[str, float]]] = {name: [] for name in labels}
+    features: dict[str, list[tuple[str, float]]] = {name: [] for name in states}
     for (attribute, name), weight in tagger.state_weights_.items():
-        if name in states:
-            states[name].append((attribute, weight))
+        if name in features:
+            features[name].append((attribute, weight))
     for (attribute, before, name), weight in tagger.edge_weights_.items():
-        if name in states:
-            states[name].append((f"{attribute}  after {before}", weight))
-    following: dict[str, list[tuple[str, float]]] = {name: [] for name in labels}
+        if name in features:
+            features[name].append((f"{attribute}  after {before}", weight))
+    following: dict[str, list[tuple[str, float]]] = {name: [] for name in states}
     for (before, name), weight in tagger.transition_weights_.items():
         if before in following:
             following[before].append((f"-> {name}", weight))
@@ -123,6 +129,6 @@ def _show(tagger: Tagger, path: Path, labels: list[str], top: int) -> None:
         if first in following:
             following[first].append((f"-> {second} -> {third}", weight))
     table = Table("label", "strongest features", "strongest transitions", show_lines=True)
-    for name in labels:
-        table.add_row(Text(name), strongest(states[name]), strongest(following[name]))
+    for name in states:
+        table.add_row(Text(name), strongest(features[name]), strongest(following[name]))
     out.print(table)

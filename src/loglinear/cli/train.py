@@ -27,6 +27,10 @@ loglinear train train.txt -o ner.model --template ner --constraints bio --dev de
 
 loglinear train train.txt -o small.model --l1 1 --l2 0 --dev-split 0.1
 
+loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:3 --dev dev.txt
+
+loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
+
 loglinear train train.txt -o chunker.model --template chunking --resume   (after Ctrl-C)
 """
 
@@ -70,6 +74,7 @@ def train_command(
     ] = None,
     criterion: Annotated[str, option("criterion", panel=MODEL)] = default("criterion"),
     cost: Annotated[str | None, option("cost", panel=MODEL)] = default("cost"),
+    sub_labels: Annotated[int, option("sub_labels", panel=MODEL)] = default("sub_labels"),
     order: Annotated[int, option("order", panel=MODEL)] = default("order"),
     constraints: Annotated[str | None, option("constraints", panel=MODEL, metavar="NAME|FILE.json")] = default(
         "constraints"
@@ -77,7 +82,8 @@ def train_command(
     l1: Annotated[float, option("l1", panel=MODEL)] = default("l1"),
     l2: Annotated[float | None, option("l2", panel=MODEL)] = default("l2"),
     variance: Annotated[float | None, option("variance", panel=MODEL)] = default("variance"),
-    max_iter: Annotated[int, option("max_iter", panel=RUN)] = default("max_iter"),
+    optimizer: Annotated[str | None, option("optimizer", panel=RUN)] = default("optimizer"),
+    max_iter: Annotated[int | None, option("max_iter", panel=RUN)] = default("max_iter"),
     tolerance: Annotated[float, option("tolerance", panel=RUN)] = default("tolerance"),
     threads: Annotated[int | None, option("threads", panel=RUN)] = default("threads"),
     seed: Annotated[int, option("seed", panel=RUN)] = default("seed"),
@@ -125,10 +131,10 @@ def train_command(
     if checkpoint.exists() and not resume:
         raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
     tagger = Tagger(
-        criterion=criterion, cost=cost, order=order, l1=l1, l2=l2, variance=variance, min_count=min_count,
-        states=states, transitions=transitions, pair_features=pair_features, constraints=_constraints(constraints),
-        gazetteers=gazetteer or None, max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience,
-        threads=threads, seed=seed,
+        criterion=criterion, cost=cost, optimizer=optimizer, order=order, l1=l1, l2=l2, variance=variance,
+        sub_labels=sub_labels, min_count=min_count, states=states, transitions=transitions,
+        pair_features=pair_features, constraints=_constraints(constraints), gazetteers=gazetteer or None,
+        max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
     if template is not None and template not in SETS:

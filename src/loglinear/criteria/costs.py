@@ -62,6 +62,10 @@ class Cost:
             nearest[possible] = np.minimum(nearest[possible], self.table[kinds[possible], label])
         return nearest
 
+    def split(self, sub_labels: int) -> Cost:
+        """The same cost over sub-labels, ``sub_labels`` of each label."""
+        return Cost(np.repeat(np.repeat(self.table, sub_labels, axis=1), sub_labels, axis=2))
+
     def expected(self, marginals: Float, offsets: npt.NDArray[np.int64]) -> Float:
         """Cost of each label [N, Y] expected under the ``marginals`` [N, Y] of the right ones."""
         kinds = _kinds(offsets)

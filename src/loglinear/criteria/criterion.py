@@ -10,14 +10,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import OptionError
+from loglinear.options import Option, spec_name, spec_options
 
 if TYPE_CHECKING:
     from loglinear.criteria.costs import Cost
@@ -48,6 +50,16 @@ class Criterion(ABC):
         The orders of chain it is for.
     local_decoding
         Whether the model it trains is one of normalised pieces, and decoded as that.
+    options
+        What a spec may set (``mira:k=5``); they arrive as keywords of the constructor.
+    optimizers
+        Those that can train it, the default first.
+    chooses_after
+        Iterations after which :meth:`choose_again` is asked; None if it never is.
+    scaling
+        Whether the pieces are to be scaled to each other afterwards, by each label before.
+    predicts_fields
+        Whether the model also predicts what is observed (:class:`~loglinear.criteria.field_likelihood`).
     """
 
     name: ClassVar[str]
@@ -59,7 +71,12 @@ class Criterion(ABC):
     starts_from: ClassVar[str | None] = None
     takes_partial: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (1, 2)
-    local_decoding: ClassVar[bool] = False
+    local_decoding: bool = False
+    options: ClassVar[tuple[Option, ...]] = ()
+    optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
+    chooses_after: int | None = None
+    scaling: bool = False
+    predicts_fields: bool = False
 
     @abstractmethod
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
@@ -83,6 +100,20 @@ class Criterion(ABC):
         gradient
             Derivative of the sum of the losses by each part score, shaped like ``scores``.
         """
+
+    @classmethod  # noqa: B027  # most have nothing to check
+    def check(cls, values: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together; each by itself has been checked."""
+
+    def choose(
+        self, gold: Gold, offsets: npt.NDArray[np.int64], n_labels: int, order: int, rng: np.random.Generator
+    ) -> Gold:
+        """Before training: the annotation with what this criterion is to learn from marked in it."""
+        return gold
+
+    def choose_again(self, gold: Gold, offsets: npt.NDArray[np.int64], marginals: Float) -> Gold:
+        """The same, once, given the context marginals of the model so far ([N, Y] at order 1, else [N, Y, Y])."""
+        return gold
 
 
 class CostCriterion(Criterion):
@@ -138,24 +169,33 @@ def criteria() -> dict[str, type[Criterion]]:
     return dict(sorted(_REGISTRY.items()))
 
 
-def criterion_class(name: str) -> type[Criterion]:
-    """The criterion of that name; an error lists those there are."""
+def criterion_class(spec: str) -> type[Criterion]:
+    """The criterion that a spec names; an error lists those there are."""
     known = criteria()
+    name = spec_name(spec)
     if name not in known:
         raise OptionError(f"criterion={name!r} is not known; there are: {', '.join(known)}")
     return known[name]
 
 
-def make_criterion(name: str, cost: Cost | None = None) -> Criterion:
+def make_criterion(spec: str, cost: Cost | None = None) -> Criterion:
     """A criterion ready for use; ``cost`` goes with those that use one, and only with those."""
-    criterion = criterion_class(name)
+    criterion = criterion_class(spec)
+    values = spec_options(spec, criterion.options, "criterion")
     if issubclass(criterion, CostCriterion):
         if cost is None:
-            raise OptionError(f"criterion={name!r} needs a cost")
-        return criterion(cost)
+            raise OptionError(f"criterion={criterion.name!r} needs a cost")
+        return criterion(cost, **values)
     if cost is not None:
-        raise OptionError(f"criterion={name!r} takes no cost; {', '.join(cost_users())} do")
-    return criterion()
+        raise OptionError(f"criterion={criterion.name!r} takes no cost; {', '.join(cost_users())} do")
+    return criterion(**values)
+
+
+def decoded_locally(spec: str) -> bool:
+    """Whether the models that this criterion trains are products of normalised pieces."""
+    criterion = criterion_class(spec)
+    values = spec_options(spec, criterion.options, "criterion")
+    return criterion.local_decoding or values.get("decoding") == "local"
 
 
 def cost_users() -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.criteria.online import hinge
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -28,12 +29,4 @@ class MaxMargin(CostCriterion):
     needs = ("score", "viterbi", "add_labelling", "restrict")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
-        violator, best = structure.viterbi(self.augmented(structure, scores, gold))
-        if gold.allowed is None:
-            right, gold_score = gold.labels, structure.score(scores, gold.labels)
-        else:
-            right, gold_score = structure.viterbi(structure.restrict(scores, gold.allowed))
-        gradient = scores.zeros_like()
-        structure.add_labelling(gradient, violator, weights)
-        structure.add_labelling(gradient, right, -weights)
-        return weights * (best - gold_score), gradient
+        return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)

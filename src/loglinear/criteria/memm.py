@@ -2,18 +2,24 @@
 
     loss = sum_t [ log sum_y exp s_t(y*_{t-1}, y) - s_t(y*_{t-1}, y*_t) ]
 
-Every position is a logistic regression given the label before it. Training needs no inference; decoding runs Viterbi
-over the normalised pieces, p(y) = prod_t p(y_t given y_{t-1}).
+Every position is a logistic regression given the label before it (the two before, at order 2). Training needs no
+inference; decoding runs Viterbi over the normalised pieces, p(y) = prod_t p(y_t given y_{t-1}).
+
+Where the annotation leaves a set Y* of labellings, the loss is - log p(Y*), by inference in the chain of normalised
+pieces, and no longer convex:
+
+    loss = - log Z_Y*(s - L)        gradient: sum over contexts of P(context given Y*) dL(context) - E[part given Y*]
+
+with L the normalisers as scores of their contexts.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from loglinear.criteria.criterion import Criterion, Float, register
-from loglinear.criteria.local import log_sum_exp, pieces, sequence_of
+from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.criteria.local import excess, locally_normalised
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -27,18 +33,17 @@ class MaximumEntropyMarkovModel(Criterion):
     name = "memm"
     summary = "maximum-entropy Markov model: log-likelihood of each label given the one before"
     convex = True
-    needs = ()
-    takes_partial = False
+    needs = ("piece_normalisers", "add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
     local_decoding = True
-    orders = (1,)
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
-        losses, gradient, sequence = np.zeros(structure.n_sequences), scores.zeros_like(), sequence_of(structure)
-        for piece in pieces(structure, scores, whole_tables=False):
-            rows, right = piece.rows(gold.labels), gold.labels[piece.positions]
-            log_z, probability = log_sum_exp(rows)
-            each = np.arange(len(right))
-            np.add.at(losses, sequence[piece.positions], log_z - rows[each, right])
-            probability[each, right] -= 1.0
-            piece.add_rows(gradient, gold.labels, probability * weights[sequence[piece.positions], None])
-        return weights * losses, gradient
+        gradient = scores.zeros_like()
+        if gold.allowed is None:
+            normalisers = structure.add_piece_expectations(gradient, scores, weights, gold.labels)
+            return excess(normalisers, weights, subtract_gold(structure, scores, gold, weights, gradient)), gradient
+        local = structure.restrict(locally_normalised(structure, scores), gold.allowed)
+        log_p, expected = structure.expectations(local, weights)
+        contexts = replace(expected, edge=expected.edge if scores.order == 2 else None, trigram=None)
+        structure.add_piece_expectations(gradient, scores, weights, contexts)
+        gradient.subtract(expected if scores.edge is not None else replace(expected, edge=None))
+        return -weights * log_p, gradient

@@ -3,11 +3,12 @@
     loss = sum_t [ log sum_{y', y} exp s_t(y', y) - s_t(y*_{t-1}, y*_t) ]
 
 An upper bound on the conditional likelihood's loss that needs no inference; at decoding the pieces are put together as
-a chain. Where the annotation leaves several labels, a piece's gold is the log-sum over those it allows.
+a chain. The sum over a piece's contexts is that of their normalisers, exp L(y'); without edges it factors further,
 
-With none of the above (NOTA; Sutton & McCallum, section 6), each wrong context of a piece learns to prefer nothing:
+    sum_{y', y} exp s_t(y', y) = sum_y exp(s_t(y)) sum_{y'} exp(transition(y', y))
 
-    loss = sum_t [ -s_t(y*_{t-1}, y*_t) + sum_{y'} log(1 + sum_y exp s_t(y', y)) ]
+so that a position takes O(Y). Where the annotation leaves several labels, a piece's gold is the log-sum over those it
+allows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Criterion, Float, register
-from loglinear.criteria.local import Pieces, log_sum_exp, pieces, sequence_of
+from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.criteria.local import Bool, as_contexts, as_table, excess, per_context, per_sequence, right_contexts
+from loglinear.structures.chain_conditionals import normalise_rows
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -31,59 +33,66 @@ class Piecewise(Criterion):
     name = "piecewise"
     summary = "piecewise: log-likelihood of each label pair by itself"
     convex = True
-    needs = ()
+    needs = ("piece_normalisers", "add_piece_expectations", "score", "add_labelling", "restrict")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
-        losses, gradient, sequence = np.zeros(structure.n_sequences), scores.zeros_like(), sequence_of(structure)
-        for piece in pieces(structure, scores, whole_tables=True):
-            table = piece.table()
-            flat = table.reshape(len(table), -1)
-            gold_mask = _allowed(piece, gold, scores.n_labels).reshape(flat.shape)
-            log_z, probability = log_sum_exp(flat)
-            log_gold, gold_probability = log_sum_exp(np.where(gold_mask, flat, -np.inf))
-            np.add.at(losses, sequence[piece.positions], log_z - log_gold)
-            change = (probability - gold_probability) * weights[sequence[piece.positions], None]
-            piece.add_table(gradient, change.reshape(table.shape))
-        return weights * losses, gradient
+        gradient = scores.zeros_like()
+        if scores.edge is None:
+            sums = _add_pooled(structure, scores, weights, gradient)
+        else:
+            sums = _add_pieces(structure, scores, weights, None, gradient)
+        if gold.allowed is None:
+            gold_score = subtract_gold(structure, scores, gold, weights, gradient)
+        else:
+            right = right_contexts(structure, gold, scores.n_labels, scores.order)
+            gold_score = _add_pieces(structure, structure.restrict(scores, gold.allowed), -weights, right, gradient)
+        return excess(weights * sums, weights, gold_score), gradient
 
 
-@register
-class NoneOfTheAbove(Criterion):
-    """sum_t -s_t(gold) + sum_{y'} log(1 + sum_y exp s_t(y', y))."""
-
-    name = "nota"
-    summary = "piecewise with none of the above: every context may also answer nothing"
-    convex = True
-    needs = ()
-    takes_partial = False
-
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
-        losses, gradient, sequence = np.zeros(structure.n_sequences), scores.zeros_like(), sequence_of(structure)
-        for piece in pieces(structure, scores, whole_tables=True):
-            table = piece.table()
-            nothing = np.zeros((*table.shape[:-1], 1))
-            log_z, probability = log_sum_exp(np.concatenate([table, nothing], axis=-1))
-            rows, right = piece.rows(gold.labels), gold.labels[piece.positions]
-            each = np.arange(len(right))
-            loss = log_z.reshape(len(table), -1).sum(axis=1) - rows[each, right]
-            np.add.at(losses, sequence[piece.positions], loss)
-            scale = weights[sequence[piece.positions]]
-            piece.add_table(gradient, probability[..., :-1] * scale.reshape(-1, *(1,) * (table.ndim - 1)))
-            indicator = np.zeros_like(rows)
-            indicator[each, right] = -scale
-            piece.add_rows(gradient, gold.labels, indicator)
-        return weights * losses, gradient
+def _add_pieces(
+    structure: Chain, scores: ChainScores, weights: Float, among: Bool | None, gradient: ChainScores
+) -> Float:
+    """Sums [S] of the pieces' log-sums over all contexts, or those ``among``; adds their gradient times ``weights``."""
+    first, normalisers = structure.piece_normalisers(scores)
+    table = as_table(structure, normalisers, -np.inf)
+    if among is not None:
+        table = np.where(among, table, -np.inf)
+    log_sums = np.empty(structure.n_positions)
+    normalise_rows(table.reshape(structure.n_positions, -1), log_sums)
+    log_sums[structure.offsets[1:] - 1] = 0.0  # no piece follows
+    contexts = as_contexts(structure, per_context(structure, weights, table))
+    structure.add_piece_expectations(gradient, scores, weights, contexts)
+    return first + per_sequence(structure, log_sums)
 
 
-def _allowed(piece: Pieces, gold: Gold, n_labels: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which contexts and labels of each piece the annotation allows [n, Y, .., Y]."""
-    if gold.allowed is not None:
-        possible = gold.allowed > 0
-    else:
-        possible = np.zeros((len(gold.labels), n_labels), dtype=bool)
-        possible[np.arange(len(gold.labels)), gold.labels] = True
-    mask = possible[piece.positions]
-    for back in range(1, piece.depth + 1):
-        before = possible[piece.positions - back]
-        mask = before.reshape(*before.shape, *(1,) * (mask.ndim - 1)) & mask[:, None]
-    return mask
+def _add_pooled(structure: Chain, scores: ChainScores, weights: Float, gradient: ChainScores) -> Float:
+    """:func:`_add_pieces` over all contexts of a chain without edges, whose scores are first summed over contexts."""
+    pair, pooled = _pool(scores.transition)
+    pools = [scores.start, pooled]
+    if scores.trigram is not None:
+        triple, pooled = _pool((scores.trigram + scores.transition).reshape(-1, scores.n_labels))
+        pools.append(pooled)
+    lengths, last = np.diff(structure.offsets), structure.offsets[1:] - 1
+    depth = np.minimum(np.arange(structure.n_positions) - np.repeat(structure.offsets[:-1], lengths), scores.order)
+    rows = scores.emission + np.stack(pools)[depth]
+    rows[last] += scores.stop
+    log_sums = np.empty(structure.n_positions)
+    normalise_rows(rows, log_sums)
+    rows = per_context(structure, weights, rows)
+    gradient.emission[...] += rows
+    gradient.stop[...] += rows[last].sum(axis=0)
+    by_depth = [rows[depth == k].sum(axis=0) for k in range(len(pools))]
+    gradient.start[...] += by_depth[0]
+    gradient.transition[...] += pair * by_depth[1]
+    if gradient.trigram is not None:
+        triples = (triple * by_depth[2]).reshape(gradient.trigram.shape)
+        gradient.trigram[...] += triples
+        gradient.transition[...] += triples.sum(axis=0)
+    return per_sequence(structure, log_sums)
+
+
+def _pool(scores: Float) -> tuple[Float, Float]:
+    """Share of each context [K, Y] in the sum of exp ``scores`` [K, Y] over contexts, and the logarithm [Y] of that."""
+    shares, log_sums = np.array(scores.T, order="C"), np.empty(scores.shape[1])
+    normalise_rows(shares, log_sums)
+    return shares.T, log_sums

@@ -6,33 +6,30 @@ the estimator turns users' data into those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.costs import Cost
 from loglinear.criteria.local import locally_normalised
-from loglinear.errors import InfeasibleError
+from loglinear.criteria.scaling import scaled
+from loglinear.errors import OptionError
+from loglinear.estimators.chain_inference import ChainInference
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.constraints import Constraints
-from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
-Allowed = npt.NDArray[np.uint8]
-R = TypeVar("R")
 
 
 @dataclass
-class ChainModel:
+class ChainModel(ChainInference):
     """A chain model with weights.
 
     Parameters
@@ -46,6 +43,10 @@ class ChainModel:
     constraints : Constraints or None
     local : bool
         Whether its pieces are normalised one by one (an MEMM) instead of the chain as a whole.
+    sub_labels : int
+        Hidden states of each label.
+    scaling : float64 [Y + 1] or None
+        What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.scaling`).
     """
 
     labels: list[str]
@@ -54,10 +55,24 @@ class ChainModel:
     weights: Float
     constraints: Constraints | None = None
     local: bool = False
+    sub_labels: int = 1
+    scaling: Float | None = None
 
     @cached_property
     def penalties(self) -> Penalties:
-        return penalties_of(self.constraints, self.labels)
+        return penalties_of(self.constraints, self.labels).split(self.sub_labels)
+
+    @property
+    def states(self) -> list[str]:
+        """Names of the states: the labels, or ``label#j`` for sub-label j."""
+        if self.sub_labels == 1:
+            return self.labels
+        return [f"{label}#{j}" for label in self.labels for j in range(self.sub_labels)]
+
+    def states_of(self, labels: list[str]) -> list[str]:
+        """Names of the states of these labels."""
+        wanted = set(labels)
+        return [state for y, state in enumerate(self.states) if self.labels[y // self.sub_labels] in wanted]
 
     @cached_property
     def laid_out(self) -> ChainWeights:
@@ -80,85 +95,15 @@ class ChainModel:
         features, used = self.features.keeping(kept)
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
 
-    # -- inference, block by block in threads --------------------------------------------------------------------
+    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        scores = self.features.scores(self.laid_out, corpus, first, end)
+        chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+        if self.scaling is not None:
+            scores = scaled(chain, scores, self.scaling)
+        return locally_normalised(chain, scores) if self.local else scores
 
-    def _map_blocks(
-        self,
-        corpus: EncodedCorpus,
-        allowed: Allowed | None,
-        n_threads: int,
-        operation: Callable[[Chain, ChainScores, int, int], R],
-    ) -> list[R]:
-        """``operation(chain, scores, first, end)`` for each block of sequences, in order."""
-        laid_out = self.laid_out
-
-        def run(block: tuple[int, int]) -> R:
-            first, end = block
-            lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-            chain = Chain(corpus.offsets[first : end + 1] - lo)
-            scores = self.features.scores(laid_out, corpus, first, end)
-            if self.local:
-                scores = locally_normalised(chain, scores)
-            if allowed is not None:
-                scores = chain.restrict(scores, allowed[lo:hi])
-            try:
-                return operation(chain, scores, first, end)
-            except InfeasibleError as error:
-                raise InfeasibleError(first + error.sequence) from None
-
-        return in_threads(run, self.features.blocks(corpus.offsets, 0, corpus.n_sequences), n_threads)
-
-    def decode(
-        self,
-        corpus: EncodedCorpus,
-        allowed: Allowed | None = None,
-        decoding: str = "viterbi",
-        n_threads: int = 1,
-        cost: Cost | None = None,
-    ) -> Int32:
-        """Best label of each position [N], of those the constraints and ``allowed`` leave.
-
-        ``viterbi``: the most probable labelling; ``posterior``: that with the greatest sum of its labels' marginals;
-        ``min-risk``: that with the least expected ``cost``.
-        """
-
-        def best(chain: Chain, scores: ChainScores, first: int, end: int) -> Int32:
-            if decoding == "posterior":
-                return chain.posterior_decode(scores)[0]
-            if decoding == "min-risk" and cost is not None:
-                marginals = chain.expectations(scores)[1].emission
-                return chain.best_possible(scores, -cost.expected(marginals, chain.offsets))[0]
-            return chain.viterbi(scores)[0]
-
-        return _joined(self._map_blocks(corpus, allowed, n_threads, best), np.int32)
-
-    def marginals(self, corpus: EncodedCorpus, allowed: Allowed | None = None, n_threads: int = 1) -> Float:
-        """Probability of each label at each position [N, Y]."""
-        blocks = self._map_blocks(
-            corpus, allowed, n_threads, lambda chain, scores, first, end: chain.expectations(scores)[1].emission
-        )
-        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
-
-    def n_best(
-        self, corpus: EncodedCorpus, k: int, allowed: Allowed | None = None, n_threads: int = 1
-    ) -> list[tuple[Int32, Float]]:
-        """For each sequence its best labellings [K, T] and their probabilities [K], K <= k."""
-
-        def best(chain: Chain, scores: ChainScores, first: int, end: int) -> list[tuple[Int32, Float]]:
-            log_z = chain.log_partition(scores)
-            found = chain.k_best(scores, k)
-            return [(labels, np.exp(score - z)) for (labels, score), z in zip(found, log_z, strict=True)]
-
-        return [one for block in self._map_blocks(corpus, allowed, n_threads, best) for one in block]
-
-    def log_probability(self, corpus: EncodedCorpus, labels: Int32, n_threads: int = 1) -> Float:
-        """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
-
-        def log_p(chain: Chain, scores: ChainScores, first: int, end: int) -> Float:
-            lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-            return chain.score(scores, labels[lo:hi]) - chain.log_partition(scores)
-
-        return _joined(self._map_blocks(corpus, None, n_threads, log_p), np.float64)
+    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+        return self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
 
     # -- the weights by name -------------------------------------------------------------------------------------
 
@@ -166,10 +111,8 @@ class ChainModel:
         """Weight of each (attribute, label)."""
         block, weights = self.features.state, self.weights[self.features.segments[0]].tolist()
         names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
-        attributes = self.encoder.names()
-        return {
-            (attributes[a], self.labels[y]): w for a, y, w in zip(names, block.codes.tolist(), weights, strict=True)
-        }
+        attributes, states = self.encoder.names(), self.states
+        return {(attributes[a], states[y]): w for a, y, w in zip(names, block.codes.tolist(), weights, strict=True)}
 
     def edge_weights(self) -> dict[tuple[str, str, str], float]:
         """Weight of each (attribute, previous label, label)."""
@@ -178,25 +121,24 @@ class ChainModel:
             return {}
         weights = self.weights[self.features.segments[1]].tolist()
         names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
-        attributes, n = self.encoder.names(), len(self.labels)
+        attributes, states, n = self.encoder.names(), self.states, self.features.n_labels
         return {
-            (attributes[a], self.labels[c // n], self.labels[c % n]): w
+            (attributes[a], states[c // n], states[c % n]): w
             for a, c, w in zip(names, block.codes.tolist(), weights, strict=True)
         }
 
     def transition_weights(self) -> dict[tuple[str, str], float]:
         """Weight of each (previous label, label)."""
-        n, weights = len(self.labels), self.weights[self.features.segments[2]].tolist()
+        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[2]].tolist()
         return {
-            (self.labels[c // n], self.labels[c % n]): w
-            for c, w in zip(self.features.transitions.tolist(), weights, strict=True)
+            (states[c // n], states[c % n]): w for c, w in zip(self.features.transitions.tolist(), weights, strict=True)
         }
 
     def trigram_weights(self) -> dict[tuple[str, str, str], float]:
         """Weight of each (label two back, previous label, label)."""
-        n, weights = len(self.labels), self.weights[self.features.segments[3]].tolist()
+        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[3]].tolist()
         return {
-            (self.labels[c // n // n], self.labels[c // n % n], self.labels[c % n]): w
+            (states[c // n // n], states[c // n % n], states[c % n]): w
             for c, w in zip(self.features.trigrams.tolist(), weights, strict=True)
         }
 
@@ -207,13 +149,36 @@ class ChainModel:
             attributes = np.full(other.encoder.n_attributes, -1, dtype=np.int32)
         else:
             attributes = self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
-        index = {label: y for y, label in enumerate(self.labels)}
-        same_label = np.array([index.get(label, -1) for label in other.labels], dtype=np.int64)
-        n, m = len(self.labels), len(other.labels)
+        for same_state in self._matching_states(other):
+            self._copy_weights(other, attributes, same_state, start)
+        return start
+
+    def _matching_states(self, other: ChainModel) -> list[npt.NDArray[np.int64]]:
+        """Numbers of ``other``'s states among mine, -1 where missing; one list for each copy that is to be made.
+
+        A model without sub-labels is copied into each of mine.
+        """
+        if other.sub_labels == self.sub_labels:
+            number = {state: y for y, state in enumerate(self.states)}
+            return [np.array([number.get(state, -1) for state in other.states], dtype=np.int64)]
+        if other.sub_labels > 1:
+            raise OptionError(
+                f"the model to start from has {other.sub_labels} sub-labels, this one {self.sub_labels}; "
+                "give it as many, or start from one without"
+            )
+        number = {label: y for y, label in enumerate(self.labels)}
+        first = np.array([number.get(label, -1) for label in other.labels], dtype=np.int64)
+        return [np.where(first < 0, -1, first * self.sub_labels + j) for j in range(self.sub_labels)]
+
+    def _copy_weights(
+        self, other: ChainModel, attributes: Int32, same_state: npt.NDArray[np.int64], start: Float
+    ) -> None:
+        """Put into ``start`` [D] the weights of ``other`` for the features that are the same."""
+        n, m = self.features.n_labels, other.features.n_labels
 
         def renamed(codes: Int32, places: int) -> npt.NDArray[np.int64]:
             """Codes over ``other``'s labels as codes over mine; -1 where a label is missing."""
-            digits = [same_label[codes.astype(np.int64) // m**k % m] for k in reversed(range(places))]
+            digits = [same_state[codes.astype(np.int64) // m**k % m] for k in reversed(range(places))]
             total = np.zeros(len(codes), dtype=np.int64)
             for digit in digits:
                 total = total * n + digit
@@ -241,7 +206,6 @@ class ChainModel:
                 start[mine.segments[segment]], my_codes.astype(np.int64),
                 other.weights[theirs.segments[segment]], renamed(their_codes, places),
             )  # fmt: skip
-        return start
 
 
 def _copy_matching(
@@ -253,10 +217,6 @@ def _copy_matching(
     place = np.minimum(np.searchsorted(keys, source_keys), len(keys) - 1)
     found = keys[place] == source_keys
     target[place[found]] = source[found]
-
-
-def _joined(blocks: list[npt.NDArray[R]], dtype: type[R]) -> npt.NDArray[R]:  # type: ignore[type-var]  # any scalar type
-    return np.concatenate(blocks) if blocks else np.zeros(0, dtype=dtype)
 
 
 def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penalties:

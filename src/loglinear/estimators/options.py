@@ -3,54 +3,34 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from loglinear.errors import OptionError
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option: its name, default and what it means."""
-
-    name: str
-    default: Any
-    help: str
-    choices: tuple[Any, ...] = ()
-    least: float | None = None
-    kind: type | None = None
-
-    def check(self, value: Any) -> None:
-        """Refuse a value that makes no sense, saying what would."""
-        if value is None and self.default is None:
-            return
-        if self.choices and value not in self.choices:
-            raise OptionError(f"{self.name}={value!r} is not one of {', '.join(map(str, self.choices))}")
-        if self.kind is int and (isinstance(value, bool) or not hasattr(value, "__index__")):
-            raise OptionError(f"{self.name}={value!r} must be a whole number")
-        if self.kind is float and (isinstance(value, bool) or not hasattr(value, "__float__") or math.isnan(value)):
-            raise OptionError(f"{self.name}={value!r} must be a number")
-        if self.least is not None and not value >= self.least:
-            raise OptionError(f"{self.name}={value!r} must be at least {self.least:g}")
-        if self.kind is float and math.isinf(value):
-            raise OptionError(f"{self.name}={value!r} must be finite")
-
+from loglinear.options import Option
 
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("criterion", "cll", "what training minimises"),
+        Option("criterion", "cll", "what training minimises, with its options, as in mira:k=5"),
         Option("cost", None, "how bad which mistake is: hamming:M, recall:K, precision:K, balanced or FILE.json"),
+        Option("optimizer", None, "how the weights are found, as in sgd:step=0.1,average; the criterion's by default"),
         Option("order", 1, "how many labels back a label depends on: 1 or 2", choices=(1, 2)),
         Option("l1", 0.0, "factor of the sum of |w|: drives weights to exactly zero", least=0, kind=float),
         Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),
         Option("variance", None, "variance c of a Gaussian prior on the weights: l2 = 1 / 2c", least=0, kind=float),
+        Option("sub_labels", 1, "hidden states that each label is split into", least=1, kind=int),
         Option("min_count", 1, "leave out attributes seen fewer times in training", least=1, kind=int),
         Option("states", "observed", "which (attribute, label) pairs get a weight", choices=("observed", "all")),
         Option("transitions", "observed", "which label bigrams get a weight", choices=("observed", "all", "none")),
         Option("pair_features", False, "join every attribute with the label pair too", choices=(False, True)),
         Option("constraints", None, "labellings ruled out: bio, iob1, bioes, bilou, or your own"),
-        Option("max_iter", 1000, "most iterations of the optimizer", least=0, kind=int),
+        Option(
+            "max_iter",
+            None,
+            "most iterations, or passes over the data (lbfgs 1000, sgd and adagrad 50, online 20)",
+            least=0,
+            kind=int,
+        ),
         Option(
             "tolerance",
             1e-5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.criteria.criterion import cost_users, criterion_class
+from loglinear.criteria.criterion import criterion_class, decoded_locally
 from loglinear.data.columns import Attributes
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import tagger_file
@@ -21,6 +22,7 @@ from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
 from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
+from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.inputs import (
     Encoder,
     annotation_of,
@@ -31,20 +33,21 @@ from loglinear.estimators.inputs import (
     score_labels,
 )
 from loglinear.estimators.options import check_options, default, l2_factor
+from loglinear.estimators.phases import phases_of, run_phases
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.training import Progress, Training, TrainingOutcome
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.optimizers.lbfgs import LBFGS
-from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
+SUB_LABEL_NOISE = 0.1  # standard deviation of the weights that training with sub-labels starts from
 
 
 class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -57,11 +60,15 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     Parameters
     ----------
     criterion : str
-        What training minimises; see :func:`loglinear.criteria.criterion.criteria`.
+        What training minimises; see :func:`loglinear.criteria.criterion.criteria`. Its own options follow its name, as
+        in ``"mira:k=5,C=0.1"``.
     cost : str, mapping, array, callable or None
         For the criteria that use one, how bad which mistake is: ``"hamming:5"``, ``"recall:3"``, ``"precision:3"``,
         ``"balanced"``, a JSON file, ``{(gold, predicted): cost}``, a matrix over ``classes_``, or a function
         ``cost(gold, predicted, kind)`` (:mod:`loglinear.criteria.costs`). None is ``"hamming:1"``.
+    optimizer : str or None
+        How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice.
+        See :func:`loglinear.optimizers.optimizer.optimizers`.
     template : str, path, TemplateSet or None
         A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
         as objects. None: tokens come as features.
@@ -69,7 +76,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         How many labels back a label depends on.
     l1, l2, variance : float
         The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c. l2 is 1 if
-        neither is given.
+        neither is given; online learners take no penalty.
+    sub_labels : int
+        Hidden states that each label is split into, told apart in training from a random start.
     min_count : int
         Attributes seen fewer times in training are left out.
     states : {"observed", "all"}
@@ -82,8 +91,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
     gazetteers : sequence of Gazetteer or paths, optional
         Lists of known names for the template to look at; the named sets look at all of them.
-    max_iter : int
-        Most iterations of the optimizer.
+    max_iter : int or None
+        Most iterations of the optimizer (passes over the data, where it goes sequence by sequence); None is 1000 for
+        L-BFGS, 50 for stochastic and 20 for online ones.
     tolerance : float
         Stop when 10 iterations lower the objective by less than this share of it.
     metric : {"auto", "f1", "accuracy"}
@@ -93,7 +103,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     threads : int or None
         Threads, all cores if None. The weights are the same for any number.
     seed : int
-        Seed of all that is random (conditional likelihood with L-BFGS uses no chance).
+        Seed of all that is random: the order of the sequences, samples, the start of sub-labels.
     verbose : bool
         Print a line for each iteration.
 
@@ -123,18 +133,20 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self,
         criterion: str = "cll",
         cost: Any = None,
+        optimizer: str | None = None,
         template: str | Path | TemplateSet | None = None,
         order: int = 1,
         l1: float = 0.0,
         l2: float | None = None,
         variance: float | None = None,
+        sub_labels: int = 1,
         min_count: int = 1,
         states: str = "observed",
         transitions: str = "observed",
         pair_features: bool = False,
         constraints: str | Constraints | dict[str, Any] | None = None,
         gazetteers: Sequence[Gazetteer | str | Path] | None = None,
-        max_iter: int = default("max_iter"),
+        max_iter: int | None = None,
         tolerance: float = default("tolerance"),
         metric: str = "auto",
         patience: int = default("patience"),
@@ -144,11 +156,13 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     ) -> None:
         self.criterion = criterion
         self.cost = cost
+        self.optimizer = optimizer
         self.template = template
         self.order = order
         self.l1 = l1
         self.l2 = l2
         self.variance = variance
+        self.sub_labels = sub_labels
         self.min_count = min_count
         self.states = states
         self.transitions = transitions
@@ -205,11 +219,13 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         self.check_options()
+        n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
+        criterion = problem.criterion(self.criterion, self.cost)
+        problem = problem.chosen(criterion, self.seed)
         model = problem.model
-        training = Training(
-            LBFGS(max_iter=self.max_iter, tolerance=self.tolerance),
-            self._objective(problem, self.criterion),
+        training = functools.partial(
+            Training,
             l1=self.l1,
             patience=self.patience,
             checkpoint_seconds=checkpoint_seconds,
@@ -222,35 +238,42 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             dev_annotation = annotation_of(dev, y_dev, label_column, partial)
             if not dev_annotation.label_names() & set(model.labels):
                 raise DataError("none of the dev data's labels is a label of the training data", dev.name)
-            training.dev_score = self._dev_scorer(model, dev_encoded, dev_annotation)
+            training = functools.partial(training, dev_score=self._dev_scorer(model, dev_encoded, dev_annotation))
             same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
         start = model.weights if init is None else model.weights_from(_model_of(init))
+        if self.sub_labels > 1:  # sub-labels that start alike stay alike
+            start = start + np.random.default_rng([self.seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
+        resumed = None
         if checkpoint is not None:
             same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
             mark = fingerprint({**same, "labels": model.labels}, [*same_data, start])
-            training.checkpoint = Checkpoint(Path(checkpoint), model, self._stored_options(), mark)
-            if training.checkpoint.path.exists() and not resume:
+            kept = Checkpoint(Path(checkpoint), model, self._stored_options(), mark)
+            if kept.path.exists() and not resume:
                 raise OptionError(f"{checkpoint} is of a training that did not end; go on with resume, or remove it")
+            resumed = kept.load() if resume else None
+            training = functools.partial(training, checkpoint=kept)
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
-        resumed = training.checkpoint.load() if resume and training.checkpoint else None
-        first = criterion_class(self.criterion).starts_from if init is None else None
-        if first is not None and (resumed is None or resumed[1]["phase"] == first):
-            opening = replace(training, objective=self._objective(problem, first), dev_score=None, phase=first)
-            start, resumed = opening.run(start, resumed).weights, None
-        outcome = training.run(start, resumed, score_start=init is not None or first is not None)
+        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
+        phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
+        outcome = run_phases(phases, training, start, resumed, score_start=init is not None)
+        if criterion.scaling:
+            model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
         self._keep(model, outcome)
         if first is not None:
-            self.message_ = f"from the weights of a {first} model: {self.message_}"
+            self.message_ = f"from the weights of a {first.name} model: {self.message_}"
         return self
 
-    def _objective(self, problem: Problem, criterion: str) -> Objective:
-        cost = self.cost if criterion_class(criterion).uses_cost or criterion == self.criterion else None
-        return problem.objective(
-            problem.criterion(criterion, cost), l2_factor(self.l2, self.variance), thread_count(self.threads)
-        )
+    def _optimizer(self) -> Optimizer:
+        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
+        return make_optimizer(spec, max_iter=self.max_iter, tolerance=self.tolerance, seed=self.seed)
+
+    def _l2(self) -> float:
+        """The factor of ||w||^2, none for optimizers that take no penalty."""
+        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
+        return l2_factor(self.l2, self.variance) if optimizer_class(spec).takes_l2 else 0.0
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
@@ -278,19 +301,27 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             raise annotation.place(int(np.argmin(annotation.settled)), message)
         labels = annotation.label_set()
         gold = annotation.gold(labels)
+        label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
         encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
         constraints = constraints_of(self.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
+        gold = gold.split(self.sub_labels, len(labels))
         features = ChainFeatures.collect(
-            encoded, encoder.n_attributes, gold, len(labels), self.order, self.states, self._transitions(encoder)
-        )
+            encoded, encoder.n_attributes, gold, len(labels) * self.sub_labels, self.order, self.states,
+            self._transitions(encoder),
+        )  # fmt: skip
+        model = ChainModel(
+            labels, encoder, features, np.zeros(features.n_features), constraints,
+            decoded_locally(self.criterion), self.sub_labels,
+        )  # fmt: skip
         return Problem(
-            model=ChainModel(
-                labels, encoder, features, np.zeros(features.n_features), constraints, criterion.local_decoding
-            ),
+            model=model,
             encoded=encoded,
             gold=gold,
             sequence_weights=None if sample_weight is None else sequence_weights(sample_weight, len(corpus)),
+            label_counts=label_counts,
+            corpus=corpus,
+            label_column=label_column if y is None else None,
         )
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
@@ -313,14 +344,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         check_options(self.get_params(deep=False))
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
-        criterion = criterion_class(self.criterion)
-        if self.order not in criterion.orders:
-            raise OptionError(
-                f"criterion={self.criterion!r} is for chains of order {criterion.orders[0]}, not {self.order}"
-            )
-        if self.cost is not None and not criterion.uses_cost:
-            users = ", ".join(cost_users())
-            raise OptionError(f"criterion={self.criterion!r} takes no cost; those that do are {users}")
+        check_combination(self)
 
     def _transitions(self, encoder: Encoder) -> str:
         """As asked; none if a template has no ``B`` line, as in CRF++."""

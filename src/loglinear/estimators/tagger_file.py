@@ -1,7 +1,8 @@
 """What of a chain model stands in a model file, and how it is read back with every bound checked.
 
-    header   options, labels, constraints, encoder (template or pair_features ...), order, local, training (free notes)
-    arrays   weights [D]; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
+    header   options, labels, constraints, encoder (template or pair_features ...), order, local, sub_labels,
+             training (free notes)
+    arrays   weights [D]; scaling; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
              transitions; trigrams
 
 A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked before it
@@ -25,6 +26,7 @@ from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints
 
 KIND = "tagger"
+MOST_SUB_LABELS = 1000
 ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
     TemplateEncoder.kind: TemplateEncoder,
     NameEncoder.kind: NameEncoder,
@@ -47,6 +49,8 @@ def to_storage(
         "transitions": features.transitions,
         "trigrams": features.trigrams,
     }
+    if model.scaling is not None:
+        arrays["scaling"] = model.scaling.astype(np.float64)
     if features.edge is not None:
         arrays["edge.counts"] = np.diff(features.edge.pointer).astype(np.int32)
         arrays["edge.codes"] = features.edge.codes
@@ -56,6 +60,7 @@ def to_storage(
         "labels": model.labels,
         "order": features.order,
         "local": model.local,
+        "sub_labels": model.sub_labels,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
         "training": training,
@@ -84,7 +89,10 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
         raise ValueError(f"unknown encoder {kind!r}")
     encoder_arrays = {key.removeprefix("encoder."): a for key, a in arrays.items() if key.startswith("encoder.")}
     encoder = ENCODERS[kind].from_storage(header["encoder"], encoder_arrays, strings)
-    n = len(labels)
+    sub_labels = header.get("sub_labels", 1)
+    if not isinstance(sub_labels, int) or isinstance(sub_labels, bool) or not 1 <= sub_labels <= MOST_SUB_LABELS:
+        raise ValueError("the number of sub-labels is not a whole number from 1 up")
+    n = len(labels) * sub_labels
     edge = _block(arrays, "edge", encoder.n_attributes, n**2) if "edge.counts" in arrays else None
     features = ChainFeatures(
         n_labels=n,
@@ -100,7 +108,12 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
     if not np.isfinite(weights).all():
         raise ValueError("a weight is not a finite number")
     constraints = None if header["constraints"] is None else Constraints.from_dict(header["constraints"])
-    model = ChainModel(labels, encoder, features, weights, constraints, bool(header["local"]))
+    scaling = None
+    if "scaling" in arrays:
+        scaling = np.array(arrays["scaling"], dtype=np.float64)
+        if scaling.shape != (n + 1,) or not np.isfinite(scaling).all():
+            raise ValueError("the scaling does not fit the labels")
+    model = ChainModel(labels, encoder, features, weights, constraints, bool(header["local"]), sub_labels, scaling)
     _ = model.penalties  # constraints that do not fit the labels fail here
     return model
 

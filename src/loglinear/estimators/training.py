@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from loglinear.errors import ModelFileError
 from loglinear.estimators.checkpoint import Checkpoint
-from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer, State
 
 Float = npt.NDArray[np.float64]
 
@@ -96,11 +96,11 @@ def catching_signals() -> Iterator[threading.Event]:
 
 @dataclass
 class Training:
-    """One run of L-BFGS over an objective.
+    """One run of an optimizer over an objective.
 
     Parameters
     ----------
-    optimizer : LBFGS
+    optimizer : Optimizer
     objective : Objective
     l1 : float
         Factor of the sum of |w|.
@@ -116,9 +116,11 @@ class Training:
         Sees a :class:`Progress` after each iteration.
     phase : str
         Which part of a training in several parts this is; a checkpoint keeps it.
+    keep : dict of arrays
+        What that part has made of those before; a checkpoint keeps it.
     """
 
-    optimizer: LBFGS
+    optimizer: Optimizer
     objective: Objective
     l1: float = 0.0
     dev_score: Callable[[Float], float] | None = None
@@ -127,6 +129,7 @@ class Training:
     checkpoint_seconds: float = 30.0
     observe: Callable[[Progress], None] | None = None
     phase: str = "main"
+    keep: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def run(
         self,
@@ -155,10 +158,11 @@ class Training:
             self.save(final, best, watch.seconds)  # kept until the caller has saved the model
         message = result.message
         if watch.out_of_patience:
-            message = f"stopped after {final.iteration} iterations: no better dev score for {self.patience}"
+            what = self.optimizer.iterations_are
+            message = f"stopped after {final.iteration} {what}: no better dev score for {self.patience}"
         return TrainingOutcome(
-            weights=final.weights.copy() if best.weights is None else best.weights,
-            objective=final.value,
+            weights=np.array(final.weights) if best.weights is None else best.weights,
+            objective=self._objective_of(final),
             iterations=final.iteration,
             evaluations=final.evaluations,
             converged=result.converged,
@@ -168,10 +172,17 @@ class Training:
             history=watch.history,
         )
 
-    def save(self, state: LBFGSState, best: Best, seconds: float) -> None:
+    def _objective_of(self, state: State) -> float:
+        """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
+        if self.optimizer.exact or not state.iteration:
+            return state.value
+        return self.objective(state.weights)[0] + self.l1 * float(np.abs(state.weights).sum())
+
+    def save(self, state: State, best: Best, seconds: float) -> None:
         """Write the checkpoint; a place that cannot take it is a warning, not the end."""
         assert self.checkpoint is not None
-        arrays = {f"lbfgs.{name}": array for name, array in state.to_arrays().items()}
+        arrays = {f"optimizer.{name}": array for name, array in state.to_arrays().items()}
+        arrays |= {f"phase.{name}": array for name, array in self.keep.items()}
         if best.weights is not None:
             arrays["best.weights"] = best.weights
         notes = {
@@ -187,9 +198,9 @@ class Training:
         except ModelFileError as error:  # hours of training are worth more than the checkpoint
             warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
 
-    def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[LBFGSState, Best, float]:
-        state = LBFGSState.from_arrays(
-            {k.removeprefix("lbfgs."): a for k, a in arrays.items() if k.startswith("lbfgs.")}
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[State, Best, float]:
+        state = self.optimizer.restore(
+            {k.removeprefix("optimizer."): a for k, a in arrays.items() if k.startswith("optimizer.")}
         )
         best = Best()
         if "best.weights" in arrays:
@@ -212,7 +223,7 @@ class _Watch:
         """Time spent so far, that before an interruption included."""
         return time.perf_counter() - self._began
 
-    def __call__(self, now: LBFGSState) -> bool:
+    def __call__(self, now: State) -> bool:
         training, best, score = self._training, self._best, None
         if training.dev_score is not None:
             score = training.dev_score(now.weights)

@@ -128,28 +128,57 @@ def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = Fa
     DataError
         Naming the first sequence whose two labellings have different lengths.
     """
-    gold_ids, predicted_ids, values, offsets = aligned(gold, predicted)
-    same_labels = _analysed(values)[0]
-    labels, tags, types, names = _analysed(values if as_written else as_bio(values))
-    # An O (row 0 of the tables) stands before the first sentence and after each one.
-    places = np.arange(1, len(gold_ids) + 1) + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    rows = np.zeros((2, len(gold_ids) + len(offsets)), dtype=np.int64)
-    rows[0, places], rows[1, places] = labels[gold_ids], labels[predicted_ids]
-    gold_starts, gold_ends = _boundaries(tags[rows[0]], types[rows[0]])
-    starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
-    gold_types, found_types = types[rows[0, 1:]], types[rows[1, 1:]]
-    correct_types = types[rows[0]][_correct_ends(gold_starts & starts, gold_ends, ends, gold_types == found_types)]
-    counted = [gold_types[gold_starts], found_types[starts], correct_types]
-    counts = [np.bincount(numbers, minlength=len(names)).tolist() for numbers in counted]
-    scores = {names[y]: Score(counts[0][y], counts[1][y], counts[2][y]) for y in range(len(names))}
+    found = _Found(gold, predicted, as_written)
+    counted = [found.types[places] for places in (found.gold, found.predicted, found.correct)]
+    counts = [np.bincount(numbers, minlength=len(found.names)).tolist() for numbers in counted]
+    scores = {name: Score(*(count[y] for count in counts)) for y, name in enumerate(found.names)}
     return ChunkReport(
-        tokens=len(gold_ids),
-        correct_tags=int(np.count_nonzero(same_labels[gold_ids] == same_labels[predicted_ids])),
-        phrases=len(counted[0]),
-        found=len(counted[1]),
-        correct=len(correct_types),
-        types={name: scores[name] for name in sorted(names) if scores[name].gold or scores[name].found},
+        tokens=found.n_tokens,
+        correct_tags=found.correct_tags,
+        phrases=len(found.gold),
+        found=len(found.predicted),
+        correct=len(found.correct),
+        types={name: scores[name] for name in sorted(found.names) if scores[name].gold or scores[name].found},
     )
+
+
+def chunk_counts(gold: Labelling, predicted: Labelling) -> IntArray:
+    """For each sequence its chunks in the gold, in the prediction, and those both have: int64 [S, 3].
+
+    They add up to what :func:`chunk_scores` counts; significance tests draw sequences.
+    """
+    found = _Found(gold, predicted, as_written=False)
+    counted = (found.gold, found.predicted, found.correct)
+    return np.stack([np.bincount(found.sequence[rows], minlength=found.n_sequences) for rows in counted], axis=1)
+
+
+class _Found:
+    """Where the chunks are, in rows of both labellings with an O before the first sentence and after each.
+
+    ``gold`` and ``predicted`` hold the rows where chunks start, ``correct`` those where correct ones end; ``types`` is
+    the type of each row, that of the prediction for ``predicted``, and ``sequence`` its sequence.
+    """
+
+    def __init__(self, gold: Labelling, predicted: Labelling, as_written: bool) -> None:
+        gold_ids, predicted_ids, values, offsets = aligned(gold, predicted)
+        same_labels = _analysed(values)[0]
+        labels, tags, types, self.names = _analysed(values if as_written else as_bio(values))
+        self.n_tokens, self.n_sequences = len(gold_ids), len(offsets) - 1
+        self.correct_tags = int(np.count_nonzero(same_labels[gold_ids] == same_labels[predicted_ids]))
+        places = np.arange(1, self.n_tokens + 1) + np.repeat(np.arange(self.n_sequences), np.diff(offsets))
+        n_rows = self.n_tokens + len(offsets)
+        rows = np.zeros((2, n_rows), dtype=np.int64)  # an O is row 0 of the tables
+        rows[0, places], rows[1, places] = labels[gold_ids], labels[predicted_ids]
+        gold_starts, gold_ends = _boundaries(tags[rows[0]], types[rows[0]])
+        starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
+        gold_types, found_types = types[rows[0]], types[rows[1]]
+        same_type = gold_types[1:] == found_types[1:]
+        self.gold = np.flatnonzero(gold_starts) + 1
+        self.predicted = np.flatnonzero(starts) + 1 + n_rows  # in the second half of types and sequence
+        self.correct = _correct_ends(gold_starts & starts, gold_ends, ends, same_type)
+        self.types = np.concatenate([gold_types, found_types])
+        sequence = np.concatenate([[0], np.repeat(np.arange(self.n_sequences), np.diff(offsets) + 1)])
+        self.sequence = np.concatenate([sequence, sequence]).astype(np.int64)
 
 
 def _analysed(values: list[str]) -> tuple[IntArray, IntArray, IntArray, list[str]]:

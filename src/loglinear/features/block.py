@@ -155,16 +155,19 @@ class FeatureBlock:
         The code of each feature, ascending within an attribute.
     n_codes : int
         C.
+    dense_from : int
+        Attributes with at least so many features are laid out as dense rows.
     """
 
     pointer: Int64
     codes: Int32
     n_codes: int
+    dense_from: int = DENSE_FROM
     row_of: Int32 = field(init=False, repr=False)
     n_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        dense = np.diff(self.pointer) >= DENSE_FROM
+        dense = np.diff(self.pointer) >= self.dense_from
         object.__setattr__(self, "row_of", np.where(dense, np.cumsum(dense) - 1, -1).astype(np.int32))
         object.__setattr__(self, "n_rows", int(dense.sum()))
 
@@ -186,6 +189,10 @@ class FeatureBlock:
         """All pairs."""
         pointer = np.arange(n_attributes + 1, dtype=np.int64) * n_codes
         return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
+
+    def as_lists(self) -> FeatureBlock:
+        """The same features without dense rows, for weights that change from one sequence to the next."""
+        return FeatureBlock(self.pointer, self.codes, self.n_codes, dense_from=self.n_codes + 1)
 
     @property
     def n_features(self) -> int:

@@ -129,3 +129,14 @@ class EncodedCorpus:
     @property
     def n_positions(self) -> int:
         return int(self.offsets[-1])
+
+
+def runs(offsets: npt.NDArray[np.int64], first: int, end: int, most: int) -> list[tuple[int, int]]:
+    """Cut sequences ``first`` to ``end`` into runs of at most ``most`` positions, or of one sequence."""
+    runs = []
+    while first < end:
+        stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        stop = min(max(stop, first + 1), end)
+        runs.append((first, stop))
+        first = stop
+    return runs

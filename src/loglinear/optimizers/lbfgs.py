@@ -41,6 +41,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import ModelFileError, OptionError
+from loglinear.optimizers.optimizer import Optimizer, Result, register
+from loglinear.options import Option
 
 Vector = npt.NDArray[np.float64]
 Objective = Callable[[Vector], tuple[float, Vector]]
@@ -113,27 +115,9 @@ class LBFGSState:
         return cls(iteration, evaluations, recent[0], weights, gradient, s, y, s_y, y_y, order, recent[1:])
 
 
+@register
 @dataclass(frozen=True)
-class LBFGSResult:
-    """Where the minimisation ended, whether it converged there, and why it stopped in plain words."""
-
-    state: LBFGSState
-    converged: bool
-    message: str
-
-    @property
-    def weights(self) -> Vector:
-        """The weights found [D]."""
-        return self.state.weights
-
-    @property
-    def value(self) -> float:
-        """F at these weights, the L1 penalty included."""
-        return self.state.value
-
-
-@dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Optimizer):
     """L-BFGS, or OWL-QN when there is an L1 penalty.
 
     Parameters
@@ -151,7 +135,16 @@ class LBFGS:
         Converged when ||gradient|| <= gradient_tolerance * max(1, ||weights||) (the pseudo-gradient with L1).
     max_line_search : int
         Evaluations one line search may take.
+    seed : int
+        Not used: nothing is random here.
     """
+
+    name = "lbfgs"
+    summary = "L-BFGS, or OWL-QN with an L1 penalty: batch steps on all cores"
+    options = (Option("memory", 10, "pairs of steps that the curvature is estimated from", kind=int, least=1),)
+    default_iterations = 1000
+    iterations_are = "iterations"
+    exact = True
 
     memory: int = 10
     max_iter: int = 1000
@@ -159,6 +152,7 @@ class LBFGS:
     period: int = 10
     gradient_tolerance: float = 1e-5
     max_line_search: int = 20
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name, least in (("memory", 1), ("max_iter", 0), ("period", 1), ("max_line_search", 1)):
@@ -168,6 +162,9 @@ class LBFGS:
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise OptionError(f"{name} must be a number from 0 up, not {getattr(self, name)}")
 
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> LBFGSState:
+        return LBFGSState.from_arrays(arrays)
+
     def minimise(
         self,
         objective: Objective,
@@ -176,7 +173,7 @@ class LBFGS:
         l1: float | Vector = 0.0,
         callback: Callable[[LBFGSState], bool | None] | None = None,
         state: LBFGSState | None = None,
-    ) -> LBFGSResult:
+    ) -> Result:
         """Minimise objective(w) + Σ l1_i |w_i|.
 
         Parameters
@@ -200,13 +197,13 @@ class LBFGS:
         while True:
             reason = run.converged()
             if reason:
-                return LBFGSResult(run.state, True, f"converged: {reason}")
+                return Result(run.state, True, f"converged: {reason}")
             if run.state.iteration >= self.max_iter:
-                return LBFGSResult(
+                return Result(
                     run.state, False, f"stopped after {run.state.iteration} iterations (max_iter {self.max_iter})"
                 )
             if not run.iterate():
-                return LBFGSResult(
+                return Result(
                     run.state,
                     False,
                     f"stopped after {run.state.iteration} iterations: no step lowers the objective any more "
@@ -214,4 +211,4 @@ class LBFGS:
                 )
             if callback is not None and callback(run.state):
                 message = f"stopped after {run.state.iteration} iterations (by the callback)"
-                return LBFGSResult(run.state, False, message)
+                return Result(run.state, False, message)

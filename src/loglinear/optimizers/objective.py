@@ -10,6 +10,7 @@ result is the same, to the last bit, for any number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -73,6 +74,7 @@ class Objective:
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
         self.n_threads = n_threads
+        self.terms: list[Callable[[Float], tuple[float, Float]]] = []  # more of the same kind: value and gradient [D]
         self._shards = shards(corpus.offsets)
         self._gradients = [ChainGradient(features) for _ in self._shards]
 
@@ -86,6 +88,10 @@ class Objective:
         gradient = self._gradients[0].vector
         for other in self._gradients[1:]:
             gradient += other.vector
+        for term in self.terms:
+            more, more_gradient = term(weights)
+            value += more
+            gradient += more_gradient
         if self.l2:
             with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
                 value += self.l2 * float(np.sum(weights**2))

@@ -26,11 +26,13 @@ import numpy.typing as npt
 
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures import (
+    chain_conditionals,
     chain_covariance,
     chain_covariance_log,
     chain_first_order,
     chain_labelling,
     chain_log,
+    chain_pieces,
     chain_second_order,
 )
 from loglinear.structures.chain_first_order import INFEASIBLE, NEEDS_LOG_SPACE, Parts
@@ -255,6 +257,64 @@ class Chain:
             raise InfeasibleError(int(infeasible))
         return labels
 
+    # -- pieces: each label given the one before (the two before at order 2), O(N Y^2) and O(N Y^3) -------------------
+
+    def piece_normalisers(self, scores: ChainScores, nothing: bool = False) -> tuple[Floats, ChainScores]:
+        """log sum_y exp piece_t(y given its context), of first positions [S] and of the others as scores of contexts.
+
+        Those of position t are ``emission[t - 1]`` [Y], the context being the label of t - 1; from the third position
+        of an order-2 chain on they are ``edge[t - 1]`` [Y, Y]. All other parts are 0. With ``nothing``, "none of the
+        above" is one more outcome, of score 0. A context without a possible label has -inf, with ``nothing`` 0.
+        """
+        parts, n, y = self._checked(scores), self.n_positions, scores.n_labels
+        nodes, pairs = np.zeros((n, y)), np.zeros((n if scores.order == 2 else 0, y, y))
+        first, nobody = np.empty(self.n_sequences), (np.empty((0, y)), np.empty((0, y * y)))
+        found = (nodes, pairs.reshape(-1, y * y))
+        untouched = _nothing_expected(y)
+        chain_pieces.pieces(self.offsets, parts, np.empty(0), nobody, bool(nothing), first, found, untouched)
+        edge = pairs if scores.order == 2 else None
+        return first, ChainScores(nodes, np.zeros((y, y)), np.zeros(y), np.zeros(y), edge)
+
+    def add_piece_expectations(
+        self,
+        gradient: ChainScores,
+        scores: ChainScores,
+        weights: npt.ArrayLike,
+        contexts: ChainScores | npt.ArrayLike,
+        nothing: bool = False,
+    ) -> Floats:
+        """Weighted sums [S] of the pieces' normalisers; the sums' gradient by the scores is added to ``gradient``.
+
+        Parameters
+        ----------
+        gradient, scores : ChainScores
+            With the same parts.
+        weights : float64[S]
+            Weight of each first piece's normaliser.
+        contexts : ChainScores or int32[N]
+            Weight of each context, shaped like the normalisers of :meth:`piece_normalisers`; those of weight 0 cost
+            nothing. Or a labelling: its contexts alone count, with the sequence's weight, O(N Y).
+        nothing : bool
+            Whether "none of the above" is one more outcome.
+        """
+        parts, shaped, factors = self._checked(scores), self._shaped(gradient, "writable"), self._weights(weights)
+        if any(len(one) != len(other) for one, other in zip(parts, shaped, strict=True)):
+            raise DataError("the gradient must have the parts that the scores have, no more and no less")
+        values, y = np.empty(self.n_sequences), scores.n_labels
+        if not isinstance(contexts, ChainScores):
+            labels = self._labels(contexts, y)
+            chain_conditionals.add_conditionals(
+                self.offsets, parts, labels, False, False, bool(nothing), factors, values, shaped
+            )
+            return np.multiply(values, factors, out=np.zeros_like(values), where=factors != 0.0)
+        nodes, _, _, _, pairs, _ = self._checked(contexts)
+        if contexts.n_labels != y or (contexts.edge is not None) != (scores.order == 2):
+            raise DataError(f"contexts of {y} labels have weights [N, {y}], and edges at order 2 and only there")
+        given = (nodes, pairs.reshape(-1, y * y))
+        nowhere = (np.empty((0, y)), np.empty((0, y * y)))
+        chain_pieces.pieces(self.offsets, parts, factors, given, bool(nothing), values, nowhere, shaped)
+        return values
+
     # -- at the door -------------------------------------------------------------------------------------------------
 
     def _expectations(
@@ -298,7 +358,7 @@ class Chain:
         """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
         parts = self._shaped(scores, "readable")
         for name, array in zip(("emission", "transition", "start", "stop", "edge", "trigram"), parts, strict=True):
-            if not array.max(initial=-np.inf) < np.inf:
+            if len(array) and not array.max() < np.inf:
                 raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
         return parts
 
@@ -306,10 +366,9 @@ class Chain:
         n, y = self.n_positions, int(np.shape(scores.emission)[-1]) if np.ndim(scores.emission) else 0
         if y < 1:
             raise DataError("the emission scores must be an array [N, Y] with at least one label")
-        shapes = {"emission": (n, y), "transition": (y, y), "start": (y,), "stop": (y,)}
-        shapes |= {"edge": (n, y, y), "trigram": (y, y, y)}
+        shapes = (("emission", (n, y)), ("transition", (y, y)), ("start", (y,)), ("stop", (y,)))
         arrays = []
-        for name, shape in shapes.items():
+        for name, shape in (*shapes, ("edge", (n, y, y)), ("trigram", (y, y, y))):
             given = getattr(scores, name)
             array = np.empty((0, y, y)) if given is None else _as_array(name, given, np.float64, shape)
             if use == "writable" and given is not None and array is not given:
@@ -356,6 +415,8 @@ def _nothing_expected(n_labels: int) -> Parts:
 
 def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
     """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
+    if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype and value.flags.carray:
+        return value
     array = np.asarray(value)
     if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)

@@ -10,13 +10,14 @@ The weight vector is four segments one after the other:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.features.block import FeatureBlock
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.structures.chain import ChainScores
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 
@@ -35,6 +36,11 @@ class Penalties:
     @classmethod
     def none(cls, n_labels: int) -> Penalties:
         return cls(np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels))
+
+    def split(self, sub_labels: int) -> Penalties:
+        """The same constraints over sub-labels."""
+        pairs = np.repeat(np.repeat(self.transition, sub_labels, axis=0), sub_labels, axis=1)
+        return Penalties(pairs, np.repeat(self.start, sub_labels), np.repeat(self.stop, sub_labels))
 
     def scores(self, n_positions: int) -> ChainScores:
         """Part scores of the constraints alone."""
@@ -147,12 +153,26 @@ class ChainFeatures:
         bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
         return cls(n_labels, order, state, edge, bigrams, trigrams)
 
-    @property
+    def as_lists(self) -> ChainFeatures:
+        """The same features without dense rows: :meth:`lay_out` then looks at the weight vector itself, not a copy."""
+        edge = None if self.edge is None else self.edge.as_lists()
+        return replace(self, state=self.state.as_lists(), edge=edge)
+
+    @cached_property
     def segments(self) -> tuple[slice, slice, slice, slice]:
         """Where state, edge, transition and trigram weights lie in the weight vector."""
         sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
         ends = np.cumsum([0, *sizes, len(self.trigrams)]).tolist()
         return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], ends[4])
+
+    @cached_property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """Where the runs of weights begin that are always met together [G + 1]: those of a state attribute, of an edge
+        attribute, and the label n-grams."""
+        pointers = [self.state.pointer]
+        if self.edge is not None:
+            pointers.append(self.edge.pointer[1:] + self.segments[1].start)
+        return np.concatenate([*pointers, [self.n_features]]).astype(np.int64)
 
     @property
     def n_features(self) -> int:
@@ -162,20 +182,34 @@ class ChainFeatures:
     def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
         state, edge, transition, trigram = (weights[segment] for segment in self.segments)
-        matrix = np.zeros(self.n_labels**2)
-        matrix[self.transitions] = transition
-        cube = np.zeros(self.n_labels**3 if self.order == 2 else 0)
-        cube[self.trigrams] = trigram
+        matrix, cube = self._ngram_tables(transition, trigram, penalties)
         return ChainWeights(
             state=state,
             state_rows=self.state.rows(state),
             edge=edge,
             edge_rows=self.edge.rows(edge) if self.edge is not None else np.zeros((0, 0)),
-            transition=matrix.reshape(self.n_labels, self.n_labels) + penalties.transition,
-            trigram=cube.reshape((self.n_labels,) * 3) if self.order == 2 else None,
+            transition=matrix,
+            trigram=cube,
             start=penalties.start,
             stop=penalties.stop,
         )
+
+    def with_ngrams(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
+        """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
+        _, _, transition, trigram = self.segments
+        matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
+        return replace(laid_out, transition=matrix, trigram=cube)
+
+    def _ngram_tables(self, transition: Float, trigram: Float, penalties: Penalties) -> tuple[Float, Float | None]:
+        """Scores of label bigrams [Y, Y], constraints included, and at order 2 of trigrams [Y, Y, Y]."""
+        matrix = np.zeros(self.n_labels**2)
+        matrix[self.transitions] = transition
+        table = matrix.reshape(self.n_labels, self.n_labels) + penalties.transition
+        if self.order == 1:
+            return table, None
+        cube = np.zeros(self.n_labels**3)
+        cube[self.trigrams] = trigram
+        return table, cube.reshape((self.n_labels,) * 3)
 
     def scores(self, weights: ChainWeights, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         """Part scores of sequences ``first`` to ``end``."""
@@ -218,13 +252,7 @@ class ChainFeatures:
         """Cut sequences ``first`` to ``end`` into runs whose part scores stay small (about 8 MB of them)."""
         width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
         most = max(256, min(4096, 1_000_000 // width))
-        blocks = []
-        while first < end:
-            stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
-            stop = min(max(stop, first + 1), end)
-            blocks.append((first, stop))
-            first = stop
-        return blocks
+        return runs(offsets, first, end, most)
 
 
 def _kept_counts(block: FeatureBlock, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -27,17 +27,31 @@ class Gold:
         The label of each position, -1 where it is not settled.
     allowed : uint8 [N, Y] or None
         1 where the annotation allows the label; None if every position has its one label.
+    contexts : uint8 [N, Y] at order 1, [N, Y, Y] at order 2, or None
+        For criteria that learn from wrong contexts too: 1 for those that count, at the last position of the context.
+        At order 2 the context of a first position is one label alone, and ``contexts[t, 0]`` is its row. None: all.
     """
 
     labels: Int32
     allowed: npt.NDArray[np.uint8] | None = None
+    contexts: npt.NDArray[np.uint8] | None = None
 
     def slice(self, first: int, end: int) -> Gold:
         """Positions ``first`` to ``end``; settled if all of them are."""
         labels = self.labels[first:end]
+        contexts = None if self.contexts is None else self.contexts[first:end]
         if self.allowed is None or (labels >= 0).all():
-            return Gold(labels)
-        return Gold(labels, self.allowed[first:end])
+            return Gold(labels, contexts=contexts)
+        return Gold(labels, self.allowed[first:end], contexts)
+
+    def split(self, sub_labels: int, n_labels: int) -> Gold:
+        """The annotation over the sub-labels of ``n_labels`` labels: any sub-label of what is allowed."""
+        if sub_labels == 1:
+            return self
+        allowed = self.allowed
+        if allowed is None:
+            allowed = (np.arange(n_labels) == self.labels[:, None]).astype(np.uint8)
+        return Gold(np.full(len(self.labels), -1, dtype=np.int32), np.repeat(allowed, sub_labels, axis=1))
 
     def label_lists(self, n_labels: int, unlabelled_as_any: bool) -> tuple[Int64, Int32]:
         """Possible labels of each position: pointer [N + 1] and labels.

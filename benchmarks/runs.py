@@ -1,0 +1,78 @@
+"""What the tables of criteria share: corpora, tuning on dev data, and a file of finished runs to go on from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.chunking import data_folder
+from loglinear import Tagger
+from loglinear.data import Column, Columns
+from loglinear.data.files import atomic_output
+from loglinear.evaluation import chunk_counts, chunk_scores
+
+OOV = "<OOV>"
+
+
+def spanish_folder() -> Path:
+    folder = data_folder().parent / "conll2002"
+    if not folder.is_dir():
+        raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds conll2002/")
+    return folder
+
+
+def with_unknown_words(train: Columns, *others: Columns) -> None:
+    """The first occurrence of each word and tag in ``train``, and unknown ones in ``others``, become OOV, in place."""
+    for c in range(len(train.columns) - 1):
+        column = train.columns[c]
+        values = [*column.values, OOV]
+        ids = column.ids.copy()
+        ids[np.unique(ids, return_index=True)[1]] = len(values) - 1
+        known = {values[i] for i in np.unique(ids)}
+        train.columns[c] = Column(ids, values)
+        for other in others:
+            theirs = other.columns[c]
+            keep = np.array([value in known for value in theirs.values])
+            number = np.where(keep, np.arange(len(keep)), len(keep)).astype(np.int32)
+            other.columns[c] = Column(number[theirs.ids], [*theirs.values, OOV])
+
+
+@dataclass
+class Runs:
+    """Scores of trained taggers by name, kept in a JSON file, so that a stopped table goes on where it was."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.done: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def get(self, name: str, tagger: Tagger, train: Columns, dev: Columns, test: Columns, **fit: Any) -> dict[str, Any]:
+        """Train unless done: dev F1, test report and counts by sentence, seconds and iterations."""
+        if name not in self.done:
+            tagger.fit(train, **fit)
+            scores = {}
+            for part, corpus in (("dev", dev), ("test", test)):
+                gold = (corpus.columns[-1].ids, corpus.columns[-1].values, corpus.offsets)
+                predicted = (tagger.predict_numbers(corpus)[0], tagger.classes_, corpus.offsets)
+                scores[part] = chunk_scores(gold, predicted).to_dict()
+                if part == "test":
+                    scores["test_counts"] = chunk_counts(gold, predicted).tolist()
+            self.done[name] = {
+                **scores,
+                "seconds": tagger.seconds_,
+                "iterations": tagger.n_iter_,
+                "message": tagger.message_,
+                "objective": tagger.objective_,
+            }
+            with atomic_output(self.path) as out:
+                out.write(json.dumps(self.done).encode())
+            report = self.done[name]
+            print(
+                f"{name}: dev F1 {report['dev']['f1']:.2f}, {tagger.n_iter_} iterations, {tagger.seconds_:.0f} s",
+                flush=True,
+            )
+        return self.done[name]

@@ -1,0 +1,142 @@
+"""Piecewise training with none of the above, NOTA (Sutton & McCallum, eq. 6): wrong contexts learn to prefer nothing.
+
+    loss = sum_t [ -s_t(y*_{t-1}, y*_t) + sum_{y'} log(1 + sum_y exp s_t(y', y)) ]
+
+Each piece has one outcome more, "none of the above", of score 0: right in the contexts y' that are wrong, and dropped
+at decoding. A piece so learns to vote against mistakes before it without any inference. Which wrong contexts count
+(the right ones always do) is chosen once and kept:
+
+    exhaustive       all of them
+    rate             each with that probability
+    threshold        none at first; after some iterations those to which the model of then gives more probability
+
+Its models are decoded as chains, or by their normalised pieces as MEMMs are (``decoding=local``). With ``scaling`` the
+pieces after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.scaling`).
+
+Where the annotation leaves several labellings, the gold score is their log-partition, the contexts that it allows are
+right, and the loss is no longer convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.criteria.local import as_contexts, excess, per_context, right_contexts
+from loglinear.errors import OptionError
+from loglinear.options import Option
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+Int64 = npt.NDArray[np.int64]
+DRAWN_AT_ONCE = 1 << 20
+
+
+@register
+class NoneOfTheAbove(Criterion):
+    """sum_t -s_t(gold) + sum_{y'} log(1 + sum_y exp s_t(y', y)).
+
+    Parameters
+    ----------
+    rate : float
+        Probability with which a wrong context counts; 1 is the exhaustive form.
+    threshold : float or None
+        Wrong contexts count if their marginal probability after ``after`` iterations is greater; goes with no rate.
+    after : int
+        See ``threshold``.
+    decoding : {"global", "local"}
+        As a chain, or by normalised pieces.
+    scaling : bool
+        Whether the pieces are scaled to each other afterwards, for global decoding.
+    """
+
+    name = "nota"
+    summary = "piecewise with none of the above: wrong contexts learn to answer nothing"
+    convex = True
+    needs = ("add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
+    options = (
+        Option("rate", 1.0, "probability with which a wrong context counts", least=0, kind=float),
+        Option("threshold", None, "count wrong contexts with a greater marginal probability", least=0, kind=float),
+        Option("after", 20, "iterations after which the threshold is applied", least=1, kind=int),
+        Option("decoding", "global", "as a chain or by normalised pieces", choices=("global", "local")),
+        Option("scaling", False, "scale the pieces to each other afterwards", choices=(False, True)),
+    )
+
+    def __init__(
+        self,
+        rate: float = 1.0,
+        threshold: float | None = None,
+        after: int = 20,
+        decoding: str = "global",
+        scaling: bool = False,
+    ) -> None:
+        values = {"rate": rate, "threshold": threshold, "after": after, "decoding": decoding, "scaling": scaling}
+        for option in self.options:
+            option.check(values[option.name])
+        self.check(values)
+        self.rate, self.threshold, self.after, self.scaling = rate, threshold, after, scaling
+        self.chooses_after = None if threshold is None else after
+        self.local_decoding = decoding == "local"
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together; ``values`` need not hold all of them."""
+        given = {option.name: values.get(option.name, option.default) for option in cls.options}
+        if given["rate"] > 1.0:
+            raise OptionError(f"rate={given['rate']:g} must be at most 1: it is a probability")
+        if given["threshold"] is not None:
+            if not given["threshold"] < 1.0:
+                raise OptionError(f"threshold={given['threshold']:g} must be less than 1: no probability is greater")
+            if given["rate"] != 1.0:
+                raise OptionError("rate and threshold are two ways to choose wrong contexts; give one of both")
+        elif given["after"] != cls.options[2].default:
+            raise OptionError(f"after={given['after']} goes with a threshold; give one, as in threshold=0.2")
+        if given["scaling"] and given["decoding"] == "local":
+            raise OptionError("scaling calibrates pieces for global decoding; leave it out, or decoding=local")
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        gradient = scores.zeros_like()
+        contexts: ChainScores | npt.NDArray[np.int32]
+        if gold.contexts is None:
+            every = np.broadcast_to(np.float64(1.0), (structure.n_positions, *scores.transition.shape[: scores.order]))
+            contexts = as_contexts(structure, per_context(structure, weights, every))
+        elif gold.allowed is None and not gold.contexts.any():
+            contexts = gold.labels
+        else:
+            counted = right_contexts(structure, gold, scores.n_labels, scores.order) | (gold.contexts > 0)
+            contexts = as_contexts(structure, per_context(structure, weights, counted))
+        normalisers = structure.add_piece_expectations(gradient, scores, weights, contexts, nothing=True)
+        return excess(normalisers, weights, subtract_gold(structure, scores, gold, weights, gradient)), gradient
+
+    def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
+        """The annotation with the wrong contexts that count before training."""
+        if self.threshold is None and self.rate == 1.0:
+            return replace(gold, contexts=None)
+        contexts = np.zeros((int(offsets[-1]), *(n_labels,) * order), dtype=np.uint8)
+        if self.threshold is None:
+            flat = contexts.reshape(-1)
+            for first in range(0, len(flat), DRAWN_AT_ONCE):  # the numbers drawn take eight times the room
+                part = flat[first : first + DRAWN_AT_ONCE]
+                part[...] = rng.random(len(part)) < self.rate
+        return replace(gold, contexts=contexts)
+
+    def choose_again(self, gold: Gold, offsets: Int64, marginals: Float) -> Gold:
+        """The annotation with the contexts that are more probable than the threshold.
+
+        ``marginals`` are those of the emissions [N, Y] at order 1, of the edges [N, Y, Y] at order 2.
+        """
+        if self.threshold is None:
+            return gold
+        contexts = (marginals > self.threshold).astype(np.uint8)
+        if marginals.ndim == 3:
+            first = offsets[:-1][np.diff(offsets) > 1]  # a sequence of one position has no piece with a context
+            contexts[offsets[:-1]] = 0
+            contexts[first, 0] = marginals[first + 1].sum(axis=2) > self.threshold
+        return replace(gold, contexts=contexts)

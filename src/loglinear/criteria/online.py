@@ -1,0 +1,88 @@
+"""Online learners: after each sequence the weights move so that the right labelling scores better than wrong ones.
+
+A learner *proposes* wrong labellings y_i, with the loss of each, and says how far to move along the differences:
+
+    loss_i = s(y_i) + margin_i - s(y*)                    w  <-  w + sum_i tau_i (f(y*) - f(y_i))
+
+It never sees a feature: the step sizes tau depend on the losses and on the inner products of the differences
+(their Gram matrix), which the optimizer works out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import Criterion, Float
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """For one sequence of T positions, what is right and K labellings that are not.
+
+    Parameters
+    ----------
+    right : int32 [T]
+    wrong : int32 [K, T]
+    losses : float64 [K]
+        s(wrong) + margin - s(right), those above zero ask for a step.
+    """
+
+    right: Int32
+    wrong: Int32
+    losses: Float
+
+
+class OnlineLearner(Criterion):
+    """A criterion that also says how far to step."""
+
+    smooth = False
+    optimizers: ClassVar[tuple[str, ...]] = ("online",)
+
+    @abstractmethod
+    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+        """Wrong labellings of a batch of one sequence."""
+
+    @abstractmethod
+    def steps(self, losses: Float, gram: Float, weight: float) -> Float:
+        """Step sizes tau [K], given the losses [K], the Gram matrix [K, K] and the sequence's weight."""
+
+
+def right_labelling(structure: Chain, scores: ChainScores, gold: Gold) -> tuple[Int32, Float]:
+    """The gold labelling [N] and its scores [S]; of several that the annotation leaves, the best now."""
+    if gold.allowed is None:
+        return gold.labels, structure.score(scores, gold.labels)
+    return structure.viterbi(structure.restrict(scores, gold.allowed))
+
+
+def differing(wrong: Int32, losses: Float, right: Int32) -> tuple[Int32, Float]:
+    """Only those labellings [K, T] that differ from ``right`` [T], and their losses."""
+    differs = (wrong != right).any(axis=1)
+    return wrong[differs], losses[differs]
+
+
+def hinge(
+    structure: Chain, scores: ChainScores, augmented: ChainScores, gold: Gold, weights: Float
+) -> tuple[Float, ChainScores]:
+    """max_y augmented(y) - s(y*), times the weights [S], and a subgradient."""
+    violator, best = structure.viterbi(augmented)
+    right, gold_score = right_labelling(structure, scores, gold)
+    gradient = scores.zeros_like()
+    structure.add_labelling(gradient, violator, weights)
+    structure.add_labelling(gradient, right, -weights)
+    return weights * (best - gold_score), gradient
+
+
+def one(labels: Int32) -> Int32:
+    """A labelling [T] as a list [1, T] of one."""
+    return labels[np.newaxis]

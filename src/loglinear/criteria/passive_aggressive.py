@@ -1,0 +1,70 @@
+"""Passive-aggressive learning from the prediction (Crammer, Dekel, Keshet, Shalev-Shwartz & Singer 2006).
+
+If the best labelling y under the scores alone is wrong, the step makes the gold one better by the root of its cost:
+
+    loss = s(y) + sqrt(c(y)) - s(y*)          with d = f(y*) - f(y):
+
+    variant 0     tau = loss / ||d||^2                       (mends this sequence whatever it takes)
+    variant 1     tau = min(C, loss / ||d||^2)
+    variant 2     tau = loss / (||d||^2 + 1 / 2C)
+
+Unlike MIRA it does not look for the labelling that violates the margin most, so the loss is not convex. The weight of a
+sequence multiplies C, and tau where there is no C.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
+from loglinear.options import Option
+
+if TYPE_CHECKING:
+    from loglinear.criteria.costs import Cost
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class PassiveAggressive(OnlineLearner, CostCriterion):
+    """s(y) + sqrt(c(y)) - s(y*) for the best y, 0 if it is y*."""
+
+    name = "passive-aggressive"
+    summary = "passive-aggressive: best score plus the root of its cost - score of the gold"
+    convex = False
+    needs = ("score", "viterbi", "add_labelling", "restrict")
+    options = (
+        Option("variant", 1, "0, 1 or 2: no cap, a capped step, a softened step", choices=(0, 1, 2), kind=int),
+        Option("C", 1.0, "how aggressive: the largest step size of variant 1", above=0, kind=float),
+    )
+
+    def __init__(self, cost: Cost, variant: int = 1, C: float = 1.0) -> None:
+        super().__init__(cost)
+        self.variant, self.C = variant, C
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        best, score = structure.viterbi(scores)
+        right, gold_score = right_labelling(structure, scores, gold)
+        cost = np.add.reduceat(
+            self.costs(structure, gold)[np.arange(structure.n_positions), best], structure.offsets[:-1]
+        )
+        gradient = scores.zeros_like()
+        structure.add_labelling(gradient, best, weights)
+        structure.add_labelling(gradient, right, -weights)
+        return weights * (score - gold_score + np.sqrt(cost)), gradient
+
+    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+        best, score = structure.viterbi(scores)
+        right, gold_score = right_labelling(structure, scores, gold)
+        cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum()
+        return Proposal(right, *differing(one(best), score - gold_score + np.sqrt(cost), right))
+
+    def steps(self, losses: Float, gram: Float, weight: float) -> Float:
+        squared = np.diagonal(gram)
+        if self.variant == 2:
+            return losses / (squared + 1.0 / (2.0 * self.C * weight)) if weight else np.zeros_like(losses)
+        steps = np.divide(losses, squared, out=np.zeros_like(losses), where=squared > 0)
+        return steps * weight if self.variant == 0 else np.minimum(steps, self.C * weight)

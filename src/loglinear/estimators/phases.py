@@ -1,0 +1,98 @@
+"""The phases of a training: most criteria have one, some begin elsewhere.
+
+    risk, jrb            first the criterion they start from, then their own
+    nota:threshold=...   first without wrong contexts, then with those the model of then finds probable
+
+A checkpoint keeps the phase it was written in and what that phase had made of the ones before, so that a training goes
+on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import Criterion
+from loglinear.estimators.problem import Problem
+from loglinear.estimators.training import Training, TrainingOutcome
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer
+
+Float = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+Resumed = tuple[Arrays, dict[str, Any]]
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One run of an optimizer.
+
+    Parameters
+    ----------
+    name : str
+        What a checkpoint calls it; the last one is ``main``.
+    optimizer : Optimizer
+    prepare : callable
+        From the weights it starts from and what a checkpoint kept (None if there is none) to the objective, and the
+        arrays that a checkpoint is to keep.
+    """
+
+    name: str
+    optimizer: Optimizer
+    prepare: Callable[[Float, Arrays | None], tuple[Objective, Arrays]]
+
+
+def phases_of(
+    problem: Problem,
+    criterion: Criterion,
+    optimizer: Optimizer,
+    first: Criterion | None,
+    l2: float,
+    n_threads: int,
+) -> list[Phase]:
+    """The phases that train ``criterion``; ``first`` is the criterion it starts from, if any."""
+
+    def fixed(what: Problem, by: Criterion) -> Callable[[Float, Arrays | None], tuple[Objective, Arrays]]:
+        return lambda start, kept: (what.objective(by, l2, n_threads), {})
+
+    if first is not None:
+        return [Phase(first.name, optimizer, fixed(problem, first)), Phase(MAIN, optimizer, fixed(problem, criterion))]
+    if criterion.chooses_after is None:
+        return [Phase(MAIN, optimizer, fixed(problem, criterion))]
+
+    def chosen(start: Float, kept: Arrays | None) -> tuple[Objective, Arrays]:
+        contexts = problem.contexts_chosen(criterion, start, n_threads) if kept is None else kept["contexts"]
+        again = replace(problem, gold=replace(problem.gold, contexts=np.array(contexts)))
+        return again.objective(criterion, l2, n_threads), {"contexts": contexts}
+
+    opening = replace(optimizer, max_iter=criterion.chooses_after)  # type: ignore[type-var]  # all are dataclasses
+    return [Phase("opening", opening, fixed(problem, criterion)), Phase(MAIN, optimizer, chosen)]
+
+
+def run_phases(
+    phases: list[Phase],
+    training: Callable[..., Training],
+    start: Float,
+    resumed: Resumed | None,
+    score_start: bool,
+) -> TrainingOutcome:
+    """Run what is left of the phases, each from the weights of the one before; dev data is for the last alone.
+
+    ``training`` makes a :class:`Training` of the optimizer, the objective and what else differs between phases.
+    """
+    reached = 0 if resumed is None else [phase.name for phase in phases].index(resumed[1]["phase"])
+    for phase in phases[reached:]:
+        kept = None
+        if resumed is not None:
+            kept = {k.removeprefix("phase."): a for k, a in resumed[0].items() if k.startswith("phase.")}
+        objective, keep = phase.prepare(start, kept)
+        own = {} if phase.name == MAIN else {"dev_score": None}
+        run = training(optimizer=phase.optimizer, objective=objective, phase=phase.name, keep=keep, **own)
+        outcome = run.run(start, resumed, score_start=score_start or len(phases) > 1)
+        start, resumed = outcome.weights, None
+    return outcome

@@ -1,0 +1,110 @@
+"""Online learning: each sequence in turn, in an order shuffled by the seed, moves the weights as its learner says.
+
+The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of the sequence; here are the features:
+
+    d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
+
+The result is the mean of the weights after each sequence, or with ``average=no`` the last ones. There is no penalty on
+the weights: averaging, and few passes (chosen on dev data), keep them in bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.online import OnlineLearner
+from loglinear.optimizers.lazy_weights import Float, LazyWeights
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer, Result, register
+from loglinear.optimizers.passes import PassState, SequencePasses
+from loglinear.options import Option
+from loglinear.structures.chain import Chain, ChainScores
+
+
+@register
+@dataclass(frozen=True)
+class Online(Optimizer):
+    """Steps of a learner, sequence by sequence."""
+
+    name = "online"
+    summary = "the learner's own steps, one a sequence"
+    options = (Option("average", True, "keep the mean of the weights after each sequence", choices=(False, True)),)
+    takes_l1 = False
+    takes_l2 = False
+    default_iterations = 20
+
+    max_iter: int = 20
+    tolerance: float = 1e-5
+    seed: int = 0
+    average: bool = True
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
+        return PassState.from_arrays(arrays)
+
+    def minimise(
+        self,
+        objective: Objective,
+        weights0: Float,
+        *,
+        l1: float = 0.0,
+        callback: Callable[[PassState], bool | None] | None = None,
+        state: PassState | None = None,
+    ) -> Result:
+        return _Run(self, objective, weights0, state).until_done(callback)
+
+
+class _Run(SequencePasses):
+    def __init__(self, options: Online, objective: Objective, weights0: Float, state: PassState | None) -> None:
+        super().__init__(options, objective, weights0, state)
+        assert isinstance(objective.criterion, OnlineLearner)
+        self.learner, self.step = objective.criterion, 1.0
+        self.lazy = LazyWeights(self.features, self.start, len(self.sequences), average=options.average)
+        self.restore(state)
+
+    def visit(self, sequence: int, progress: float) -> float:
+        chain, scores, gold, weight = self.prepare(sequence)
+        proposal = self.learner.propose(chain, scores, gold)
+        loss = max(0.0, float(proposal.losses.max(initial=0.0)))
+        if len(proposal.losses):
+            self._move(sequence, chain, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0]))
+        self.lazy.end_step(0.0)
+        return loss * float(weight[0])
+
+    def _move(
+        self,
+        sequence: int,
+        chain: Chain,
+        scores: ChainScores,
+        right: npt.NDArray[np.int32],
+        wrong: npt.NDArray[np.int32],
+        losses: Float,
+        weight: float,
+    ) -> None:
+        differences = []
+        for labels in wrong:
+            self._add_difference(sequence, chain, scores, labels, right)
+            if len(wrong) > 1:
+                differences.append(self.gradient.take())
+        gram = self.gradient.gram(differences) if len(wrong) > 1 else np.array([[self.gradient.squared_norm()]])
+        steps = self.learner.steps(losses, gram, weight)
+        if len(wrong) > 1:
+            self.gradient.put(differences, steps)
+        self.lazy.descend(self.gradient, 1.0 if len(wrong) > 1 else float(steps[0]))
+
+    def _add_difference(
+        self,
+        sequence: int,
+        chain: Chain,
+        scores: ChainScores,
+        wrong: npt.NDArray[np.int32],
+        right: npt.NDArray[np.int32],
+    ) -> None:
+        parts, once = scores.zeros_like(), np.ones(1)
+        chain.add_labelling(parts, wrong, once)
+        chain.add_labelling(parts, right, -once)
+        self.gradient.add(self.corpus, sequence, parts)

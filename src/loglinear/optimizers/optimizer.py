@@ -1,0 +1,143 @@
+"""The interface of an optimizer, and the registry of all of them.
+
+An optimizer takes an objective and weights to start from, and improves them iteration by iteration, telling a callback
+after each. What it needs to go on is its state, which a checkpoint keeps.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+from loglinear.options import Option, spec_name, spec_options
+
+Float = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class State(Protocol):
+    """Everything needed to go on as if never stopped, and what a callback may look at."""
+
+    iteration: int
+    evaluations: int
+    value: float
+
+    @property
+    def weights(self) -> Float:
+        """The weights [D] that a model of now would have."""
+
+    def to_arrays(self) -> Arrays:
+        """All of it as named arrays, for a checkpoint."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where an optimizer ended, whether it converged there, and why it stopped in plain words."""
+
+    state: Any
+    converged: bool
+    message: str
+
+    @property
+    def weights(self) -> Float:
+        """The weights found [D]."""
+        return self.state.weights
+
+    @property
+    def value(self) -> float:
+        """The objective there."""
+        return self.state.value
+
+
+class Optimizer(ABC):
+    """How to get to good weights.
+
+    Class attributes feed the command line, the error messages and the documentation:
+
+    name, summary
+        What it is called, and what it does in one line.
+    options
+        What a spec may set (``sgd:step=0.1``).
+    takes_l1, takes_l2
+        Whether it can serve these penalties.
+    default_iterations
+        Most iterations unless told otherwise.
+    iterations_are
+        What several iterations are called.
+    exact
+        Whether the value told after an iteration is the objective of its weights.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[tuple[Option, ...]] = ()
+    takes_l1: ClassVar[bool] = True
+    takes_l2: ClassVar[bool] = True
+    default_iterations: ClassVar[int] = 50
+    iterations_are: ClassVar[str] = "passes"
+    exact: ClassVar[bool] = False
+
+    @abstractmethod
+    def minimise(
+        self,
+        objective: Any,
+        weights0: Float,
+        *,
+        l1: float = 0.0,
+        callback: Callable[[Any], bool | None] | None = None,
+        state: Any = None,
+    ) -> Result:
+        """Lower ``objective`` from ``weights0`` [D]; the callback sees the state after each iteration, True stops."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
+        """The state of :meth:`State.to_arrays`."""
+
+
+_REGISTRY: dict[str, type[Optimizer]] = {}
+O = TypeVar("O", bound=type[Optimizer])  # noqa: E741
+
+
+def register(optimizer: O) -> O:
+    """Class decorator: make an optimizer known by its name."""
+    _REGISTRY[optimizer.name] = optimizer
+    return optimizer
+
+
+@cache
+def _discover() -> None:
+    package = importlib.import_module("loglinear.optimizers")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"loglinear.optimizers.{module.name}")
+
+
+def optimizers() -> dict[str, type[Optimizer]]:
+    """All optimizers by name."""
+    _discover()
+    return dict(sorted(_REGISTRY.items()))
+
+
+def optimizer_class(spec: str) -> type[Optimizer]:
+    """The optimizer that a spec names; an error lists those there are."""
+    known = optimizers()
+    name = spec_name(spec)
+    if name not in known:
+        raise OptionError(f"optimizer={name!r} is not known; there are: {', '.join(known)}")
+    return known[name]
+
+
+def make_optimizer(spec: str, *, max_iter: int | None, tolerance: float, seed: int) -> Optimizer:
+    """An optimizer ready for use."""
+    chosen = optimizer_class(spec)
+    values = spec_options(spec, chosen.options, "optimizer")
+    most = chosen.default_iterations if max_iter is None else max_iter
+    return chosen(max_iter=most, tolerance=tolerance, seed=seed, **values)  # type: ignore[call-arg]  # all take these

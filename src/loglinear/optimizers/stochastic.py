@@ -1,0 +1,180 @@
+"""Stochastic gradient descent and AdaGrad: a step after each sequence, in an order shuffled by the seed.
+
+    sgd       w <- w - eta_t g,               eta_t = step / (1 + decay * passes)         (Robbins & Monro 1951)
+    adagrad   w_f <- w_f - step / sqrt(1 + sum of its squared derivatives so far) g_f      (Duchi, Hazan & Singer 2011)
+
+g is the gradient of one sequence's loss (for max-margin a subgradient); each step also pays that sequence's share of
+the penalties, lazily (:mod:`~loglinear.optimizers.lazy_weights`). If no step size is given, it is calibrated: among
+powers of two, the one that lowers the objective of a sample most in one pass over it (Bottou 2010). With ``average``
+the result is the mean of the weights after each step.
+
+The objective told after each pass is the sum of the losses as they were met, with the penalties at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+from loglinear.optimizers.lazy_weights import Float, LazyWeights
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer, Result, register
+from loglinear.optimizers.passes import PassState, SequencePasses
+from loglinear.options import Option
+
+SAMPLE = 500  # sequences that the step size is calibrated on
+MOST_TRIALS = 12
+
+
+@dataclass(frozen=True)
+class Stochastic(Optimizer):
+    """What both share: passes over the sequences, one step each."""
+
+    max_iter: int = 50
+    tolerance: float = 1e-5
+    seed: int = 0
+    step: float | None = None
+    average: bool = False
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
+        return PassState.from_arrays(arrays)
+
+    def minimise(
+        self,
+        objective: Objective,
+        weights0: Float,
+        *,
+        l1: float = 0.0,
+        callback: Callable[[PassState], bool | None] | None = None,
+        state: PassState | None = None,
+    ) -> Result:
+        if self.average and l1:
+            raise OptionError(
+                f"{self.name}:average with l1={l1:g}: the mean of sparse weights is not sparse; give one of both"
+            )
+        if objective.terms:
+            raise OptionError(
+                f"optimizer={self.name!r} goes sequence by sequence; {objective.criterion.name} needs lbfgs here"
+            )
+        step = self.step
+        if state is not None:
+            step = state.step
+        elif step is None:
+            step = self._calibrated(objective, weights0, l1)
+        run = _Run(self, objective, weights0, l1, step, state)
+        return run.until_done(callback)
+
+    def adaptive(self, step: float) -> float | None:
+        """AdaGrad's step; None for others."""
+        return None
+
+    def step_at(self, step: float, passes: float) -> float:
+        """The size of a step after so many passes."""
+        return step
+
+    def _calibrated(self, objective: Objective, weights0: Float, l1: float) -> float:
+        """The power of two that lowers the objective of a sample most in one pass over it."""
+        rng = np.random.default_rng([self.seed, 0])
+        n = objective.corpus.n_sequences
+        sample = np.sort(rng.permutation(n)[:SAMPLE])
+        trial = replace(self, average=False)
+
+        def after_a_pass(step: float) -> float:
+            run = _Run(trial, objective, weights0, l1, step, None, sample)
+            with np.errstate(all="ignore"):
+                run.one_pass(1)
+                value = run.loss_of(run.lazy.weights)
+            return value if np.isfinite(value) else np.inf
+
+        step, best = 0.25, after_a_pass(0.25)
+        for factor in (2.0, 0.5):
+            for _ in range(MOST_TRIALS):
+                value = after_a_pass(step * factor)
+                if not value < best and best < np.inf:
+                    break
+                step, best = step * factor, value
+        return step
+
+
+class _Run(SequencePasses):
+    """One minimisation."""
+
+    def __init__(
+        self,
+        options: Stochastic,
+        objective: Objective,
+        weights0: Float,
+        l1: float,
+        step: float,
+        state: PassState | None,
+        sequences: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        super().__init__(options, objective, weights0, state, sequences)
+        self.options, self.step, self.total_l1 = options, step, l1
+        share = 1.0 / objective.corpus.n_sequences
+        self.lazy = LazyWeights(
+            self.features, self.start, len(self.sequences), l1 * share, objective.l2 * share, options.average,
+            options.adaptive(step),
+        )  # fmt: skip
+        self.restore(state)
+
+    def visit(self, sequence: int, progress: float) -> float:
+        self.lazy.look_at(self.corpus, sequence)
+        chain, scores, gold, weight = self.prepare(sequence)
+        losses, parts = self.objective.criterion.evaluate(chain, scores, gold, weight)
+        self.gradient.add(self.corpus, sequence, parts)
+        step = self.options.step_at(self.step, progress)
+        self.lazy.descend(self.gradient, step)
+        self.lazy.end_step(step)
+        return float(losses[0])
+
+    def penalty(self, weights: Float) -> float:
+        return self.objective.l2 * float(weights @ weights) + self.total_l1 * float(np.abs(weights).sum())
+
+    def loss_of(self, weights: Float) -> float:
+        """Objective of the sequences visited, with their share of the penalties."""
+        self.lay_out(weights)
+        losses = 0.0
+        for sequence in self.sequences.tolist():
+            chain, scores, gold, weight = self.prepare(sequence)
+            losses += float(self.objective.criterion.evaluate(chain, scores, gold, weight)[0][0])
+        return losses + self.penalty(weights) * len(self.sequences) / self.corpus.n_sequences
+
+
+@register
+@dataclass(frozen=True)
+class SGD(Stochastic):
+    """Stochastic gradient descent with a fixed or decaying step."""
+
+    name = "sgd"
+    summary = "stochastic gradient descent, one step a sequence"
+    options = (
+        Option("step", None, "size of the first steps (calibrated on a sample if not given)", kind=float, above=0),
+        Option("decay", 1.0, "the step is divided by 1 + decay * passes; 0 keeps it fixed", kind=float, least=0),
+        Option("average", False, "keep the mean of the weights after each step", choices=(False, True)),
+    )
+    decay: float = 1.0
+
+    def step_at(self, step: float, passes: float) -> float:
+        return step / (1.0 + self.decay * passes)
+
+
+@register
+@dataclass(frozen=True)
+class AdaGrad(Stochastic):
+    """Steps that shrink with the derivatives each weight has seen."""
+
+    name = "adagrad"
+    summary = "AdaGrad: stochastic steps, smaller for weights that moved much"
+    options = (
+        Option("step", None, "size of the steps (calibrated on a sample if not given)", kind=float, above=0),
+        Option("average", False, "keep the mean of the weights after each step", choices=(False, True)),
+    )
+
+    def adaptive(self, step: float) -> float | None:
+        return step

@@ -1,0 +1,202 @@
+"""The weight gradient of one sequence as a short list, for learners that step after each sequence.
+
+A batch gradient is a vector of all D weights; that of a sequence touches a few hundred. The features of an attribute
+lie one after the other in the weight vector and are always met together: they are a *group*, and so are all label
+n-grams.
+Parts are walked as in :class:`~loglinear.structures.chain_features.ChainGradient`, and each group met is noted:
+
+    touched [n]   the groups, each once            values [D]   the derivatives, zero in groups that are not touched
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.kernels import kernel
+from loglinear.structures.chain import ChainScores
+from loglinear.structures.chain_features import ChainFeatures
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Uint8 = npt.NDArray[np.uint8]
+
+
+@kernel
+def _add_attributes(
+    pointer: Int64,
+    ids: Int32,
+    attribute_values: Float,
+    codes: Int32,
+    first_group: int,
+    groups: Int64,
+    parts: Float,
+    n: int,
+    values: Float,
+    seen: Uint8,
+    touched: Int64,
+) -> int:
+    """Features of the attributes of positions 0..T-1 (pointer [T + 1]) with parts [T, C]; the new number of groups.
+
+    Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
+    """
+    has_values = attribute_values.shape[0] > 0
+    base = groups[first_group]
+    for t in range(parts.shape[0]):
+        part = parts[t]
+        nothing = True
+        for c in range(part.shape[0]):
+            if part[c] != 0.0:
+                nothing = False
+                break
+        if nothing:
+            continue
+        for j in range(pointer[t], pointer[t + 1]):
+            value = attribute_values[j] if has_values else 1.0
+            group = first_group + ids[j]
+            if not seen[group]:
+                seen[group] = 1
+                touched[n] = group
+                n += 1
+            for f in range(groups[group], groups[group + 1]):
+                values[f] += value * part[codes[f - base]]
+    return n
+
+
+@kernel
+def _clear(touched: Int64, groups: Int64, values: Float, seen: Uint8) -> None:
+    for i in range(touched.shape[0]):
+        seen[touched[i]] = 0
+        for f in range(groups[touched[i]], groups[touched[i] + 1]):
+            values[f] = 0.0
+
+
+@kernel
+def _squared_norm(touched: Int64, groups: Int64, values: Float) -> float:
+    total = 0.0
+    for i in range(touched.shape[0]):
+        for f in range(groups[touched[i]], groups[touched[i] + 1]):
+            total += values[f] * values[f]
+    return total
+
+
+@kernel
+def _nonzero(touched: Int64, groups: Int64, values: Float, features: Int64, derivatives: Float) -> int:
+    """Features with a derivative and these; their number. With empty outputs they are only counted."""
+    n = 0
+    for i in range(touched.shape[0]):
+        for f in range(groups[touched[i]], groups[touched[i] + 1]):
+            if values[f] != 0.0:
+                if features.shape[0]:
+                    features[n] = f
+                    derivatives[n] = values[f]
+                n += 1
+    return n
+
+
+@kernel
+def _gram(n_rows: int, pointer: Int64, features: Int64, values: Float, scratch: Float, out: Float) -> None:
+    """Inner products [k, k] of sparse vectors; row i is ``features`` and ``values`` from ``pointer[i]``."""
+    for i in range(n_rows):
+        for j in range(pointer[i], pointer[i + 1]):
+            scratch[features[j]] = values[j]
+        for other in range(i, n_rows):
+            total = 0.0
+            for j in range(pointer[other], pointer[other + 1]):
+                total += values[j] * scratch[features[j]]
+            out[i, other] = total
+            out[other, i] = total
+        for j in range(pointer[i], pointer[i + 1]):
+            scratch[features[j]] = 0.0
+
+
+class SparseChainGradient:
+    """Collects the gradient of one sequence at a time.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of D features.
+    """
+
+    def __init__(self, features: ChainFeatures) -> None:
+        self._features = features
+        self.groups = features.groups
+        self.values = np.zeros(features.n_features)
+        self._seen = np.zeros(len(self.groups) - 1, dtype=np.uint8)
+        self._touched = np.empty(len(self.groups) - 1, dtype=np.int64)
+        self._n = 0
+
+    @property
+    def touched(self) -> Int64:
+        """The groups met since the last :meth:`clear`, in the order they were met."""
+        return self._touched[: self._n]
+
+    def add(self, corpus: EncodedCorpus, sequence: int, parts: ChainScores) -> None:
+        """Add the gradient by the part scores of one sequence."""
+        features = self._features
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        _, _, transition, trigram = features.segments
+        self._add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
+        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
+            first_group = len(features.state.pointer) - 1
+            self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
+        if trigram.stop > transition.start:
+            ngrams = len(self.groups) - 2
+            if not self._seen[ngrams]:
+                self._seen[ngrams] = 1
+                self._touched[self._n] = ngrams
+                self._n += 1
+            self.values[transition] += parts.transition.ravel()[features.transitions]
+            if parts.trigram is not None:
+                self.values[trigram] += parts.trigram.ravel()[features.trigrams]
+
+    def squared_norm(self) -> float:
+        """||g||^2 of what was added."""
+        return _squared_norm(self.touched, self.groups, self.values)
+
+    def clear(self) -> None:
+        """Forget what was added."""
+        _clear(self.touched, self.groups, self.values, self._seen)
+        self._n = 0
+
+    def take(self) -> tuple[Int64, Float]:
+        """The features that have a derivative, and it; then forget them."""
+        nothing = np.empty(0, dtype=np.int64), np.empty(0)
+        n = _nonzero(self.touched, self.groups, self.values, *nothing)
+        taken = np.empty(n, dtype=np.int64), np.empty(n)
+        if n:
+            _nonzero(self.touched, self.groups, self.values, *taken)
+        self.clear()
+        return taken
+
+    def put(self, feature_lists: list[tuple[Int64, Float]], factors: Float) -> None:
+        """Add ``factors[i]`` times what :meth:`take` gave as ``feature_lists[i]``, for each i."""
+        for (features, derivatives), factor in zip(feature_lists, factors.tolist(), strict=True):
+            if factor:
+                self.values[features] += factor * derivatives
+                groups = np.unique(np.searchsorted(self.groups, features, side="right") - 1)
+                new = groups[self._seen[groups] == 0]
+                self._seen[new] = 1
+                self._touched[self._n : self._n + len(new)] = new
+                self._n += len(new)
+
+    def gram(self, rows: list[tuple[Int64, Float]]) -> Float:
+        """Inner products [k, k] of gradients that :meth:`take` gave; there must be nothing added now."""
+        pointer = np.concatenate([[0], np.cumsum([len(features) for features, _ in rows])]).astype(np.int64)
+        features = np.concatenate([features for features, _ in rows])
+        out = np.empty((len(rows), len(rows)))
+        _gram(len(rows), pointer, features, np.concatenate([values for _, values in rows]), self.values, out)
+        return out
+
+    def _add_block(
+        self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
+    ) -> None:
+        values = NO_VALUES if incidence.values is None else incidence.values
+        self._n = _add_attributes(
+            incidence.pointer[lo : hi + 1], incidence.ids, values, block.codes, first_group, self.groups, parts,
+            self._n, self.values, self._seen, self._touched,
+        )  # fmt: skip
