@@ -1,7 +1,6 @@
 """The road a user walks: train, tag, eval, inspect; and what happens when something is wrong on the way."""
 
 import gzip
-import io
 import json
 import os
 import signal
@@ -10,67 +9,7 @@ import sys
 import time
 
 import pytest
-
-from loglinear.cli import main
-
-TRAIN = """\
-the D B-NP
-dog N I-NP
-barks V B-VP
-
-Anna N B-NP
-sees V B-VP
-the D B-NP
-dog N I-NP
-. P O
-
-a D B-NP
-cat N I-NP
-sleeps V B-VP
-. P O
-
-"""
-
-
-class Result:
-    def __init__(self, status, out, err):
-        self.status, self.out, self.err = status, out, err
-
-
-@pytest.fixture
-def run(monkeypatch, capfdbinary):
-    """Run the command line in this process: ``run("tag", model, stdin="...")``."""
-
-    def call(*arguments, stdin=""):
-        content = stdin if isinstance(stdin, bytes) else stdin.encode()
-        monkeypatch.setattr(sys, "argv", ["loglinear", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        monkeypatch.setenv("COLUMNS", "200")
-        capfdbinary.readouterr()
-        status = 0
-        try:
-            main()
-        except SystemExit as stop:
-            status = stop.code or 0
-        sys.stdout.flush()
-        captured = capfdbinary.readouterr()
-        return Result(status, captured.out.decode(), captured.err.decode())
-
-    return call
-
-
-@pytest.fixture
-def files(tmp_path):
-    (tmp_path / "train.txt").write_text(TRAIN, encoding="utf-8")
-    return tmp_path
-
-
-@pytest.fixture
-def model(files, run):
-    result = run("train", files / "train.txt", "-o", files / "m.model", "--template", "chunking", "--l2", "0.01", "-q")
-    assert (result.status, result.out, result.err) == (0, "", "")
-    return files / "m.model"
-
+from small_corpus import TRAIN
 
 # -- the road --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""Criteria, costs and optimizers from the command line."""
+
+import json
+
+import pytest
+
+from loglinear.criteria.criterion import criteria
+from loglinear.optimizers.optimizer import optimizers
+
+
+def test_criteria_lists_all_of_them_with_their_options(run):
+    out = run("criteria").out
+    for name in (*criteria(), *optimizers()):
+        assert name in out
+    assert "mira:k" in out and "nota:threshold" in out and "sgd:step" in out
+    facts = json.loads(run("criteria", "--json").out)
+    assert [fact["name"] for fact in facts["criteria"]] == list(criteria())
+    assert all({"minimises", "convex", "needs", "optimizers", "options"} <= set(fact) for fact in facts["criteria"])
+    assert [fact["name"] for fact in facts["optimizers"]] == list(optimizers())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--criterion", "mira:k=3,C=0.5", "--cost", "recall:2", "--max-iter", "5"],
+        ["--criterion", "perceptron", "--optimizer", "online:average=no"],
+        ["--criterion", "nota:rate=0.5,decoding=local", "--pair-features"],
+        ["--criterion", "nota:threshold=0.1,after=3", "--order", "2"],
+        ["--criterion", "nota:scaling", "--l2", "0.1"],
+        ["--criterion", "pseudolikelihood:joint"],
+        ["--criterion", "softmax-margin", "--sub-labels", "2", "--cost", "balanced"],
+        ["--optimizer", "sgd:step=0.1,average", "--max-iter", "4"],
+        ["--optimizer", "adagrad", "--l1", "0.1", "--max-iter", "4"],
+    ],
+    ids=" ".join,
+)
+def test_models_of_all_kinds_go_the_whole_road(files, run, options):
+    assert run("train", files / "train.txt", "-o", files / "m", "--template", "words", *options).status == 0
+    tagged = run("tag", files / "m", files / "train.txt", "--marginals")
+    assert tagged.status == 0 and tagged.out.count("\n") == (files / "train.txt").read_text().count("\n")
+    assert "FB1" in run("eval", files / "train.txt", "--model", files / "m").out
+    shown = run("inspect", files / "m")
+    assert shown.status == 0 and options[1].partition(":")[0] in (shown.out if "--criterion" in options else options[1])
+    if "--sub-labels" in options:
+        assert "of 2 sub-labels" in shown.out and "B-NP#1" in shown.out
+        assert "B-NP#0" in run("inspect", files / "m", "--label", "B-NP", "--json").out
