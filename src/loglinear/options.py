@@ -29,8 +29,8 @@ class Option:
         ``help`` is a line for people, in lower case and without a full stop.
     choices : tuple
         The only values there are; ``(False, True)`` is a switch.
-    least, above : float, optional
-        The value is at least ``least``, and greater than ``above``.
+    least, above, most : float, optional
+        The value is at least ``least``, greater than ``above``, and at most ``most``.
     kind : type, optional
         ``int`` or ``float``.
     """
@@ -42,6 +42,7 @@ class Option:
     least: float | None = None
     kind: type | None = None
     above: float | None = None
+    most: float | None = None
 
     @property
     def is_switch(self) -> bool:
@@ -62,6 +63,8 @@ class Option:
             raise OptionError(f"{self.name}={value!r} must be at least {self.least:g}")
         if self.above is not None and not value > self.above:
             raise OptionError(f"{self.name}={value!r} must be greater than {self.above:g}")
+        if self.most is not None and not value <= self.most:
+            raise OptionError(f"{self.name}={value!r} must be at most {self.most:g}")
         if self.kind is float and math.isinf(value):
             raise OptionError(f"{self.name}={value!r} must be finite")
 
@@ -100,7 +103,8 @@ def spec_options(spec: str, declared: Sequence[Option], role: str) -> dict[str, 
         if key in values:
             raise OptionError(f"{role} {spec!r} gives {key!r} twice")
         if not has_value and not known[key].is_switch:
-            raise OptionError(f"{role} {spec!r}: {key} needs a value, as in {name}:{key}={known[key].default}")
+            example = 0.1 if known[key].default is None else known[key].default
+            raise OptionError(f"{role} {spec!r}: {key} needs a value, as in {name}:{key}={example}")
         try:
             values[key] = known[key].read(text if has_value else "yes")
         except OptionError as error:

@@ -92,6 +92,8 @@ BRUTE_FORCE = {
     "max-margin": lambda s, c, fits: max(s + c) - max(s[fits]),
     "jrb": lambda s, c, fits: logsumexp(s + c) - logsumexp(s),
     "risk": lambda s, c, fits: expected_cost(s, c),
+    "m-estimation": lambda s, c, fits: np.exp(-s[fits]).sum(),
+    "hmm": lambda s, c, fits: 0.0,  # the base is counted, not learnt
     "perceptron": lambda s, c, fits: max(s) - max(s[fits]),
     "mira": lambda s, c, fits: max(s + c) - max(s[fits]),
     "passive-aggressive": lambda s, c, fits: max(s) - max(s[fits]) + np.sqrt(c[np.argmax(s)]),
@@ -249,7 +251,9 @@ def test_convex_losses_lie_above_their_tangents(name, problem, seed):
 def test_the_criteria_bound_each_other(problem):
     offsets, scores, gold, weights, cost = problem
     chain = Chain(offsets)
-    loss = {name: make(name, cost).evaluate(chain, scores, gold, weights)[0] for name in BRUTE_FORCE}
+    loss = {
+        name: make(name, cost).evaluate(chain, scores, gold, weights)[0] for name in BRUTE_FORCE if suits(name, gold)
+    }
     slack = 1e-9 * (1.0 + np.abs(loss["softmax-margin"]))
     assert (loss["softmax-margin"] >= loss["cll"] - slack).all()
     assert (loss["softmax-margin"] >= loss["jrb"] - slack).all()

@@ -23,6 +23,14 @@ loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cos
 """
 
 
+NEEDS = {
+    "expectations": "marginals",
+    "viterbi": "the best labelling",
+    "k_best": "the k best labellings",
+    "cost_covariance": "covariance with the cost",
+}
+
+
 def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the training criteria and optimizers: what each does, what it needs, its options."""
     from rich.console import Console
@@ -64,23 +72,28 @@ def _options(declared: tuple[Option, ...]) -> list[dict[str, Any]]:
 
 
 def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:
-    from rich.table import Table
+    from rich.table import Column, Table
 
     yes = {True: "yes", False: "no"}
-    known = Table("criterion", "minimises", "convex", "cost", "needs", "trained by", title="--criterion")
+    known = Table(Column("criterion", no_wrap=True), "minimises", "convex", "cost", "needs", title="--criterion")
     for fact in facts["criteria"]:
-        needs = ", ".join(fact["needs"]) or "no inference"
+        needs = ", ".join(dict.fromkeys(filter(None, map(NEEDS.get, fact["needs"])))) or "no inference"
         start = f"; starts from a {fact['starts_from']} model" if fact["starts_from"] else ""
-        known.add_row(
-            fact["name"], fact["minimises"], yes[fact["convex"]], yes[fact["cost"]], needs + start,
-            ", ".join(fact["optimizers"]),
-        )  # fmt: skip
-    ways = Table("optimizer", "how the weights are found", title="--optimizer")
+        known.add_row(fact["name"], fact["minimises"], yes[fact["convex"]], yes[fact["cost"]], needs + start)
+    ways = Table(Column("optimizer", no_wrap=True), "how the weights are found", "trains", title="--optimizer")
     for fact in facts["optimizers"]:
-        ways.add_row(fact["name"], fact["does"])
-    options = Table("option", "default", "what it is", title="their options, as in --criterion mira:k=5,C=0.1")
+        trains = [each["name"] for each in facts["criteria"] if fact["name"] in each["optimizers"]]
+        rest = [each["name"] for each in facts["criteria"] if fact["name"] not in each["optimizers"]]
+        ways.add_row(
+            fact["name"], fact["does"], f"all but {', '.join(rest)}" if len(rest) < len(trains) else ", ".join(trains)
+        )
+    options = Table(
+        Column("option", no_wrap=True), "default", "what it is", title="their options, as in --criterion mira:k=5,C=0.1"
+    )
     for fact in (*facts["criteria"], *facts["optimizers"]):
         for option in fact["options"]:
-            default = "" if option["default"] is None else str(yes.get(option["default"], option["default"]))
-            options.add_row(f"{fact['name']}:{option['name']}", default, option["help"])
+            default = option["default"]
+            if isinstance(default, bool):
+                default = yes[default]
+            options.add_row(f"{fact['name']}:{option['name']}", "" if default is None else str(default), option["help"])
     return [known, ways, options]

@@ -22,6 +22,7 @@ class TrainingDisplay:
         self._console, self._metric = console, metric
         self._status: Status | None = None
         self._last_line = time.perf_counter()
+        self._phase = "main"
 
     def __enter__(self) -> TrainingDisplay:
         if self._console.is_terminal and not self._console.quiet:
@@ -36,7 +37,14 @@ class TrainingDisplay:
             self._status.stop()
 
     def observe(self, progress: Progress) -> None:
-        """Show one iteration."""
+        """Show one iteration, and first of all which part of the training it belongs to, if there are several."""
+        if progress.phase != self._phase:
+            self._phase = progress.phase
+            self._console.print(
+                {"main": "now the criterion itself", "opening": "first without wrong contexts"}.get(
+                    progress.phase, f"first a {progress.phase} model, to start from"
+                )
+            )
         text = f"iteration {progress.iteration}  objective {progress.objective:,.2f}"
         if progress.dev_score is not None and progress.best_dev_score is not None:
             text += f"  dev {self._metric} {100 * progress.dev_score:.2f} (best {100 * progress.best_dev_score:.2f})"

@@ -74,6 +74,7 @@ def train_command(
     ] = None,
     criterion: Annotated[str, option("criterion", panel=MODEL)] = default("criterion"),
     cost: Annotated[str | None, option("cost", panel=MODEL)] = default("cost"),
+    base: Annotated[str | None, option("base", panel=MODEL)] = default("base"),
     sub_labels: Annotated[int, option("sub_labels", panel=MODEL)] = default("sub_labels"),
     order: Annotated[int, option("order", panel=MODEL)] = default("order"),
     constraints: Annotated[str | None, option("constraints", panel=MODEL, metavar="NAME|FILE.json")] = default(
@@ -131,8 +132,8 @@ def train_command(
     if checkpoint.exists() and not resume:
         raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
     tagger = Tagger(
-        criterion=criterion, cost=cost, optimizer=optimizer, order=order, l1=l1, l2=l2, variance=variance,
-        sub_labels=sub_labels, min_count=min_count, states=states, transitions=transitions,
+        criterion=criterion, cost=cost, optimizer=optimizer, base=base, order=order, l1=l1, l2=l2,
+        variance=variance, sub_labels=sub_labels, min_count=min_count, states=states, transitions=transitions,
         pair_features=pair_features, constraints=_constraints(constraints), gazetteers=gazetteer or None,
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip

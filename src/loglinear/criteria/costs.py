@@ -37,6 +37,8 @@ Float = npt.NDArray[np.float64]
 CostFunction = Callable[[str, str, str], float]
 KINDS = ("only", "first", "inner", "last")
 OUTSIDE = "O"
+MOST_COST = 1e6
+OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
         return wrong * weight[:, None]
     if name not in ("hamming", "recall", "precision"):
         known = "hamming:M, recall:K, precision:K, balanced, or a file that ends in .json"
+        if spec in (OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX):
+            raise OptionError(f"a model file does not keep your {spec}; give the cost again to train with it")
         raise OptionError(f"cost={spec!r} is not known; there are {known}")
     try:
         factor = float(number) if number else 1.0
@@ -173,10 +177,10 @@ def _check(table: Float, labels: Sequence[str]) -> None:
     n = len(labels)
     if table.shape != (len(KINDS), n, n):
         raise OptionError(f"a cost matrix for {n} labels has the shape [{n}, {n}], not {list(table.shape)}")
-    for kind, gold, predicted in np.argwhere(~np.isfinite(table) | (table < 0))[:1]:
+    for kind, gold, predicted in np.argwhere(~(table <= MOST_COST) | (table < 0))[:1]:
         value = table[kind, gold, predicted]
         pair = f"{labels[predicted]!r} where {labels[gold]!r} is right"
-        raise OptionError(f"the cost of {pair} is {value}; costs are finite and at least 0")
+        raise OptionError(f"the cost of {pair} is {value:g}; costs lie between 0 and {MOST_COST:g}")
     for kind, label in np.argwhere(table[:, np.arange(n), np.arange(n)] != 0)[:1]:
         raise OptionError(f"the right label {labels[label]!r} has a cost of {table[kind, label, label]}; it must be 0")
 
@@ -186,5 +190,5 @@ def describe(spec: Any) -> str:
     if isinstance(spec, str):
         return spec
     if isinstance(spec, Mapping):
-        return "own costs for pairs of labels"
-    return "own cost function" if callable(spec) else "own cost matrix"
+        return OWN_PAIRS
+    return OWN_FUNCTION if callable(spec) else OWN_MATRIX

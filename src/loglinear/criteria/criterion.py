@@ -46,8 +46,6 @@ class Criterion(ABC):
         The criterion whose model training starts from unless told otherwise; None is weights of zero.
     takes_partial
         Whether the annotation may leave a position several labels.
-    orders
-        The orders of chain it is for.
     local_decoding
         Whether the model it trains is one of normalised pieces, and decoded as that.
     options
@@ -60,6 +58,10 @@ class Criterion(ABC):
         Whether the pieces are to be scaled to each other afterwards, by each label before.
     predicts_fields
         Whether the model also predicts what is observed (:class:`~loglinear.criteria.field_likelihood`).
+    uses_base
+        Whether the model has a generative base distribution.
+    learns_weights
+        Whether there is anything to optimise.
     """
 
     name: ClassVar[str]
@@ -70,13 +72,14 @@ class Criterion(ABC):
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
     takes_partial: ClassVar[bool] = True
-    orders: ClassVar[tuple[int, ...]] = (1, 2)
     local_decoding: bool = False
     options: ClassVar[tuple[Option, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
     chooses_after: int | None = None
     scaling: bool = False
     predicts_fields: bool = False
+    uses_base: ClassVar[bool] = False
+    learns_weights: ClassVar[bool] = True
 
     @abstractmethod
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:

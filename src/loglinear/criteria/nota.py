@@ -96,7 +96,7 @@ class NoneOfTheAbove(Criterion):
                 raise OptionError(f"threshold={given['threshold']:g} must be less than 1: no probability is greater")
             if given["rate"] != 1.0:
                 raise OptionError("rate and threshold are two ways to choose wrong contexts; give one of both")
-        elif given["after"] != cls.options[2].default:
+        elif given["after"] != next(option.default for option in cls.options if option.name == "after"):
             raise OptionError(f"after={given['after']} goes with a threshold; give one, as in threshold=0.2")
         if given["scaling"] and given["decoding"] == "local":
             raise OptionError("scaling calibrates pieces for global decoding; leave it out, or decoding=local")

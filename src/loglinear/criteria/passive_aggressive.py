@@ -14,12 +14,14 @@ sequence multiplies C, and tau where there is no C.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loglinear.criteria.criterion import CostCriterion, Float, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
+from loglinear.errors import OptionError
 from loglinear.options import Option
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
     def __init__(self, cost: Cost, variant: int = 1, C: float = 1.0) -> None:
         super().__init__(cost)
         self.variant, self.C = variant, C
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> None:
+        if values.get("variant") == 0 and "C" in values:
+            raise OptionError(f"C={values['C']:g} caps or softens a step, and variant=0 does neither; leave one out")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         best, score = structure.viterbi(scores)

@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.costs import Cost
+from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.name_encoder import NameEncoder
+from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.threads import in_threads
 
@@ -38,10 +41,17 @@ class ChainInference(ABC):
         The Y labels.
     sub_labels : int
         k, the hidden states of each label; 1 if the labels are the states.
+    encoder : TemplateEncoder or NameEncoder
+        Makes attributes of a corpus.
     """
 
     labels: list[str]
     sub_labels: int
+    encoder: TemplateEncoder | NameEncoder
+
+    def encode(self, corpus: Columns | Attributes) -> EncodedCorpus:
+        """A corpus in numbers, as this model looks at it."""
+        return self.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind of corpus
 
     @abstractmethod
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:

@@ -15,17 +15,20 @@ import numpy.typing as npt
 
 from loglinear.criteria.local import locally_normalised
 from loglinear.criteria.scaling import scaled
+from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_inference import ChainInference
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.base import Base
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.constraints import Constraints
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
+Corpus = Columns | Attributes
 
 
 @dataclass
@@ -47,6 +50,8 @@ class ChainModel(ChainInference):
         Hidden states of each label.
     scaling : float64 [Y + 1] or None
         What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.scaling`).
+    base : Base or None
+        A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
     """
 
     labels: list[str]
@@ -57,6 +62,7 @@ class ChainModel(ChainInference):
     local: bool = False
     sub_labels: int = 1
     scaling: Float | None = None
+    base: Base | None = None
 
     @cached_property
     def penalties(self) -> Penalties:
@@ -97,10 +103,20 @@ class ChainModel(ChainInference):
 
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         scores = self.features.scores(self.laid_out, corpus, first, end)
+        if self.base is not None:
+            scores = scores.plus(self.base.scores(corpus, first, end))
         chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
         if self.scaling is not None:
             scores = scaled(chain, scores, self.scaling)
         return locally_normalised(chain, scores) if self.local else scores
+
+    def encode(self, corpus: Corpus) -> EncodedCorpus:
+        """A corpus in numbers, as this model looks at it."""
+        if self.base is None:
+            return super().encode(corpus)
+        assert isinstance(corpus, Columns) and isinstance(self.encoder, TemplateEncoder)
+        known = self.base.prepare(corpus)
+        return replace(self.encoder.transform(known), fields=tuple(self.base.vocabulary.fields(known)))
 
     def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
         return self.features.blocks(corpus.offsets, 0, corpus.n_sequences)

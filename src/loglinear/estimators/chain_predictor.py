@@ -149,7 +149,7 @@ class ChainPredictor:
     def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
         corpus = self._corpus(X)
-        encoded = self.model_.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind
+        encoded = self.model_.encode(corpus)
         if given is None:
             return encoded, None
         annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)

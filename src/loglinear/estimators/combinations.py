@@ -6,7 +6,7 @@ from typing import Any
 
 from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
 from loglinear.errors import OptionError
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
+from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
 from loglinear.options import spec_name, spec_options
 
 
@@ -16,16 +16,21 @@ def check_combination(tagger: Any) -> None:
     values = spec_options(tagger.criterion, criterion.options, "criterion")
     criterion.check(values)
     _check_criterion(tagger, criterion)
-    optimizer = optimizer_class(tagger.optimizer or criterion.optimizers[0])
-    _check_optimizer(tagger, criterion, optimizer)
+    spec = criterion.optimizers[0] if tagger.optimizer is None else tagger.optimizer
+    if values.get("joint") and spec_name(spec) != "lbfgs":
+        raise OptionError(
+            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(spec)} goes sequence by sequence, "
+            "and the likelihood of the columns does not"
+        )
+    _check_optimizer(tagger, criterion, spec)
 
 
 def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     name = criterion.name
-    if tagger.order not in criterion.orders:
-        raise OptionError(f"criterion={name!r} is for chains of order {criterion.orders[0]}, not {tagger.order}")
     if tagger.cost is not None and not criterion.uses_cost:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
+    if tagger.base is not None and name != "m-estimation":
+        raise OptionError(f"base={tagger.base!r} goes with criterion='m-estimation', not with {name!r}")
     if tagger.sub_labels > 1 and not criterion.takes_partial:
         able = ", ".join(other for other, each in criteria().items() if each.takes_partial)
         raise OptionError(
@@ -34,10 +39,14 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
         )
 
 
-def _check_optimizer(tagger: Any, criterion: type[Criterion], optimizer: type[Optimizer]) -> None:
+def _check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:
+    optimizer = optimizer_class(spec)
     if optimizer.name not in criterion.optimizers:
         if criterion.optimizers == ("online",):
             reason = "its steps are its own"
+        elif optimizer.name != "online":
+            able = [other for other, each in criteria().items() if optimizer.name in each.optimizers]
+            reason = f"that is for {', '.join(able)}"
         else:
             learners = ", ".join(other for other, each in criteria().items() if each.optimizers == ("online",))
             reason = f"it does not say how far to step, as {learners} do"
@@ -52,11 +61,11 @@ def _check_optimizer(tagger: Any, criterion: type[Criterion], optimizer: type[Op
                 f"{penalty}={value:g}: criterion={criterion.name!r} has no penalty; "
                 "averaging and few passes (max_iter, or dev data) keep its weights in bounds"
             )
-    made = make_optimizer(
-        tagger.optimizer or optimizer.name, max_iter=tagger.max_iter, tolerance=tagger.tolerance, seed=tagger.seed
-    )
+    if tagger.l1 and not optimizer.takes_l1:
+        raise OptionError(f"optimizer={optimizer.name!r} takes no l1={tagger.l1:g}, which has kinks; use lbfgs")
+    made = make_optimizer(spec, max_iter=tagger.max_iter, tolerance=tagger.tolerance, seed=tagger.seed)
     if tagger.l1 and getattr(made, "average", False):
         raise OptionError(
-            f"optimizer={spec_name(optimizer.name)!r} with average and l1={tagger.l1:g}: "
+            f"optimizer={optimizer.name!r} with average and l1={tagger.l1:g}: "
             "the mean of sparse weights is not sparse; give one of both"
         )

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import Criterion
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.training import Training, TrainingOutcome
-from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import Optimizer
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 Resumed = tuple[Arrays, dict[str, Any]]
-MAIN = "main"
+OPENING, MAIN = "opening", "main"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Phase:
 
     name: str
     optimizer: Optimizer
-    prepare: Callable[[Float, Arrays | None], tuple[Objective, Arrays]]
+    prepare: Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]
 
 
 def phases_of(
@@ -57,7 +57,7 @@ def phases_of(
 ) -> list[Phase]:
     """The phases that train ``criterion``; ``first`` is the criterion it starts from, if any."""
 
-    def fixed(what: Problem, by: Criterion) -> Callable[[Float, Arrays | None], tuple[Objective, Arrays]]:
+    def fixed(what: Problem, by: Criterion) -> Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]:
         return lambda start, kept: (what.objective(by, l2, n_threads), {})
 
     if first is not None:
@@ -65,13 +65,14 @@ def phases_of(
     if criterion.chooses_after is None:
         return [Phase(MAIN, optimizer, fixed(problem, criterion))]
 
-    def chosen(start: Float, kept: Arrays | None) -> tuple[Objective, Arrays]:
+    def with_probable_contexts(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
         contexts = problem.contexts_chosen(criterion, start, n_threads) if kept is None else kept["contexts"]
         again = replace(problem, gold=replace(problem.gold, contexts=np.array(contexts)))
         return again.objective(criterion, l2, n_threads), {"contexts": contexts}
 
-    opening = replace(optimizer, max_iter=criterion.chooses_after)  # type: ignore[type-var]  # all are dataclasses
-    return [Phase("opening", opening, fixed(problem, criterion)), Phase(MAIN, optimizer, chosen)]
+    after = min(criterion.chooses_after, optimizer.max_iter)
+    opening, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
+    return [Phase(OPENING, opening, fixed(problem, criterion)), Phase(MAIN, rest, with_probable_contexts)]
 
 
 def run_phases(
@@ -83,8 +84,10 @@ def run_phases(
 ) -> TrainingOutcome:
     """Run what is left of the phases, each from the weights of the one before; dev data is for the last alone.
 
-    ``training`` makes a :class:`Training` of the optimizer, the objective and what else differs between phases.
+    ``training`` makes a :class:`Training` of the optimizer, the objective and what else differs between phases. Time,
+    iterations and history are those of all phases.
     """
+    before: list[TrainingOutcome] = []
     reached = 0 if resumed is None else [phase.name for phase in phases].index(resumed[1]["phase"])
     for phase in phases[reached:]:
         kept = None
@@ -95,4 +98,11 @@ def run_phases(
         run = training(optimizer=phase.optimizer, objective=objective, phase=phase.name, keep=keep, **own)
         outcome = run.run(start, resumed, score_start=score_start or len(phases) > 1)
         start, resumed = outcome.weights, None
-    return outcome
+        before.append(outcome)
+    return replace(
+        outcome,
+        iterations=sum(each.iterations for each in before),
+        evaluations=sum(each.evaluations for each in before),
+        seconds=sum(each.seconds for each in before),
+        history=[progress for each in before for progress in each.history],
+    )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
 from loglinear.criteria.field_likelihood import FieldLikelihood
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.criteria.scaling import scaled, scaling_gradient
 from loglinear.data import Columns
 from loglinear.errors import OptionError
@@ -19,6 +20,7 @@ from loglinear.estimators.checkpoint import corpus_arrays
 from loglinear.estimators.inputs import Corpus
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain import Chain, ChainScores
@@ -65,7 +67,7 @@ class Problem:
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
         return make_criterion(spec, table.split(self.model.sub_labels))
 
-    def chosen(self, criterion: Criterion, seed: int) -> Problem:
+    def marked_for(self, criterion: Criterion, seed: int) -> Problem:
         """The same with the annotation marked as ``criterion`` wants it before training."""
         rng = np.random.default_rng([seed, 1])
         features = self.model.features
@@ -105,8 +107,17 @@ class Problem:
 
         return LBFGS(max_iter=SCALING_STEPS).minimise(objective, np.ones(model.features.n_labels + 1)).weights
 
-    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Objective:
+    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Objective | MEstimationObjective:
         """Losses by ``criterion`` and the L2 penalty as a function of the weights."""
+        model = self.model
+        if isinstance(criterion, MEstimation):
+            assert model.base is not None and isinstance(model.encoder, TemplateEncoder)
+            return MEstimationObjective(
+                sentence_counts(model.features, self.encoded, self.gold.labels),
+                model.base.expected(model.encoder, model.features, self.encoded, n_threads),
+                l2,
+                self.sequence_weights,
+            )
         objective = Objective(
             self.model.features,
             self.encoded,
@@ -134,4 +145,5 @@ class Problem:
 
     def arrays(self) -> list[npt.NDArray[Any] | None]:
         """All numbers that the result depends on."""
-        return [*corpus_arrays(self.encoded), self.gold.labels, self.gold.allowed, self.sequence_weights]
+        gold = self.gold
+        return [*corpus_arrays(self.encoded), gold.labels, gold.allowed, gold.contexts, self.sequence_weights]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,8 @@ from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.criteria.criterion import criterion_class, decoded_locally
-from loglinear.data.columns import Attributes
+from loglinear.criteria.criterion import CostCriterion, criterion_class, decoded_locally
+from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import tagger_file
 from loglinear.estimators.annotation import Annotation, sequence_weights
@@ -24,6 +25,7 @@ from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.inputs import (
+    Corpus,
     Encoder,
     annotation_of,
     check_feasible,
@@ -35,14 +37,17 @@ from loglinear.estimators.inputs import (
 from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
 from loglinear.estimators.problem import Problem
-from loglinear.estimators.training import Progress, Training, TrainingOutcome
+from loglinear.estimators.training import Progress, Training, TrainingOutcome, catching_signals
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
+from loglinear.generative.base import Base
+from loglinear.optimizers.optimizer import Optimizer, make_optimizer
+from loglinear.options import spec_options
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints, detect_scheme
+from loglinear.structures.gold import Gold
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
@@ -69,6 +74,8 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     optimizer : str or None
         How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice.
         See :func:`loglinear.optimizers.optimizer.optimizers`.
+    base : {"hmm", "locally-uniform", "empirical"} or None
+        For ``m-estimation``, the generative model it starts from (:mod:`loglinear.generative.base`); None is ``"hmm"``.
     template : str, path, TemplateSet or None
         A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
         as objects. None: tokens come as features.
@@ -134,6 +141,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         criterion: str = "cll",
         cost: Any = None,
         optimizer: str | None = None,
+        base: str | None = None,
         template: str | Path | TemplateSet | None = None,
         order: int = 1,
         l1: float = 0.0,
@@ -157,6 +165,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self.criterion = criterion
         self.cost = cost
         self.optimizer = optimizer
+        self.base = base
         self.template = template
         self.order = order
         self.l1 = l1
@@ -221,9 +230,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self.check_options()
         n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-        criterion = problem.criterion(self.criterion, self.cost)
-        problem = problem.chosen(criterion, self.seed)
-        model = problem.model
+        criterion, model = problem.criterion(self.criterion, self.cost), problem.model
+        if not criterion.learns_weights:
+            return self._keep_counted(problem)
         training = functools.partial(
             Training,
             l1=self.l1,
@@ -232,9 +241,11 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             observe=observe or (_print_progress if self.verbose else None),
         )
         same_data = problem.arrays()
+        if isinstance(criterion, CostCriterion):
+            same_data.append(criterion.cost.table)
         if X_dev is not None:
             dev = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
-            dev_encoded = model.encoder.transform(dev)  # type: ignore[arg-type]  # the same kind of corpus
+            dev_encoded = model.encode(dev)
             dev_annotation = annotation_of(dev, y_dev, label_column, partial)
             if not dev_annotation.label_names() & set(model.labels):
                 raise DataError("none of the dev data's labels is a label of the training data", dev.name)
@@ -242,38 +253,61 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
-        start = model.weights if init is None else model.weights_from(_model_of(init))
-        if self.sub_labels > 1:  # sub-labels that start alike stay alike
-            start = start + np.random.default_rng([self.seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
+        start = self._start(model, init)
         resumed = None
         if checkpoint is not None:
-            same = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose", "max_iter")}
-            mark = fingerprint({**same, "labels": model.labels}, [*same_data, start])
-            kept = Checkpoint(Path(checkpoint), model, self._stored_options(), mark)
-            if kept.path.exists() and not resume:
-                raise OptionError(f"{checkpoint} is of a training that did not end; go on with resume, or remove it")
+            kept = self._checkpoint(Path(checkpoint), model, [*same_data, start], resume)
             resumed = kept.load() if resume else None
             training = functools.partial(training, checkpoint=kept)
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
         first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
         phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
-        outcome = run_phases(phases, training, start, resumed, score_start=init is not None)
-        if criterion.scaling:
-            model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
+        with catching_signals():  # what a phase does not catch itself ends with the model, in a moment
+            outcome = run_phases(phases, training, start, resumed, score_start=init is not None)
+            if criterion.scaling:
+                began = time.perf_counter()
+                model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
+                outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
         self._keep(model, outcome)
         if first is not None:
             self.message_ = f"from the weights of a {first.name} model: {self.message_}"
         return self
 
+    def _start(self, model: ChainModel, init: Tagger | str | Path | None) -> Float:
+        """The weights [D] to start from."""
+        other = None if init is None else _model_of(init)
+        start = model.weights if other is None else model.weights_from(other)
+        if self.sub_labels > 1 and (other is None or other.sub_labels == 1):  # sub-labels that start alike stay alike
+            start = start + np.random.default_rng([self.seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
+        return start
+
+    def _checkpoint(self, path: Path, model: ChainModel, same: list[Any], resume: bool) -> Checkpoint:
+        """Where to keep what is needed to go on; one that is there is for going on only."""
+        varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
+        kept = Checkpoint(path, model, self._stored_options(), fingerprint({**options, "labels": model.labels}, same))
+        if path.exists() and not resume:
+            raise OptionError(f"{path} is of a training that did not end; go on with resume, or remove it")
+        return kept
+
+    def _keep_counted(self, problem: Problem) -> Tagger:
+        """Keep a model that is its base alone."""
+        model = problem.model
+        labels = problem.gold.labels
+        log_p = model.map_blocks(problem.encoded, None, 1, lambda chain, s, where: chain.score(s, labels[where]).sum())
+        message = "counted: there are no weights to learn"
+        self._keep(model, TrainingOutcome(model.weights, -float(sum(log_p)), 0, 0, True, message, 0.0, None))
+        return self
+
     def _optimizer(self) -> Optimizer:
-        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
+        first_choice = criterion_class(self.criterion).optimizers[0]
+        spec = first_choice if self.optimizer is None else self.optimizer
         return make_optimizer(spec, max_iter=self.max_iter, tolerance=self.tolerance, seed=self.seed)
 
     def _l2(self) -> float:
         """The factor of ||w||^2, none for optimizers that take no penalty."""
-        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
-        return l2_factor(self.l2, self.variance) if optimizer_class(spec).takes_l2 else 0.0
+        return l2_factor(self.l2, self.variance) if self._optimizer().takes_l2 else 0.0
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
@@ -282,7 +316,8 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
         Arguments as for :meth:`fit`.
         """
-        corpus = corpus_of(X, as_rows=self.template is not None)
+        criterion = criterion_class(self.criterion)
+        corpus = corpus_of(X, as_rows=self.template is not None or criterion.uses_base)
         annotation = annotation_of(corpus, y, label_column, partial)
         if not len(corpus):
             raise DataError("there is no sequence to train on")
@@ -292,29 +327,34 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
                     "no token has a feature; in a file, tabs separate the label and the features", corpus.name
                 )
             sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
+        template = self.template if criterion.learns_weights else TemplateSet.parse("B\n")
         encoder = encoder_for(
-            corpus, self.template, self.gazetteers or (), self.pair_features, label_column if y is None else None
+            corpus, template, self.gazetteers or (), self.pair_features, label_column if y is None else None
         )
-        criterion = criterion_class(self.criterion)
         if not criterion.takes_partial and not annotation.settled.all():
             message = f"criterion={self.criterion!r} needs one label for each token; cll takes partial ones"
             raise annotation.place(int(np.argmin(annotation.settled)), message)
         labels = annotation.label_set()
         gold = annotation.gold(labels)
         label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
+        base = None
+        if criterion.uses_base:
+            base, corpus = self._fitted_base(corpus, gold, labels, label_column if y is None else None)
         encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
+        if base is not None:
+            encoded = replace(encoded, fields=tuple(base.vocabulary.fields(corpus)))  # type: ignore[arg-type]  # columns
         constraints = constraints_of(self.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
         gold = gold.split(self.sub_labels, len(labels))
         features = ChainFeatures.collect(
             encoded, encoder.n_attributes, gold, len(labels) * self.sub_labels, self.order, self.states,
-            self._transitions(encoder),
+            self._transitions(encoder) if criterion.learns_weights else "none",
         )  # fmt: skip
         model = ChainModel(
             labels, encoder, features, np.zeros(features.n_features), constraints,
-            decoded_locally(self.criterion), self.sub_labels,
+            decoded_locally(self.criterion), self.sub_labels, base=base,
         )  # fmt: skip
-        return Problem(
+        problem = Problem(
             model=model,
             encoded=encoded,
             gold=gold,
@@ -323,6 +363,21 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             corpus=corpus,
             label_column=label_column if y is None else None,
         )
+        return problem.marked_for(problem.criterion(self.criterion, self.cost), self.seed)
+
+    def _fitted_base(
+        self, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None
+    ) -> tuple[Base, Columns]:
+        """The generative base, and the corpus with first occurrences made unknown."""
+        if not isinstance(corpus, Columns):
+            raise OptionError(
+                f"criterion={self.criterion!r} is a model of columns, but the data is ready-made features"
+            )
+        criterion = criterion_class(self.criterion)
+        smoothing = spec_options(self.criterion, criterion.options, "criterion").get("smoothing", 1.0)
+        own = None if label_column is None else label_column % corpus.n_columns
+        columns = [c for c in range(corpus.n_columns) if c != own]
+        return Base.fit(self.base or "hmm", corpus, columns, gold.labels, len(labels), self.order, smoothing)
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
@@ -414,7 +469,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             tagger.check_options()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
-        if isinstance(model.encoder, TemplateEncoder):
+        if isinstance(model.encoder, TemplateEncoder) and criterion_class(tagger.criterion).learns_weights:
             tagger.template = model.encoder.templates
             tagger.gazetteers = list(model.encoder.gazetteers.values()) or None
         tagger.constraints = model.constraints

@@ -1,7 +1,7 @@
 """What of a chain model stands in a model file, and how it is read back with every bound checked.
 
     header   options, labels, constraints, encoder (template or pair_features ...), order, local, sub_labels,
-             training (free notes)
+             base (None or see base_file), training (free notes)
     arrays   weights [D]; scaling; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
              transitions; trigrams
 
@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.estimators import base_file
 from loglinear.estimators.chain_model import ChainModel
+from loglinear.estimators.options import OPTIONS
 from loglinear.features.block import FeatureBlock
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
@@ -26,7 +28,7 @@ from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints
 
 KIND = "tagger"
-MOST_SUB_LABELS = 1000
+MOST_SCALING = 1e6
 ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
     TemplateEncoder.kind: TemplateEncoder,
     NameEncoder.kind: NameEncoder,
@@ -54,6 +56,10 @@ def to_storage(
     if features.edge is not None:
         arrays["edge.counts"] = np.diff(features.edge.pointer).astype(np.int32)
         arrays["edge.codes"] = features.edge.codes
+    base = None
+    if model.base is not None:
+        base, base_arrays = base_file.to_storage(model.base)
+        arrays |= base_arrays
     arrays |= {f"encoder.{name}": array for name, array in model.encoder.to_arrays().items()}
     header = {
         "options": options,
@@ -61,6 +67,7 @@ def to_storage(
         "order": features.order,
         "local": model.local,
         "sub_labels": model.sub_labels,
+        "base": base,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
         "training": training,
@@ -78,7 +85,11 @@ def from_storage(header: dict[str, Any], arrays: Arrays, name: str) -> ChainMode
 
 
 def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
-    labels, order = header["labels"], header["order"]
+    labels, order, options = header["labels"], header["order"], header["options"]
+    if (order, header.get("sub_labels", 1)) != (options["order"], options.get("sub_labels", 1)):
+        raise ValueError("the model is of another order, or has other sub-labels, than its options say")
+    if not isinstance(order, int) or isinstance(order, bool) or not isinstance(header["local"], bool):
+        raise ValueError("the order or the kind of decoding cannot be read")
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ValueError("the labels are not a list of strings")
     if not labels or len(set(labels)) != len(labels) or order not in (1, 2):
@@ -90,8 +101,7 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
     encoder_arrays = {key.removeprefix("encoder."): a for key, a in arrays.items() if key.startswith("encoder.")}
     encoder = ENCODERS[kind].from_storage(header["encoder"], encoder_arrays, strings)
     sub_labels = header.get("sub_labels", 1)
-    if not isinstance(sub_labels, int) or isinstance(sub_labels, bool) or not 1 <= sub_labels <= MOST_SUB_LABELS:
-        raise ValueError("the number of sub-labels is not a whole number from 1 up")
+    OPTIONS["sub_labels"].check(sub_labels)
     n = len(labels) * sub_labels
     edge = _block(arrays, "edge", encoder.n_attributes, n**2) if "edge.counts" in arrays else None
     features = ChainFeatures(
@@ -111,9 +121,16 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
     scaling = None
     if "scaling" in arrays:
         scaling = np.array(arrays["scaling"], dtype=np.float64)
-        if scaling.shape != (n + 1,) or not np.isfinite(scaling).all():
+        if scaling.shape != (n + 1,) or not (np.abs(scaling) <= MOST_SCALING).all():
             raise ValueError("the scaling does not fit the labels")
-    model = ChainModel(labels, encoder, features, weights, constraints, bool(header["local"]), sub_labels, scaling)
+    base = None
+    if header.get("base") is not None:
+        base = base_file.from_storage(header["base"], arrays, n)
+        if not isinstance(encoder, TemplateEncoder):
+            raise ValueError("a base model needs columns")
+    model = ChainModel(
+        labels, encoder, features, weights, constraints, bool(header["local"]), sub_labels, scaling, base
+    )
     _ = model.penalties  # constraints that do not fit the labels fail here
     return model
 

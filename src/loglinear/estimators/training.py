@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from loglinear.errors import ModelFileError
 from loglinear.estimators.checkpoint import Checkpoint
-from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import Optimizer, State
 
 Float = npt.NDArray[np.float64]
@@ -43,6 +43,7 @@ class Progress:
     seconds: float
     dev_score: float | None
     best_dev_score: float | None
+    phase: str = "main"
 
 
 @dataclass
@@ -101,7 +102,8 @@ class Training:
     Parameters
     ----------
     optimizer : Optimizer
-    objective : Objective
+    objective : callable
+        From weights to value and gradient.
     l1 : float
         Factor of the sum of |w|.
     dev_score : callable, optional
@@ -121,7 +123,7 @@ class Training:
     """
 
     optimizer: Optimizer
-    objective: Objective
+    objective: AnyObjective
     l1: float = 0.0
     dev_score: Callable[[Float], float] | None = None
     patience: int = 20
@@ -154,7 +156,7 @@ class Training:
                 if self.checkpoint:
                     self.save(final, best, watch.seconds)
                 raise TrainingInterrupted(final.iteration, str(self.checkpoint.path) if self.checkpoint else None)
-        if self.checkpoint and self.checkpoint.path.exists():
+        if self.checkpoint and (self.checkpoint.path.exists() or self.phase != "main"):
             self.save(final, best, watch.seconds)  # kept until the caller has saved the model
         message = result.message
         if watch.out_of_patience:
@@ -174,7 +176,7 @@ class Training:
 
     def _objective_of(self, state: State) -> float:
         """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
-        if self.optimizer.exact or not state.iteration:
+        if self.optimizer.exact:
             return state.value
         return self.objective(state.weights)[0] + self.l1 * float(np.abs(state.weights).sum())
 
@@ -231,7 +233,7 @@ class _Watch:
                 best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
             self.out_of_patience = now.iteration - best.iteration >= training.patience
         best_score = None if score is None else best.score
-        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score)
+        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score, training.phase)
         self.history.append(progress)
         if training.observe is not None:
             training.observe(progress)

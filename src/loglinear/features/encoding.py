@@ -116,11 +116,14 @@ class EncodedCorpus:
         Attributes joined with the label of their position.
     edge : Incidence or None
         Attributes joined with the pair of labels (previous, own). What stands at first positions is ignored.
+    fields : tuple of int32 [N]
+        Numbers of the values that a generative base emits, if there is one.
     """
 
     offsets: npt.NDArray[np.int64]
     state: Incidence
     edge: Incidence | None = None
+    fields: tuple[npt.NDArray[np.int32], ...] = ()
 
     @property
     def n_sequences(self) -> int:

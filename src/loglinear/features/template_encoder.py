@@ -8,6 +8,7 @@ made for a position.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,32 @@ from loglinear.features.template import GAZETTEER, Macro, Template, TemplateSet
 from loglinear.features.vocabulary import UNKNOWN, Vocabulary
 
 Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class TemplateTable:
+    """The attributes that one template can make.
+
+    Parameters
+    ----------
+    template : Template
+    first : int
+        Number of the first of them; the others follow.
+    keys : int32 [A, M]
+        For each, the numbers of its macros' values.
+    before, after : int32
+        Numbers of the values outside the sentence, by distance from it.
+    in_state, in_edge : bool
+        Whether they are joined with labels, and with pairs of labels.
+    """
+
+    template: Template
+    first: int
+    keys: Int32
+    before: Int32
+    after: Int32
+    in_state: bool
+    in_edge: bool
 
 
 class TemplateEncoder:
@@ -125,22 +152,37 @@ class TemplateEncoder:
         return sources, before, after
 
     def _encoded(self, corpus: Columns, matrix: Int32) -> EncodedCorpus:
-        scopes = [template.scope for template in self._observing]
-        if self.pair_features:
-            scopes = ["both" if scope == "state" else scope for scope in scopes]
-        in_state = np.array([k for k, scope in enumerate(scopes) if scope != "edge"], dtype=np.int64)
-        in_edge = np.array([k for k, scope in enumerate(scopes) if scope != "state"], dtype=np.int64)
+        in_state, in_edge = self._scopes()
         state = Incidence.from_matrix(matrix, in_state)
         edge = None
         if len(in_edge):
             edge = state if np.array_equal(in_edge, in_state) else Incidence.from_matrix(matrix, in_edge)
         return EncodedCorpus(corpus.offsets, state, edge)
 
+    def _scopes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The templates whose attributes are joined with labels, and with pairs of labels."""
+        scopes = [template.scope for template in self._observing]
+        if self.pair_features:
+            scopes = ["both" if scope == "state" else scope for scope in scopes]
+        in_state = np.array([k for k, scope in enumerate(scopes) if scope != "edge"], dtype=np.int64)
+        in_edge = np.array([k for k, scope in enumerate(scopes) if scope != "state"], dtype=np.int64)
+        return in_state, in_edge
+
     # -- the attributes ------------------------------------------------------------------------------------------
 
     @property
     def n_attributes(self) -> int:
         return sum(group.n_keys for group in self.groups)
+
+    def tables(self) -> list[TemplateTable]:
+        """The attributes of each template that observes something, as numbers."""
+        before, after = (self.values.ids([f"_B{sign}{k}" for k in range(1, self._reach + 1)]) for sign in "-+")
+        bases, scopes = self._bases(), [set(chosen.tolist()) for chosen in self._scopes()]
+        tables = []
+        for k, (template, g) in enumerate(zip(self._observing, self._group_of, strict=True)):
+            keys = self.groups[g].keys[: self.groups[g].n_keys]
+            tables.append(TemplateTable(template, int(bases[g]), keys, before, after, k in scopes[0], k in scopes[1]))
+        return tables
 
     def names(self) -> list[str]:
         """All attributes' names, as CRF++ would spell them."""

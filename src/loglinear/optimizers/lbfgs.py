@@ -141,7 +141,9 @@ class LBFGS(Optimizer):
 
     name = "lbfgs"
     summary = "L-BFGS, or OWL-QN with an L1 penalty: batch steps on all cores"
-    options = (Option("memory", 10, "pairs of steps that the curvature is estimated from", kind=int, least=1),)
+    options = (
+        Option("memory", 10, "pairs of steps that the curvature is estimated from", kind=int, least=1, most=200),
+    )
     default_iterations = 1000
     iterations_are = "iterations"
     exact = True

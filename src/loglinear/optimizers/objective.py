@@ -25,6 +25,7 @@ from loglinear.structures.gold import Gold
 from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
+AnyObjective = Callable[[Float], tuple[float, Float]]
 
 MOST_SHARDS = 8
 TOKENS_PER_SHARD = 2_000
@@ -74,7 +75,7 @@ class Objective:
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
         self.n_threads = n_threads
-        self.terms: list[Callable[[Float], tuple[float, Float]]] = []  # more of the same kind: value and gradient [D]
+        self.terms: list[AnyObjective] = []  # more of the same kind: value and gradient [D]
         self._shards = shards(corpus.offsets)
         self._gradients = [ChainGradient(features) for _ in self._shards]
 

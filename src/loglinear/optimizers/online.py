@@ -25,6 +25,8 @@ from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import Option
 from loglinear.structures.chain import Chain, ChainScores
 
+NO_STEP = 1e-12
+
 
 @register
 @dataclass(frozen=True)
@@ -66,14 +68,17 @@ class _Run(SequencePasses):
         self.lazy = LazyWeights(self.features, self.start, len(self.sequences), average=options.average)
         self.restore(state)
 
-    def visit(self, sequence: int, progress: float) -> float:
+    def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         chain, scores, gold, weight = self.prepare(sequence)
         proposal = self.learner.propose(chain, scores, gold)
         loss = max(0.0, float(proposal.losses.max(initial=0.0)))
+        moved = False
         if len(proposal.losses):
-            self._move(sequence, chain, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0]))
+            moved = self._move(
+                sequence, chain, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0])
+            )
         self.lazy.end_step(0.0)
-        return loss * float(weight[0])
+        return loss * float(weight[0]), moved
 
     def _move(
         self,
@@ -84,7 +89,8 @@ class _Run(SequencePasses):
         wrong: npt.NDArray[np.int32],
         losses: Float,
         weight: float,
-    ) -> None:
+    ) -> bool:
+        """Move as the learner says; whether that is anywhere."""
         differences = []
         for labels in wrong:
             self._add_difference(sequence, chain, scores, labels, right)
@@ -95,6 +101,7 @@ class _Run(SequencePasses):
         if len(wrong) > 1:
             self.gradient.put(differences, steps)
         self.lazy.descend(self.gradient, 1.0 if len(wrong) > 1 else float(steps[0]))
+        return bool((steps > NO_STEP).any())
 
     def _add_difference(
         self,

@@ -86,6 +86,8 @@ class Optimizer(ABC):
     iterations_are: ClassVar[str] = "passes"
     exact: ClassVar[bool] = False
 
+    max_iter: int
+
     @abstractmethod
     def minimise(
         self,

@@ -33,6 +33,8 @@ class PassState:
         Passes so far (the same number).
     value : float
         Losses of the last pass as they were met, with the penalties.
+    moves : int
+        Sequences of the last pass that moved the weights.
     current : float64 [D]
         The weights after the last step.
     sums, squares : float64 [D or 0]
@@ -54,6 +56,7 @@ class PassState:
     n_steps: int
     step: float
     values: list[float] = field(default_factory=list)
+    moves: int = 1
 
     @property
     def weights(self) -> Float:
@@ -62,7 +65,7 @@ class PassState:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {
-            "counts": np.array([self.iteration, self.n_steps], dtype=np.int64),
+            "counts": np.array([self.iteration, self.n_steps, self.moves], dtype=np.int64),
             "values": np.array([self.value, self.step, *self.values]),
             "current": self.current.copy(),
             "sums": self.sums.copy(),
@@ -73,14 +76,14 @@ class PassState:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
         """Inverse of :meth:`to_arrays`."""
         try:
-            iteration, n_steps = (int(count) for count in arrays["counts"])
+            iteration, n_steps, moves = (int(count) for count in arrays["counts"])
             value, step, *recent = (float(number) for number in arrays["values"])
             current, sums, squares = (np.array(arrays[k], dtype=np.float64) for k in ("current", "sums", "squares"))
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
         if min(iteration, n_steps) < 0 or {len(sums), len(squares)} - {0, len(current)}:
             raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
-        return cls(iteration, iteration, value, current, sums, squares, n_steps, step, recent)
+        return cls(iteration, iteration, value, current, sums, squares, n_steps, step, recent, moves)
 
 
 class SequencePasses(ABC):
@@ -127,12 +130,12 @@ class SequencePasses(ABC):
         self.lazy.sums[...], self.lazy.squares[...] = state.sums, state.squares
         self.state = PassState(
             state.iteration, state.evaluations, state.value, self.lazy.weights, self.lazy.sums, self.lazy.squares,
-            state.n_steps, state.step, list(state.values),
+            state.n_steps, state.step, list(state.values), state.moves,
         )  # fmt: skip
 
     @abstractmethod
-    def visit(self, sequence: int, progress: float) -> float:
-        """Learn from one sequence, ``progress`` passes into the training; its loss before."""
+    def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
+        """Learn from one sequence, ``progress`` passes into the training; its loss before, and if the weights moved."""
 
     def penalty(self, weights: Float) -> float:
         """What the penalties add to the losses."""
@@ -154,14 +157,15 @@ class SequencePasses(ABC):
         weight = self.objective.sequence_weights[sequence : sequence + 1]
         return chain, scores, self.objective.gold.slice(lo, hi), weight
 
-    def one_pass(self, iteration: int) -> float:
-        """Visit all sequences in the order of this pass; the sum of their losses."""
+    def one_pass(self, iteration: int) -> tuple[float, int]:
+        """Visit all sequences in the order of this pass; the sum of their losses, and how many moved the weights."""
         order = np.random.default_rng([self._limits.seed, iteration]).permutation(self.sequences)
-        total, n = 0.0, len(order)
+        total, moves, n = 0.0, 0, len(order)
         for i, sequence in enumerate(order.tolist()):
-            total += self.visit(sequence, iteration - 1 + i / n)
+            loss, moved = self.visit(sequence, iteration - 1 + i / n)
+            total, moves = total + loss, moves + moved
         self.lazy.settle()
-        return total
+        return total, moves
 
     def until_done(self, callback: Callable[[PassState], bool | None] | None) -> Result:
         """Passes until there is nothing to learn, the objective stands still, or the callback says stop."""
@@ -171,22 +175,26 @@ class SequencePasses(ABC):
             if reason:
                 return Result(state, True, f"converged: {reason}")
             if state.iteration >= limits.max_iter:
-                return Result(state, False, f"stopped after {state.iteration} passes (max_iter {limits.max_iter})")
-            losses = self.one_pass(state.iteration + 1)
+                return Result(state, False, f"stopped after {_passes(state.iteration)} (max_iter {limits.max_iter})")
+            losses, state.moves = self.one_pass(state.iteration + 1)
             state.iteration += 1
             state.evaluations += 1
             state.n_steps += len(self.sequences)
             state.value = losses + self.penalty(state.weights)
             state.values = [*state.values, state.value][-PERIOD - 1 :]
             if callback is not None and callback(state):
-                return Result(state, False, f"stopped after {state.iteration} passes (by the callback)")
+                return Result(state, False, f"stopped after {_passes(state.iteration)} (by the callback)")
 
     def _converged(self, state: PassState) -> str:
-        if state.iteration and state.value == 0.0:
-            return f"nothing left to learn after {state.iteration} passes"
+        if state.iteration and not state.moves:
+            return f"nothing left to learn after {_passes(state.iteration)}"
         tolerance = self._limits.tolerance
         if tolerance and len(state.values) > PERIOD:
             before, now = state.values[0], state.values[-1]
             if abs(before - now) <= tolerance * abs(now):
                 return f"{PERIOD} passes changed the objective by less than {tolerance:g} of itself"
         return ""
+
+
+def _passes(n: int) -> str:
+    return f"{n} pass" + ("" if n == 1 else "es")

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.errors import OptionError
 from loglinear.optimizers.lazy_weights import Float, LazyWeights
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
@@ -28,7 +27,7 @@ from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import Option
 
 SAMPLE = 500  # sequences that the step size is calibrated on
-MOST_TRIALS = 12
+FIRST_TRIAL, SMALLEST_TRIAL, MOST_TRIALS = 0.25, 1e-12, 12
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,6 @@ class Stochastic(Optimizer):
         callback: Callable[[PassState], bool | None] | None = None,
         state: PassState | None = None,
     ) -> Result:
-        if self.average and l1:
-            raise OptionError(
-                f"{self.name}:average with l1={l1:g}: the mean of sparse weights is not sparse; give one of both"
-            )
-        if objective.terms:
-            raise OptionError(
-                f"optimizer={self.name!r} goes sequence by sequence; {objective.criterion.name} needs lbfgs here"
-            )
         step = self.step
         if state is not None:
             step = state.step
@@ -91,11 +82,14 @@ class Stochastic(Optimizer):
                 value = run.loss_of(run.lazy.weights)
             return value if np.isfinite(value) else np.inf
 
-        step, best = 0.25, after_a_pass(0.25)
+        step, best = FIRST_TRIAL, after_a_pass(FIRST_TRIAL)
+        while not np.isfinite(best) and step > SMALLEST_TRIAL:
+            step /= 2.0
+            best = after_a_pass(step)
         for factor in (2.0, 0.5):
             for _ in range(MOST_TRIALS):
                 value = after_a_pass(step * factor)
-                if not value < best and best < np.inf:
+                if not value < best:
                     break
                 step, best = step * factor, value
         return step
@@ -123,7 +117,7 @@ class _Run(SequencePasses):
         )  # fmt: skip
         self.restore(state)
 
-    def visit(self, sequence: int, progress: float) -> float:
+    def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         self.lazy.look_at(self.corpus, sequence)
         chain, scores, gold, weight = self.prepare(sequence)
         losses, parts = self.objective.criterion.evaluate(chain, scores, gold, weight)
@@ -131,7 +125,7 @@ class _Run(SequencePasses):
         step = self.options.step_at(self.step, progress)
         self.lazy.descend(self.gradient, step)
         self.lazy.end_step(step)
-        return float(losses[0])
+        return float(losses[0]), True
 
     def penalty(self, weights: Float) -> float:
         return self.objective.l2 * float(weights @ weights) + self.total_l1 * float(np.abs(weights).sum())

@@ -1,0 +1,47 @@
+"""M-estimation over a generative base (Smith, Vail & Lafferty 2007; eq. 3 and, with the 1/n it lacks, 13).
+
+The model is p(x, y) ~ q0(x, y) exp(w . f(x, y)) with a base distribution q0 that is easy to estimate. The loss
+
+    (1/n) sum_i exp(-w . f(x_i, y_i))  +  w . E_q0[f]
+
+is convex and needs no inference at all: E_q0[f] is worked out once. In score space a sequence's share is exp(-s(y*));
+the linear term belongs to the weights, and is added to the objective by the problem that knows q0
+(:mod:`~loglinear.generative.m_estimation`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loglinear.criteria.criterion import Criterion, Float, register
+from loglinear.criteria.hmm import SMOOTHING
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.gold import Gold
+
+
+@register
+class MEstimation(Criterion):
+    """exp(-s(y*))."""
+
+    name = "m-estimation"
+    summary = "M-estimation: exp(-score of the gold) + expected score under a generative base"
+    convex = True
+    needs = ("score", "add_labelling")
+    takes_partial = False
+    uses_base = True
+    optimizers = ("lbfgs", "newton")
+    options = (SMOOTHING,)
+
+    def __init__(self, smoothing: float = 1.0) -> None:
+        self.smoothing = smoothing
+
+    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+        gradient = scores.zeros_like()
+        with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
+            losses = weights * np.exp(-structure.score(scores, gold.labels))
+        structure.add_labelling(gradient, gold.labels, -np.where(np.isfinite(losses), losses, 0.0))
+        return losses, gradient

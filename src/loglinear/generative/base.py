@@ -1,0 +1,121 @@
+"""Base distributions q0(x, y) of M-estimation: easy to estimate, and with feature expectations that can be had.
+
+    hmm               a hidden Markov model, counted (:mod:`~loglinear.generative.hmm`)
+    locally-uniform   uniform over what may follow a label, one unigram distribution a field (Smith et al. 2007, eq. 14)
+    empirical         q0(y given x) of the hidden Markov model, the inputs of the training data (eq. 15)
+
+The first two are hidden Markov models, so expectations are exact and over all inputs. The third looks at the training
+inputs alone: one forward-backward over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns import Columns
+from loglinear.errors import OptionError
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.hmm import Counts, HiddenMarkovModel
+from loglinear.generative.open_vocabulary import OpenVocabulary
+from loglinear.generative.window_expectations import FieldValues, expected_features
+from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain_features import ChainFeatures, ChainGradient
+from loglinear.threads import in_threads
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+BASES = ("hmm", "locally-uniform", "empirical")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base distribution with what it knows of the observed columns.
+
+    Parameters
+    ----------
+    kind : str
+        One of :data:`BASES`.
+    vocabulary : OpenVocabulary
+        The columns it emits, and their values.
+    model : HiddenMarkovModel
+    """
+
+    kind: str
+    vocabulary: OpenVocabulary
+    model: HiddenMarkovModel
+
+    @classmethod
+    def fit(
+        cls, kind: str, corpus: Columns, columns: Sequence[int], labels: Int32, n_labels: int, order: int,
+        smoothing: float = 1.0,
+    ) -> tuple[Base, Columns]:  # fmt: skip
+        """The base of a labelled corpus, and the corpus with first occurrences made unknown."""
+        if kind not in BASES:
+            raise OptionError(f"base={kind!r} is not one of {', '.join(BASES)}")
+        if not columns:
+            raise OptionError(f"{corpus.name}: there is no column but the labels for a base model to emit")
+        vocabulary, replaced = OpenVocabulary.fit(corpus, columns)
+        fields, sizes = vocabulary.fields(replaced), [len(values) for values in vocabulary.values]
+        if kind == "locally-uniform":
+            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, 1)
+            counts = Counts(
+                1,
+                n_labels,
+                (counts.steps > 0).astype(np.float64),
+                [np.tile(table.sum(axis=0), (n_labels, 1)) for table in counts.emissions],
+            )
+        else:
+            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, order)
+        return cls(kind, vocabulary, HiddenMarkovModel.estimated(counts, smoothing)), replaced
+
+    def prepare(self, corpus: Columns) -> Columns:
+        """The corpus with values that are not known made unknown."""
+        return self.vocabulary.transform(corpus)
+
+    def scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        """log q0 of sequences ``first`` to ``end`` as part scores."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        fields = [np.ascontiguousarray(values[lo:hi]) for values in corpus.fields]
+        return self.model.scores(fields, corpus.offsets[first : end + 1] - lo)
+
+    def expected(
+        self, encoder: TemplateEncoder, features: ChainFeatures, corpus: EncodedCorpus, n_threads: int = 1
+    ) -> Float:
+        """E_q0[f], the expected count of each feature in a sequence [D]; ``corpus`` is the training data."""
+        if self.kind == "empirical":
+            return _over_training_inputs(self.scores, features, corpus, n_threads)
+        named = zip(self.vocabulary.columns, self.vocabulary.values, strict=True)
+        return expected_features(self.model, encoder, features, [FieldValues(c, v) for c, v in named])
+
+
+def _over_training_inputs(
+    scores: Callable[[EncodedCorpus, int, int], ChainScores],
+    features: ChainFeatures,
+    corpus: EncodedCorpus,
+    n_threads: int,
+) -> Float:
+    """Mean over the training inputs of the expectations given them: one forward-backward."""
+    y = features.n_labels
+
+    def block(run: tuple[int, int]) -> Float:
+        first, end = run
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        zeros = ChainScores(
+            np.zeros((hi - lo, y)), np.zeros((y, y)), np.zeros(y), np.zeros(y),
+            None if features.edge is None else np.zeros((hi - lo, y, y)),
+            np.zeros((y, y, y)) if features.order == 2 else None,
+        )  # fmt: skip
+        chain = Chain(corpus.offsets[first : end + 1] - lo)
+        parts = chain.expectations(scores(corpus, first, end).plus(zeros))[1]
+        gradient = ChainGradient(features)
+        gradient.add(corpus, first, end, parts)
+        return gradient.finish()
+
+    blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
+    return np.sum(in_threads(block, blocks, n_threads), axis=0) / corpus.n_sequences

@@ -1,0 +1,268 @@
+"""Hidden Markov models of order 1 and 2, whose states emit several fields that are independent given the label.
+
+    p(x, y) = prod_t [ t(y_t given the labels before)  prod_f e_f(x_tf given y_t) ]  t(stop given the last labels)
+
+Start and stop are silent. What a label depends on is the *state* before it: at order 1 a label, at order 2 a pair of
+labels, the first of which may be the start. With K states, a start distribution, a step matrix and stop probabilities,
+both orders are the same first-order process, and all that is computed of it is written once:
+
+    order 1   K = Y            state y                          order 2   K = (Y + 1) Y     state (y', y) = y' Y + y,
+                                                                                            y' = Y is the start
+
+Transitions are relative frequencies (plus ``transition_smoothing``), emissions are smoothed by adding ``smoothing``
+(Smith, Vail & Lafferty 2007, section 5). Letters: S sequences, N positions, Y labels, K states, V values of a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+from loglinear.structures.chain import ChainScores
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Fields = Sequence[Int32]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each event of a hidden Markov model happens, in fact or on average.
+
+    Parameters
+    ----------
+    order, n_labels : int
+    steps : float64 [K + 1, Y + 1]
+        From a state (the last row: from the start) to a label (the last column: to the stop).
+    emissions : list of float64 [Y, V]
+        For each field, from a label to a value.
+    """
+
+    order: int
+    n_labels: int
+    steps: Float
+    emissions: list[Float]
+
+    @classmethod
+    def of(
+        cls, fields: Fields, sizes: Sequence[int], labels: Int32, offsets: Int64, n_labels: int, order: int
+    ) -> Counts:
+        """Counts of a labelled corpus; field f [N] has ``sizes[f]`` values."""
+        states, begins, ends = states_of(labels, offsets, n_labels, order)
+        n_states = number_of_states(n_labels, order)
+        before = np.where(begins, n_states, np.roll(states, 1))
+        steps = _table(before, labels, n_states + 1, n_labels + 1)
+        steps += _table(states[ends], np.full(int(ends.sum()), n_labels), n_states + 1, n_labels + 1)
+        emissions = [_table(labels, values, n_labels, size) for values, size in zip(fields, sizes, strict=True)]
+        return cls(order, n_labels, steps, emissions)
+
+    def __add__(self, other: Counts) -> Counts:
+        emissions = [a + b for a, b in zip(self.emissions, other.emissions, strict=True)]
+        return Counts(self.order, self.n_labels, self.steps + other.steps, emissions)
+
+
+@dataclass(frozen=True)
+class HiddenMarkovModel:
+    """A hidden Markov model with its probabilities.
+
+    Parameters
+    ----------
+    order, n_labels : int
+    steps : float64 [K + 1, Y + 1]
+        Probability of the next label (the last column: of stopping) after a state (the last row: at the start).
+    emissions : list of float64 [Y, V]
+        Of each value of a field, given the label.
+    """
+
+    order: int
+    n_labels: int
+    steps: Float
+    emissions: list[Float] = field(repr=False)
+
+    @classmethod
+    def estimated(cls, counts: Counts, smoothing: float = 1.0, transition_smoothing: float = 0.0) -> HiddenMarkovModel:
+        """The relative frequencies of counts, smoothed by adding constants to them.
+
+        A state that was never left steps like its label does at order 1, and if that was never left either, anywhere.
+        """
+        steps = counts.steps + transition_smoothing
+        steps[-1, -1] = 0.0  # there are no empty sequences
+        if counts.order == 2:
+            by_label = steps[:-1].reshape(-1, counts.n_labels, counts.n_labels + 1).sum(axis=0)
+            unseen = steps[:-1].sum(axis=1) == 0.0
+            steps[:-1][unseen] = np.tile(by_label, (counts.n_labels + 1, 1))[unseen]
+        steps[:-1][steps[:-1].sum(axis=1) == 0.0] = 1.0
+        return cls(
+            counts.order,
+            counts.n_labels,
+            steps / steps.sum(axis=1, keepdims=True),
+            [_normalised(table + smoothing) for table in counts.emissions],
+        )
+
+    @property
+    def n_parameters(self) -> int:
+        """Probabilities that are not zero: of the steps, and of the emissions."""
+        return int((self.steps > 0).sum()) + sum(table.size for table in self.emissions)
+
+    # -- as a process over states --------------------------------------------------------------------------------
+
+    @property
+    def n_states(self) -> int:
+        """K."""
+        return len(self.steps) - 1
+
+    @cached_property
+    def label_of(self) -> Int64:
+        """The label of each state [K]."""
+        return np.arange(self.n_states) % self.n_labels
+
+    @cached_property
+    def start(self) -> Float:
+        """Probability of each state at the first position [K]."""
+        start = np.zeros(self.n_states)
+        start[-self.n_labels :] = self.steps[-1, :-1]
+        return start
+
+    @property
+    def stop(self) -> Float:
+        """Probability of stopping after each state [K]."""
+        return self.steps[:-1, -1]
+
+    @cached_property
+    def step(self) -> Float:
+        """Probability of each state after each [K, K]."""
+        matrix = np.zeros((self.n_states, self.n_states))
+        rows = np.repeat(np.arange(self.n_states), self.n_labels)
+        labels = np.tile(np.arange(self.n_labels), self.n_states)
+        columns = labels if self.order == 1 else self.label_of[rows] * self.n_labels + labels
+        matrix[rows, columns] = self.steps[:-1, :-1].ravel()
+        return matrix
+
+    @cached_property
+    def inflow(self) -> Float:
+        """Expected visits to each state [K]: the solution of  i = start + step' i."""
+        visits = np.linalg.solve(np.eye(self.n_states) - self.step.T, self.start)
+        if not np.isfinite(visits).all() or visits.min(initial=0.0) < -1e-9:
+            raise OptionError("the hidden Markov model does not stop: some states only lead to each other")
+        return np.maximum(visits, 0.0)
+
+    @cached_property
+    def outflow(self) -> Float:
+        """Probability of stopping some time after each state [K]: the solution of  o = stop + step o."""
+        reached = self.inflow > 0.0
+        out = np.ones(self.n_states)  # of states that are never visited, whatever
+        inner = np.flatnonzero(reached)
+        matrix = np.eye(len(inner)) - self.step[np.ix_(inner, inner)]
+        out[inner] = np.linalg.solve(matrix, self.stop[inner])
+        return out
+
+    # -- scores, likelihoods, draws ------------------------------------------------------------------------------
+
+    def log_emissions(self, fields: Fields) -> Float:
+        """log p(fields given label) of each position and label [N, Y]."""
+        total = np.zeros((len(fields[0]), self.n_labels))
+        with np.errstate(divide="ignore"):
+            for values, table in zip(fields, self.emissions, strict=True):
+                total += np.log(table.T)[values]
+        return total
+
+    def scores(self, fields: Fields, offsets: Int64) -> ChainScores:
+        """Part scores whose sum along a labelling is log p(x, y).
+
+        At order 2 the first step, and the stop, depend on what is no trigram: they are edges of the second and last
+        positions (for a sequence of one position the stop is part of its emission).
+        """
+        y, n = self.n_labels, len(fields[0])
+        with np.errstate(divide="ignore"):
+            steps = np.log(self.steps)
+        emission, start, nothing = self.log_emissions(fields), steps[-1, :-1].copy(), np.zeros(y)
+        if self.order == 1:
+            return ChainScores(emission, np.ascontiguousarray(steps[:-1, :-1]), start, steps[:-1, -1].copy())
+        by_pair = steps[:-1].reshape(y + 1, y, y + 1)
+        first, last = offsets[:-1], offsets[1:] - 1
+        alone = first == last
+        emission[first[alone]] += by_pair[y, :, y]
+        edge = np.zeros((n, y, y))
+        edge[first[~alone] + 1] += by_pair[y, :, :y]
+        edge[last[~alone]] += by_pair[:y, :, y]
+        trigram = np.ascontiguousarray(by_pair[:y, :, :y])
+        return ChainScores(emission, np.zeros((y, y)), start, nothing, edge, trigram)
+
+    def sample(self, n: int, rng: np.random.Generator, most: int = 100_000) -> tuple[list[Int32], Int32, Int64]:
+        """``n`` sequences: fields [N] each, labels [N] and offsets [n + 1]; steps are drawn for all of them at once.
+
+        A sequence of more than ``most`` positions is an error: the model hardly ever stops.
+        """
+        active, state = np.arange(n), np.full(n, self.n_states)
+        lengths = np.zeros(n, dtype=np.int64)
+        steps: list[tuple[Int64, Int64]] = []
+        cumulated = np.cumsum(self.steps, axis=1)
+        while len(active):
+            if len(steps) > most:
+                raise OptionError(f"a sampled sequence has more than {most:,} positions: the model hardly ever stops")
+            drawn = _draw(cumulated[state[active]], rng)
+            active, drawn = active[drawn < self.n_labels], drawn[drawn < self.n_labels]
+            lengths[active] += 1
+            steps.append((active, drawn))
+            before = self.n_labels + 0 * drawn if len(steps) == 1 else state[active] % self.n_labels
+            state[active] = drawn if self.order == 1 else before * self.n_labels + drawn
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        labels = np.empty(int(offsets[-1]), dtype=np.int32)
+        for t, (sequences, drawn) in enumerate(steps):
+            labels[offsets[sequences] + t] = drawn
+        return [self._emit(table, labels, rng) for table in self.emissions], labels, offsets
+
+    def _emit(self, table: Float, labels: Int32, rng: np.random.Generator) -> Int32:
+        values, cumulated, uniform = (
+            np.empty(len(labels), dtype=np.int32),
+            np.cumsum(table, axis=1),
+            rng.random(len(labels)),
+        )
+        for y in range(self.n_labels):
+            here = labels == y
+            found = np.searchsorted(cumulated[y] / cumulated[y, -1], uniform[here], side="right")
+            values[here] = np.minimum(found, table.shape[1] - 1)
+        return values
+
+
+def number_of_states(n_labels: int, order: int) -> int:
+    """K."""
+    return n_labels if order == 1 else (n_labels + 1) * n_labels
+
+
+def states_of(
+    labels: Int32, offsets: Int64, n_labels: int, order: int
+) -> tuple[Int64, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The state at each position [N], and whether a sequence begins, or ends, there."""
+    begins, ends = np.zeros((2, len(labels)), dtype=bool)
+    begins[offsets[:-1]], ends[offsets[1:] - 1] = True, True
+    states = labels.astype(np.int64)
+    if order == 2:
+        states += n_labels * np.where(begins, n_labels, np.roll(labels, 1)).astype(np.int64)
+    return states, begins, ends
+
+
+def _table(
+    rows: npt.NDArray[np.signedinteger], columns: npt.NDArray[np.signedinteger], height: int, width: int
+) -> Float:
+    """How often each (row, column) occurs, float64 [height, width]."""
+    flat = rows.astype(np.int64) * width + columns
+    return np.bincount(flat, minlength=height * width).reshape(height, width).astype(np.float64)
+
+
+def _normalised(table: Float) -> Float:
+    """Rows divided by their sums; a row of zeros becomes uniform."""
+    totals = table.sum(axis=1, keepdims=True)
+    return np.where(totals > 0, table / np.where(totals > 0, totals, 1.0), 1.0 / max(table.shape[1], 1))
+
+
+def _draw(cumulated: Float, rng: np.random.Generator) -> Int64:
+    """One draw from each row [n, m] of cumulated probabilities."""
+    threshold = rng.random(len(cumulated)) * cumulated[:, -1]
+    return np.minimum((cumulated <= threshold[:, None]).sum(axis=1), cumulated.shape[1] - 1)

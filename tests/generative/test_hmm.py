@@ -1,0 +1,153 @@
+"""Hidden Markov models against their definition, by enumeration and by draws."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loglinear.generative.baum_welch import baum_welch, expected_counts, random_start
+from loglinear.generative.hmm import Counts, HiddenMarkovModel, number_of_states
+from loglinear.structures.chain import Chain
+from loglinear.structures.gold import Gold
+
+SIZES = (3, 2)
+
+
+def random_model(rng, n_labels, order, zeros=0.0):
+    """Random probabilities; a share of the steps is impossible, but from every state one can stop."""
+    steps = rng.random((number_of_states(n_labels, order) + 1, n_labels + 1)) * (
+        rng.random((number_of_states(n_labels, order) + 1, n_labels + 1)) >= zeros
+    )
+    steps[:, -1] = 0.3
+    steps[-1] = rng.random(n_labels + 1)
+    return HiddenMarkovModel.estimated(
+        Counts(order, n_labels, steps, [rng.random((n_labels, size)) for size in SIZES]), smoothing=0.01
+    )
+
+
+def probability(model, labels, fields):
+    """p(x, y) of one sequence, straight from the definition."""
+    n, p = model.n_labels, 1.0
+    padded = [n, n, *labels]
+    for t, y in enumerate(labels):
+        if model.order == 1:
+            row = model.n_states if t == 0 else labels[t - 1]
+        else:
+            row = model.n_states if t == 0 else padded[t] * n + padded[t + 1]
+        p *= model.steps[row, y] * np.prod([table[y, f[t]] for table, f in zip(model.emissions, fields, strict=True)])
+    last = labels[-1] if model.order == 1 else padded[-2] * n + padded[-1]
+    return p * model.steps[last, -1]
+
+
+@st.composite
+def problems(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_labels, order = draw(st.integers(1, 3)), draw(st.sampled_from([1, 2]))
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    fields = [rng.integers(0, size, offsets[-1]).astype(np.int32) for size in SIZES]
+    return rng, random_model(rng, n_labels, order, draw(st.sampled_from([0.0, 0.3]))), fields, offsets
+
+
+def cut(fields, offsets, i):
+    return [f[offsets[i] : offsets[i + 1]] for f in fields]
+
+
+@settings(max_examples=60)
+@given(problem=problems())
+def test_the_score_of_a_labelling_is_its_log_probability(problem):
+    rng, model, fields, offsets = problem
+    labels = rng.integers(0, model.n_labels, offsets[-1]).astype(np.int32)
+    found = Chain(offsets).score(model.scores(fields, offsets), labels)
+    for i in range(len(offsets) - 1):
+        expected = probability(model, labels[offsets[i] : offsets[i + 1]].tolist(), cut(fields, offsets, i))
+        assert np.exp(found[i]) == pytest.approx(expected, rel=1e-9)
+
+
+@settings(max_examples=60)
+@given(problem=problems(), share=st.sampled_from([0.0, 0.5, 1.0]))
+def test_expected_counts_equal_enumeration(problem, share):
+    rng, model, fields, offsets = problem
+    n = model.n_labels
+    allowed = (rng.random((offsets[-1], n)) >= share).astype(np.uint8)
+    allowed[np.arange(offsets[-1]), rng.integers(0, n, offsets[-1])] = 1
+    total, log_p = None, []
+    for i in range(len(offsets) - 1):
+        here, own, weighted = cut(fields, offsets, i), offsets[i], []
+        for labels in product(range(n), repeat=int(offsets[i + 1] - offsets[i])):
+            if all(allowed[own + t, y] for t, y in enumerate(labels)):
+                weighted.append((labels, probability(model, labels, here)))
+        z = sum(p for _, p in weighted)
+        if z == 0.0:
+            return
+        log_p.append(np.log(z))
+        for labels, p in weighted:
+            counts = Counts.of(
+                here, SIZES, np.array(labels, dtype=np.int32), np.array([0, len(labels)]), n, model.order
+            )
+            scaled = Counts(model.order, n, counts.steps * p / z, [table * p / z for table in counts.emissions])
+            total = scaled if total is None else total + scaled
+    settled = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    found_p, found = expected_counts(model, fields, offsets, Gold(settled, allowed))
+    np.testing.assert_allclose(found_p, log_p, rtol=1e-8)
+    np.testing.assert_allclose(found.steps, total.steps, atol=1e-8)
+    for mine, theirs in zip(found.emissions, total.emissions, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_with_all_labels_known_the_expected_counts_are_the_counts(order):
+    rng = np.random.default_rng(0)
+    model = random_model(rng, 3, order)
+    fields, labels, offsets = model.sample(50, rng)
+    counts = Counts.of(fields, SIZES, labels, offsets, 3, order)
+    _, expected = expected_counts(model, fields, offsets, Gold(labels), n_threads=2)
+    np.testing.assert_allclose(expected.steps, counts.steps, atol=1e-6)
+    for mine, theirs in zip(expected.emissions, counts.emissions, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 2**32 - 1), order=st.sampled_from([1, 2]), smoothing=st.sampled_from([0.0, 0.5]),
+    transition_smoothing=st.sampled_from([0.0, 0.1]),
+)  # fmt: skip
+def test_every_round_of_em_raises_the_objective(seed, order, smoothing, transition_smoothing):
+    rng = np.random.default_rng(seed)
+    fields, _, offsets = random_model(rng, 2, order).sample(20, rng)
+    start = random_start(2, order, SIZES, rng)
+    rounds = baum_welch(
+        start, fields, offsets, smoothing=smoothing, transition_smoothing=transition_smoothing, max_iter=8
+    )
+    # the start need not be a model of the prior's support; from the first round on the objective never falls
+    assert all(b >= a - 1e-7 * abs(a) for a, b in zip(rounds.objectives, rounds.objectives[1:], strict=False))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_draws_have_the_models_frequencies(order):
+    rng = np.random.default_rng(3)
+    model = random_model(rng, 3, order, zeros=0.2)
+    fields, labels, offsets = model.sample(20_000, rng)
+    found = HiddenMarkovModel.estimated(Counts.of(fields, SIZES, labels, offsets, 3, order), smoothing=0.0)
+    visited = np.append(model.inflow > 0.05, True)
+    np.testing.assert_allclose(found.steps[visited], model.steps[visited], atol=0.03)
+    for mine, theirs in zip(found.emissions, model.emissions, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=0.02)
+    states = np.bincount(labels, minlength=3) / 20_000
+    np.testing.assert_allclose(states, model.inflow.reshape(-1, 3).sum(axis=0), rtol=0.05)
+    np.testing.assert_allclose(model.outflow, 1.0)
+
+
+def test_em_finds_labels_that_the_fields_give_away():
+    rng = np.random.default_rng(4)
+    steps = np.array([[0.1, 0.7, 0.2], [0.6, 0.2, 0.2], [0.5, 0.5, 0.0]])
+    model = HiddenMarkovModel(1, 2, steps, [np.array([[0.95, 0.05], [0.05, 0.95]])])
+    fields, labels, offsets = model.sample(300, rng)
+    starts = [random_start(2, 1, [2], np.random.default_rng(seed)) for seed in range(5)]
+    all_rounds = [baum_welch(start, fields, offsets, smoothing=0.1) for start in starts]
+    best = max(all_rounds, key=lambda rounds: rounds.objectives[-1])
+    predicted, _ = Chain(offsets).viterbi(best.model.scores(fields, offsets))
+    agreement = (predicted == labels).mean()
+    assert max(agreement, 1 - agreement) > 0.9
