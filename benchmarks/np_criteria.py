@@ -70,7 +70,7 @@ def main() -> None:
                     max_iter=100,
                     threads=arguments.threads,
                 )
-                found[c] = runs.get(f"{features} {criterion} c={c:g}", tagger, train, dev, test)
+                found[c] = runs.get(f"{features} {criterion} c={c:g} seed={arguments.seed}", tagger, train, dev, test)
             best = max(found, key=lambda c: found[c]["dev"]["f1"])
             report = found[best]
             published = PUBLISHED.get((features, criterion))

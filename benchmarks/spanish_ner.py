@@ -88,6 +88,15 @@ class Tuning:
         report = self.runs.get(label, tagger, self.train, self.dev, self.test, **fit)
         return {"options": options, **report}
 
+    def seconds(self, name: str, options: Options) -> float:
+        """Time of one more training; that of the cll model it starts from is not counted."""
+        fit: dict[str, Any] = {"X_dev": self.dev} if name in ONLINE else {}
+        if name in WARM:
+            fit["init"] = self.cll_model
+        tagger = Tagger(template="ner", threads=self.threads, **options).fit(self.train, **fit)
+        print(f"{name}: {tagger.seconds_:.0f} s", flush=True)
+        return tagger.seconds_ or 0.0
+
     @cached_property
     def cll_model(self) -> Tagger:
         """The best cll model, from which criteria with a cost start."""
@@ -110,9 +119,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("spanish_ner.json"), help="file of finished runs")
     parser.add_argument("--criteria", nargs="+", choices=list(FIRST), default=list(FIRST), metavar="NAME")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--times", action="store_true", help="train the chosen models once more, for their times")
     arguments = parser.parse_args()
     tuning = Tuning(Runs(arguments.runs), arguments.threads)
-    show({name: tuning.best(name) for name in arguments.criteria})
+    best = {name: tuning.best(name) for name in arguments.criteria}
+    if arguments.times:
+        for name, report in best.items():
+            report["seconds"] = tuning.seconds(name, report["options"])
+    show(best)
 
 
 def show(best: dict[str, dict[str, Any]]) -> None:

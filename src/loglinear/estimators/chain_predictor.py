@@ -47,8 +47,8 @@ class ChainPredictor:
         X
             Sequences, or a corpus.
         decoding : {"viterbi", "posterior", "min-risk"}
-            The most probable labelling, that with the greatest sum of its labels' marginals (the least expected number
-            of mistakes), or that with the least expected ``cost``.
+            The most probable labelling (by sub-labels, if there are any), that with the greatest sum of its labels'
+            marginals (the least expected number of mistakes), or that with the least expected ``cost``.
         cost
             For ``min-risk``: as for training (``balanced`` apart); None is ``"hamming:1"``.
         given : sequence of label sequences, optional
@@ -88,7 +88,10 @@ class ChainPredictor:
         return self.predict_marginals([x])[0]
 
     def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
-        """For each sequence its ``k`` most probable labellings, best first, with their probabilities."""
+        """For each sequence its ``k`` most probable labellings, best first, with their probabilities.
+
+        With sub-labels, those of the best labellings by sub-labels, sorted by their own probability.
+        """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k={k!r} must be a whole number from 1 up")
         encoded, allowed = self._encode(X, given)
