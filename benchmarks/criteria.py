@@ -23,9 +23,7 @@ def main() -> None:
     arguments = parser.parse_args()
     problem = Tagger(template="chunking").problem(read_columns(data_folder() / "train.txt"))
     weights = np.random.default_rng(0).normal(scale=0.2, size=problem.model.features.n_features)
-    names = [
-        name for name, criterion in criteria().items() if not criterion.uses_base
-    ]  # those have no losses of scores
+    names = [name for name, criterion in criteria().items() if not criterion.uses_base]
     objectives = {name: problem.objective(problem.criterion(name), 1.0, 1) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in objectives}
     for objective in objectives.values():  # compile
