@@ -14,8 +14,10 @@ WAYS = [(name, optimizer) for name in NAMES for optimizer in criterion_class(nam
 
 
 def make(name, **options):
-    """A tagger by that criterion; online learners take no penalties, and Newton's method no L1."""
+    """A tagger by that criterion, with those of the options that it takes."""
     unfit = ("l1", "l2") if name in ONLINE else ("l1",) if options.get("optimizer") == "newton" else ()
+    if not criterion_class(name).learns_weights:  # no features, no weights
+        unfit = ("l1", "l2", "template", "optimizer", "max_iter", "min_count", "pair_features")
     options = {key: value for key, value in options.items() if key not in unfit}
     return Tagger(criterion=name, **options)
 
@@ -46,12 +48,15 @@ def test_partial_labels_dev_data_and_weights(data, more_data, name):
     weights = rng.random(len(partial)) + 0.5
     if not criterion_class(name).takes_partial:
         with pytest.raises(DataError, match=r"sequence \d+, position \d+ .*needs one label for each token"):
-            Tagger(criterion=name, template="chunking").fit(data[0], partial)
+            make(name, template="chunking").fit(data[0], partial)
         partial = data[1]
     tagger = make(name, template="chunking", l2=0.05, max_iter=60)
+    if not criterion_class(name).learns_weights:
+        with pytest.raises(OptionError, match="no use for dev data"):
+            tagger.fit(data[0], partial, *more_data)
+        return
     tagger.fit(data[0], partial, *more_data, sample_weight=weights)
-    if criterion_class(name).learns_weights:
-        assert tagger.dev_score_ > 0.8
+    assert tagger.dev_score_ > 0.8
 
 
 @pytest.mark.parametrize(("name", "optimizer"), WAYS)
@@ -290,3 +295,9 @@ def test_the_problem_is_the_one_that_fit_minimises(data):
     problem = tagger.problem(*data)
     objective = problem.objective(problem.criterion("nota:rate=0.3"), 0.5, 1)
     assert objective(problem.model.weights_from(tagger.model_))[0] == pytest.approx(tagger.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["risk", "jrb"])
+def test_a_cost_of_nothing_is_nothing_to_minimise(data, name):
+    with pytest.raises(OptionError, match="is zero for every label"):
+        Tagger(criterion=name, cost="hamming:0", template="words").fit(*data)

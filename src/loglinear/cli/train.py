@@ -115,6 +115,7 @@ def train_command(
 ) -> None:
     """Train a tagger on an annotated file and write a model file."""
     from loglinear.cli.progress import TrainingDisplay
+    from loglinear.criteria.criterion import criterion_class
     from loglinear.data import Attributes
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
@@ -138,6 +139,8 @@ def train_command(
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
+    if template is not None and not criterion_class(criterion).learns_weights:
+        raise OptionError(f"--template {template}: criterion {criterion!r} is counted, and has no features")
     if template is not None and template not in SETS:
         tagger.template = load_template(Path(template))
     with working(out, f"reading {train}"):
@@ -149,7 +152,7 @@ def train_command(
     if isinstance(corpus, Attributes):
         if template is not None:
             raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
-    elif tagger.template is None:
+    elif tagger.template is None and (template is not None or criterion_class(criterion).learns_weights):
         tagger.template = template or _suggested(corpus, label_column, partial)
         if template is None:
             out.print(f"template: {tagger.template} (choose with --template)")

@@ -6,6 +6,7 @@ from typing import Any
 
 from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
 from loglinear.errors import OptionError
+from loglinear.estimators.options import OPTIONS, default
 from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
 from loglinear.options import spec_name, spec_options
 
@@ -29,6 +30,8 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     name = criterion.name
     if tagger.cost is not None and not criterion.uses_cost:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
+    if not criterion.learns_weights:
+        _check_counted(tagger, name)
     if tagger.base is not None and name != "m-estimation":
         raise OptionError(f"base={tagger.base!r} goes with criterion='m-estimation', not with {name!r}")
     if tagger.sub_labels > 1 and not criterion.takes_partial:
@@ -37,6 +40,15 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
             f"sub_labels={tagger.sub_labels}: which sub-label is right is not known, and criterion={name!r} needs one "
             f"label for each token; those that do not are {able}"
         )
+
+
+def _check_counted(tagger: Any, name: str) -> None:
+    """Refuse what is about features and weights for a model that has none."""
+    unused = ("optimizer", "template", "gazetteers", "l1", "l2", "variance", "min_count", "pair_features", "max_iter")
+    for option in unused:
+        value = getattr(tagger, option)
+        if value not in (None, default(option) if option in OPTIONS else None):
+            raise OptionError(f"{option}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
 
 
 def _check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:

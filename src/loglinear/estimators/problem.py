@@ -65,6 +65,8 @@ class Problem:
         if not criterion_class(spec).uses_cost:
             return make_criterion(spec, None)
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
+        if criterion_class(spec).starts_from and not table.table.any():
+            raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")
         return make_criterion(spec, table.split(self.model.sub_labels))
 
     def marked_for(self, criterion: Criterion, seed: int) -> Problem:
@@ -114,7 +116,7 @@ class Problem:
             assert model.base is not None and isinstance(model.encoder, TemplateEncoder)
             return MEstimationObjective(
                 sentence_counts(model.features, self.encoded, self.gold.labels),
-                model.base.expected(model.encoder, model.features, self.encoded, n_threads),
+                model.base.expected(model.encoder, model.features, self.encoded, self.sequence_weights, n_threads),
                 l2,
                 self.sequence_weights,
             )

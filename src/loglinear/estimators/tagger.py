@@ -15,39 +15,30 @@ from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.criteria.criterion import CostCriterion, criterion_class, decoded_locally
-from loglinear.data.columns import Attributes, Columns
+from loglinear.criteria.criterion import CostCriterion, criterion_class
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import tagger_file
-from loglinear.estimators.annotation import Annotation, sequence_weights
-from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.annotation import Annotation
+from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.inputs import (
-    Corpus,
-    Encoder,
     annotation_of,
-    check_feasible,
-    constraints_of,
     corpus_of,
-    encoder_for,
     score_labels,
 )
 from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
+from loglinear.estimators.preparation import prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, catching_signals
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.base import Base
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
-from loglinear.options import spec_options
-from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints, detect_scheme
-from loglinear.structures.gold import Gold
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
@@ -232,6 +223,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         criterion, model = problem.criterion(self.criterion, self.cost), problem.model
         if not criterion.learns_weights:
+            if X_dev is not None or init is not None:
+                what = "dev data to stop by" if init is None else "a model to start from"
+                raise OptionError(f"criterion={self.criterion!r} is counted in one go; it has no use for {what}")
             return self._keep_counted(problem)
         training = functools.partial(
             Training,
@@ -295,9 +289,11 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         """Keep a model that is its base alone."""
         model = problem.model
         labels = problem.gold.labels
-        log_p = model.map_blocks(problem.encoded, None, 1, lambda chain, s, where: chain.score(s, labels[where]).sum())
+        log_p = model.map_blocks(problem.encoded, None, 1, lambda chain, s, where: chain.score(s, labels[where]))
+        weights = 1.0 if problem.sequence_weights is None else problem.sequence_weights
+        objective = -float(np.sum(weights * np.concatenate(log_p)))
         message = "counted: there are no weights to learn"
-        self._keep(model, TrainingOutcome(model.weights, -float(sum(log_p)), 0, 0, True, message, 0.0, None))
+        self._keep(model, TrainingOutcome(model.weights, objective, 0, 0, True, message, 0.0, None))
         return self
 
     def _optimizer(self) -> Optimizer:
@@ -316,68 +312,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
         Arguments as for :meth:`fit`.
         """
-        criterion = criterion_class(self.criterion)
-        corpus = corpus_of(X, as_rows=self.template is not None or criterion.uses_base)
+        corpus = corpus_of(X, as_rows=self.template is not None or criterion_class(self.criterion).uses_base)
         annotation = annotation_of(corpus, y, label_column, partial)
-        if not len(corpus):
-            raise DataError("there is no sequence to train on")
-        if isinstance(corpus, Attributes):
-            if not len(corpus.ids):
-                raise DataError(
-                    "no token has a feature; in a file, tabs separate the label and the features", corpus.name
-                )
-            sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
-        template = self.template if criterion.learns_weights else TemplateSet.parse("B\n")
-        encoder = encoder_for(
-            corpus, template, self.gazetteers or (), self.pair_features, label_column if y is None else None
-        )
-        if not criterion.takes_partial and not annotation.settled.all():
-            message = f"criterion={self.criterion!r} needs one label for each token; cll takes partial ones"
-            raise annotation.place(int(np.argmin(annotation.settled)), message)
-        labels = annotation.label_set()
-        gold = annotation.gold(labels)
-        label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
-        base = None
-        if criterion.uses_base:
-            base, corpus = self._fitted_base(corpus, gold, labels, label_column if y is None else None)
-        encoded = encoder.fit(corpus, self.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
-        if base is not None:
-            encoded = replace(encoded, fields=tuple(base.vocabulary.fields(corpus)))  # type: ignore[arg-type]  # columns
-        constraints = constraints_of(self.constraints, labels)
-        check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
-        gold = gold.split(self.sub_labels, len(labels))
-        features = ChainFeatures.collect(
-            encoded, encoder.n_attributes, gold, len(labels) * self.sub_labels, self.order, self.states,
-            self._transitions(encoder) if criterion.learns_weights else "none",
-        )  # fmt: skip
-        model = ChainModel(
-            labels, encoder, features, np.zeros(features.n_features), constraints,
-            decoded_locally(self.criterion), self.sub_labels, base=base,
-        )  # fmt: skip
-        problem = Problem(
-            model=model,
-            encoded=encoded,
-            gold=gold,
-            sequence_weights=None if sample_weight is None else sequence_weights(sample_weight, len(corpus)),
-            label_counts=label_counts,
-            corpus=corpus,
-            label_column=label_column if y is None else None,
-        )
-        return problem.marked_for(problem.criterion(self.criterion, self.cost), self.seed)
-
-    def _fitted_base(
-        self, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None
-    ) -> tuple[Base, Columns]:
-        """The generative base, and the corpus with first occurrences made unknown."""
-        if not isinstance(corpus, Columns):
-            raise OptionError(
-                f"criterion={self.criterion!r} is a model of columns, but the data is ready-made features"
-            )
-        criterion = criterion_class(self.criterion)
-        smoothing = spec_options(self.criterion, criterion.options, "criterion").get("smoothing", 1.0)
-        own = None if label_column is None else label_column % corpus.n_columns
-        columns = [c for c in range(corpus.n_columns) if c != own]
-        return Base.fit(self.base or "hmm", corpus, columns, gold.labels, len(labels), self.order, smoothing)
+        return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
@@ -400,15 +337,6 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
         check_combination(self)
-
-    def _transitions(self, encoder: Encoder) -> str:
-        """As asked; none if a template has no ``B`` line, as in CRF++."""
-        if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
-            return self.transitions
-        if self.transitions == "all" or self.order == 2:
-            asked = "transitions='all'" if self.transitions == "all" else "order=2"
-            raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")
-        return "none"
 
     def _dev_scorer(
         self, model: ChainModel, encoded: EncodedCorpus, annotation: Annotation

@@ -53,9 +53,12 @@ class Base:
     @classmethod
     def fit(
         cls, kind: str, corpus: Columns, columns: Sequence[int], labels: Int32, n_labels: int, order: int,
-        smoothing: float = 1.0,
+        smoothing: float = 1.0, weights: Float | None = None,
     ) -> tuple[Base, Columns]:  # fmt: skip
-        """The base of a labelled corpus, and the corpus with first occurrences made unknown."""
+        """The base of a labelled corpus, and the corpus with first occurrences made unknown.
+
+        ``labels`` is [N]; a sequence counts its weight [S], one if there are none.
+        """
         if kind not in BASES:
             raise OptionError(f"base={kind!r} is not one of {', '.join(BASES)}")
         if not columns:
@@ -63,7 +66,7 @@ class Base:
         vocabulary, replaced = OpenVocabulary.fit(corpus, columns)
         fields, sizes = vocabulary.fields(replaced), [len(values) for values in vocabulary.values]
         if kind == "locally-uniform":
-            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, 1)
+            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, 1, weights)
             counts = Counts(
                 1,
                 n_labels,
@@ -71,7 +74,7 @@ class Base:
                 [np.tile(table.sum(axis=0), (n_labels, 1)) for table in counts.emissions],
             )
         else:
-            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, order)
+            counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, order, weights)
         return cls(kind, vocabulary, HiddenMarkovModel.estimated(counts, smoothing)), replaced
 
     def prepare(self, corpus: Columns) -> Columns:
@@ -85,11 +88,20 @@ class Base:
         return self.model.scores(fields, corpus.offsets[first : end + 1] - lo)
 
     def expected(
-        self, encoder: TemplateEncoder, features: ChainFeatures, corpus: EncodedCorpus, n_threads: int = 1
+        self,
+        encoder: TemplateEncoder,
+        features: ChainFeatures,
+        corpus: EncodedCorpus,
+        weights: Float | None = None,
+        n_threads: int = 1,
     ) -> Float:
-        """E_q0[f], the expected count of each feature in a sequence [D]; ``corpus`` is the training data."""
+        """E_q0[f], the expected count of each feature in a sequence [D]; ``corpus`` is the training data.
+
+        ``weights`` [S] are those of its sequences, which the empirical base counts.
+        """
         if self.kind == "empirical":
-            return _over_training_inputs(self.scores, features, corpus, n_threads)
+            shares = np.ones(corpus.n_sequences) if weights is None else weights
+            return _over_training_inputs(self.scores, features, corpus, shares / shares.sum(), n_threads)
         named = zip(self.vocabulary.columns, self.vocabulary.values, strict=True)
         return expected_features(self.model, encoder, features, [FieldValues(c, v) for c, v in named])
 
@@ -98,9 +110,10 @@ def _over_training_inputs(
     scores: Callable[[EncodedCorpus, int, int], ChainScores],
     features: ChainFeatures,
     corpus: EncodedCorpus,
+    shares: Float,
     n_threads: int,
 ) -> Float:
-    """Mean over the training inputs of the expectations given them: one forward-backward."""
+    """Mean over the training inputs, by their ``shares`` [S], of the expectations given them: one forward-backward."""
     y = features.n_labels
 
     def block(run: tuple[int, int]) -> Float:
@@ -112,10 +125,10 @@ def _over_training_inputs(
             np.zeros((y, y, y)) if features.order == 2 else None,
         )  # fmt: skip
         chain = Chain(corpus.offsets[first : end + 1] - lo)
-        parts = chain.expectations(scores(corpus, first, end).plus(zeros))[1]
+        parts = chain.expectations(scores(corpus, first, end).plus(zeros), shares[first:end])[1]
         gradient = ChainGradient(features)
         gradient.add(corpus, first, end, parts)
         return gradient.finish()
 
     blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
-    return np.sum(in_threads(block, blocks, n_threads), axis=0) / corpus.n_sequences
+    return np.sum(in_threads(block, blocks, n_threads), axis=0)

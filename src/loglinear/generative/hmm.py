@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,15 +52,24 @@ class Counts:
 
     @classmethod
     def of(
-        cls, fields: Fields, sizes: Sequence[int], labels: Int32, offsets: Int64, n_labels: int, order: int
+        cls,
+        fields: Fields,
+        sizes: Sequence[int],
+        labels: Int32,
+        offsets: Int64,
+        n_labels: int,
+        order: int,
+        weights: Float | None = None,
     ) -> Counts:
-        """Counts of a labelled corpus; field f [N] has ``sizes[f]`` values."""
+        """Counts of a labelled corpus; field f [N] has ``sizes[f]`` values, sequence i counts ``weights[i]`` times."""
         states, begins, ends = states_of(labels, offsets, n_labels, order)
         n_states = number_of_states(n_labels, order)
+        times = None if weights is None else np.repeat(weights, np.diff(offsets))
         before = np.where(begins, n_states, np.roll(states, 1))
-        steps = _table(before, labels, n_states + 1, n_labels + 1)
-        steps += _table(states[ends], np.full(int(ends.sum()), n_labels), n_states + 1, n_labels + 1)
-        emissions = [_table(labels, values, n_labels, size) for values, size in zip(fields, sizes, strict=True)]
+        steps = _table(before, labels, n_states + 1, n_labels + 1, times)
+        stops = np.full(int(ends.sum()), n_labels)
+        steps += _table(states[ends], stops, n_states + 1, n_labels + 1, weights)
+        emissions = [_table(labels, values, n_labels, size, times) for values, size in zip(fields, sizes, strict=True)]
         return cls(order, n_labels, steps, emissions)
 
     def __add__(self, other: Counts) -> Counts:
@@ -249,11 +259,11 @@ def states_of(
 
 
 def _table(
-    rows: npt.NDArray[np.signedinteger], columns: npt.NDArray[np.signedinteger], height: int, width: int
+    rows: npt.NDArray[Any], columns: npt.NDArray[Any], height: int, width: int, weights: Float | None = None
 ) -> Float:
-    """How often each (row, column) occurs, float64 [height, width]."""
+    """How often each (row, column) occurs, float64 [height, width]; each counts its weight, if there are any."""
     flat = rows.astype(np.int64) * width + columns
-    return np.bincount(flat, minlength=height * width).reshape(height, width).astype(np.float64)
+    return np.bincount(flat, weights, minlength=height * width).reshape(height, width).astype(np.float64)
 
 
 def _normalised(table: Float) -> Float:
