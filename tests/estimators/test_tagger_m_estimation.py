@@ -4,6 +4,7 @@ import pytest
 
 from loglinear import Tagger
 from loglinear.errors import OptionError
+from loglinear.estimators.chain_model import ANY_LABEL
 from loglinear.features.python_features import attributes_of
 
 
@@ -67,3 +68,31 @@ def test_a_sequence_of_weight_two_counts_twice(data, kind):
     # what occurs once is unknown, so only the tags, which all occur often, are the same events in both
     steps = [problem.model.base.model.steps for problem in expected]
     assert steps[0] == pytest.approx(steps[1])
+
+
+def test_features_of_the_input_alone_are_one_template_of_each_kind(data):
+    template = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[-2,1]/%x[-1,1]\nB"
+    with_them, without = (
+        Tagger(criterion=criterion, template=template, l2=0.1).fit(*data)
+        for criterion in ("m-estimation:input_only", "m-estimation")
+    )
+    assert not any(label == ANY_LABEL for _, label in without.state_weights_)
+    alone = {attribute[:3] for attribute, label in with_them.state_weights_ if label == ANY_LABEL}
+    assert alone == {"U1:", "U2:"}
+    again = Tagger.load(with_them.to_bytes())
+    assert again.state_weights_ == with_them.state_weights_
+    assert again.predict_marginals(data[0]) == with_them.predict_marginals(data[0])
+
+
+def test_weights_are_taken_over_from_a_model_with_and_without_features_of_the_input_alone(data):
+    options = {"template": "words", "l2": 0.1}
+    rich = Tagger(criterion="m-estimation:input_only", **options).fit(*data)
+    plain = Tagger(criterion="m-estimation", **options).fit(*data)
+    for start, other in ((rich, plain), (plain, rich)):
+        problem = Tagger(criterion=other.criterion, **options).problem(*data)
+        weights = problem.model.with_weights(problem.model.weights_from(start.model_)).state_weights()
+        shared = set(weights) & set(start.state_weights_)
+        assert {key: weights[key] for key in shared} == pytest.approx(
+            {key: start.state_weights_[key] for key in shared}
+        )
+        assert any(shared) and all(weights[key] == 0 for key in set(weights) - shared)

@@ -12,6 +12,7 @@ from loglinear.errors import OptionError
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.hmm import Counts, HiddenMarkovModel, number_of_states
+from loglinear.generative.m_estimation import sentence_counts
 from loglinear.generative.window_expectations import FieldValues, expected_features, expected_ngrams
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainGradient
@@ -70,8 +71,9 @@ def feature_counts(features, encoded, labels):
 @given(
     seed=st.integers(0, 2**32 - 1), order=st.sampled_from([1, 2]), chain_order=st.sampled_from([1, 2]),
     lines=st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=4, unique=True), pair_features=st.booleans(),
+    input_only=st.booleans(),
 )  # fmt: skip
-def test_expectations_equal_enumeration(seed, order, chain_order, lines, pair_features):
+def test_expectations_equal_enumeration(seed, order, chain_order, lines, pair_features, input_only):
     rng, n_labels = np.random.default_rng(seed), 3
     model = rising_model(rng, n_labels, order)
     everything = list(all_sequences(n_labels))
@@ -80,10 +82,15 @@ def test_expectations_equal_enumeration(seed, order, chain_order, lines, pair_fe
     fields = [np.concatenate([f[i] for _, f in everything]).astype(np.int32) for i in range(2)]
     encoder = TemplateEncoder(TemplateSet.parse("\n".join([*lines, "B"])), pair_features=pair_features)
     encoded = encoder.fit(corpus_of(fields, offsets))
-    features = ChainFeatures.collect(encoded, encoder.n_attributes, Gold(labels), n_labels, chain_order, "all", "all")
+    mask = rng.random(encoder.n_attributes) < 0.5 if input_only else None
+    features = ChainFeatures.collect(
+        encoded, encoder.n_attributes, Gold(labels), n_labels, chain_order, "all", "all", mask
+    )
     probability = np.exp(Chain(offsets).score(model.scores(fields, offsets), labels))
     assert probability.sum() == pytest.approx(1.0)
-    expected = probability @ feature_counts(features, encoded, labels)
+    counts = feature_counts(features, encoded, labels)
+    np.testing.assert_array_equal(sentence_counts(features, encoded, labels).toarray(), counts)
+    expected = probability @ counts
     found = expected_features(model, encoder, features, [FieldValues(c, v) for c, v in enumerate(VALUES)])
     np.testing.assert_allclose(found, expected, atol=1e-10)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from loglinear.criteria.criterion import Criterion, Float, register
 from loglinear.criteria.hmm import SMOOTHING
+from loglinear.options import Option
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -34,10 +35,13 @@ class MEstimation(Criterion):
     takes_partial = False
     uses_base = True
     optimizers = ("lbfgs", "newton")
-    options = (SMOOTHING,)
+    options = (
+        SMOOTHING,
+        Option("input_only", False, "features of the input alone too, whatever the label", choices=(False, True)),
+    )
 
-    def __init__(self, smoothing: float = 1.0) -> None:
-        self.smoothing = smoothing
+    def __init__(self, smoothing: float = 1.0, input_only: bool = False) -> None:
+        self.smoothing, self.input_only = smoothing, input_only
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -29,6 +29,7 @@ from loglinear.structures.constraints import Constraints
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Corpus = Columns | Attributes
+ANY_LABEL = "(any label)"
 
 
 @dataclass
@@ -124,10 +125,10 @@ class ChainModel(ChainInference):
     # -- the weights by name -------------------------------------------------------------------------------------
 
     def state_weights(self) -> dict[tuple[str, str], float]:
-        """Weight of each (attribute, label)."""
+        """Weight of each (attribute, label); features that look at no label have :data:`ANY_LABEL`."""
         block, weights = self.features.state, self.weights[self.features.segments[0]].tolist()
         names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
-        attributes, states = self.encoder.names(), self.states
+        attributes, states = self.encoder.names(), [*self.states, ANY_LABEL]
         return {(attributes[a], states[y]): w for a, y, w in zip(names, block.codes.tolist(), weights, strict=True)}
 
     def edge_weights(self) -> dict[tuple[str, str, str], float]:
@@ -208,10 +209,12 @@ class ChainModel(ChainInference):
                 continue
             their_attributes = np.repeat(attributes, np.diff(their_block.pointer)).astype(np.int64)
             codes = renamed(their_block.codes, places)
-            keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * n**places + codes, -1)
+            codes[their_block.codes == m**places] = n if mine.input_only else -1
+            width = my_block.n_codes
+            keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * width + codes, -1)
             own_attributes = np.repeat(np.arange(len(my_block.pointer) - 1), np.diff(my_block.pointer))
             _copy_matching(
-                start[mine.segments[segment]], own_attributes * n**places + my_block.codes,
+                start[mine.segments[segment]], own_attributes * width + my_block.codes,
                 other.weights[theirs.segments[segment]], keys,
             )  # fmt: skip
         for segment, places, my_codes, their_codes in (

@@ -16,7 +16,7 @@ from loglinear.estimators.chain_model import ChainModel, penalties_of
 from loglinear.estimators.inputs import Corpus, Encoder, check_feasible, constraints_of, encoder_for
 from loglinear.estimators.problem import Problem
 from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.features.template_encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import Base
 from loglinear.options import spec_options
 from loglinear.structures.chain_features import ChainFeatures
@@ -61,6 +61,7 @@ def prepared(
     features = ChainFeatures.collect(
         encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
         _transitions(options, encoder) if criterion.learns_weights else "none",
+        _input_only(encoder) if _criterion_options(options).get("input_only") else None,
     )  # fmt: skip
     model = ChainModel(
         labels, encoder, features, np.zeros(features.n_features), constraints,
@@ -84,11 +85,36 @@ def _fitted_base(
     """The generative base, and the corpus with first occurrences made unknown."""
     if not isinstance(corpus, Columns):
         raise OptionError(f"criterion={options.criterion!r} is a model of columns, but the data is ready-made features")
-    criterion = criterion_class(options.criterion)
-    smoothing = spec_options(options.criterion, criterion.options, "criterion").get("smoothing", 1.0)
+    smoothing = _criterion_options(options).get("smoothing", 1.0)
     own = None if label_column is None else label_column % corpus.n_columns
     columns = [c for c in range(corpus.n_columns) if c != own]
     return Base.fit(options.base or "hmm", corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
+
+
+def _criterion_options(options: Any) -> dict[str, Any]:
+    """What the criterion's spec sets."""
+    return spec_options(options.criterion, criterion_class(options.criterion).options, "criterion")
+
+
+def _input_only(encoder: Encoder) -> npt.NDArray[np.bool_]:
+    """A mask [A] of the attributes that a model of the input needs: one template of each kind.
+
+    Templates that look at the same things some positions apart count the same things but for the sentences' ends; of
+    those the one nearest to the position itself is taken.
+    """
+    assert isinstance(encoder, TemplateEncoder)
+    chosen = np.zeros(encoder.n_attributes, dtype=bool)
+    nearest: dict[tuple[Any, ...], tuple[int, TemplateTable]] = {}
+    for table in encoder.tables():
+        macros = table.template.macros
+        first = min((macro.row for macro in macros if not macro.absolute), default=0)
+        kind = tuple(macro if macro.absolute else replace(macro, row=macro.row - first) for macro in macros)
+        reach = max(abs(macro.row) for macro in macros)
+        if table.in_state and (kind not in nearest or reach < nearest[kind][0]):
+            nearest[kind] = (reach, table)
+    for _, table in nearest.values():
+        chosen[table.first : table.first + len(table.keys)] = True
+    return chosen
 
 
 def _transitions(options: Any, encoder: Encoder) -> str:

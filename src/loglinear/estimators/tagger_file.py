@@ -1,7 +1,7 @@
 """What of a chain model stands in a model file, and how it is read back with every bound checked.
 
     header   options, labels, constraints, encoder (template or pair_features ...), order, local, sub_labels,
-             base (None or see base_file), training (free notes)
+             input_only, base (None or see base_file), training (free notes)
     arrays   weights [D]; scaling; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
              transitions; trigrams
 
@@ -67,6 +67,7 @@ def to_storage(
         "order": features.order,
         "local": model.local,
         "sub_labels": model.sub_labels,
+        "input_only": features.input_only,
         "base": base,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
@@ -107,7 +108,7 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
     features = ChainFeatures(
         n_labels=n,
         order=order,
-        state=_block(arrays, "state", encoder.n_attributes, n),
+        state=_block(arrays, "state", encoder.n_attributes, n + 1 if header.get("input_only", False) else n),
         edge=edge,
         transitions=_codes(arrays["transitions"], n**2),
         trigrams=_codes(arrays["trigrams"], n**3 if order == 2 else 0),

@@ -190,6 +190,13 @@ class FeatureBlock:
         pointer = np.arange(n_attributes + 1, dtype=np.int64) * n_codes
         return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
 
+    def with_code(self, code: int, having: npt.NDArray[np.bool_]) -> FeatureBlock:
+        """The same and one more code, greater than all others, for the attributes ``having`` it (a mask [A])."""
+        ends = np.where(having, self.pointer[1:], -1)
+        codes = np.insert(self.codes, ends[having], code)
+        pointer = self.pointer + np.concatenate([[0], np.cumsum(having)])
+        return FeatureBlock(pointer.astype(np.int64), codes.astype(np.int32), code + 1)
+
     def as_lists(self) -> FeatureBlock:
         """The same features without dense rows, for weights that change from one sequence to the next."""
         return FeatureBlock(self.pointer, self.codes, self.n_codes, dense_from=self.n_codes + 1)

@@ -66,6 +66,8 @@ def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int3
     pairs = np.where(within >= 1, np.roll(wide, 1) * y + wide, -1)
     triples = np.where(within >= 2, np.roll(wide, 2) * y * y + pairs, -1)
     parts = [_block_counts(features.state, corpus.state, wide, state.start, sentence)]
+    if features.input_only:
+        parts.append(_block_counts(features.state, corpus.state, np.full(n, y), state.start, sentence))
     if features.edge is not None and corpus.edge is not None:
         parts.append(_block_counts(features.edge, corpus.edge, pairs, edge.start, sentence))
     for codes, own, segment in ((features.transitions, pairs, transition), (features.trigrams, triples, trigram)):

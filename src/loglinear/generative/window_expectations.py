@@ -54,6 +54,8 @@ def expected_features(
     expected = np.zeros(features.n_features)
     for template in _templates(model, encoder, fields):
         single, pair = template.counts(features.edge is not None)
+        if features.input_only:
+            single = np.concatenate([single, single.sum(axis=1, keepdims=True)], axis=1)
         if template.in_state:
             expected[state] += _gathered(features.state.pointer, features.state.codes, template.first, single)
         if template.in_edge and features.edge is not None:

@@ -6,6 +6,9 @@ The weight vector is four segments one after the other:
     edge        (attribute, previous label, label) -> edge [N, Y, Y]
     transition  (previous label, label)            -> transition [Y, Y]
     trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], order 2 only
+
+A generative model may also have *input-only* features, of an attribute whatever its label. They are state features
+with the code Y, and their score is added to each label's.
 """
 
 from __future__ import annotations
@@ -79,7 +82,10 @@ class ChainGradient:
         features = self._features
         state, edge, transition, trigram = features.segments
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        features.state.add_gradient(corpus.state, lo, hi, parts.emission, self.vector[state], self._state_rows)
+        emission = parts.emission
+        if features.input_only:
+            emission = np.concatenate([emission, emission.sum(axis=1, keepdims=True)], axis=1)
+        features.state.add_gradient(corpus.state, lo, hi, emission, self.vector[state], self._state_rows)
         if features.edge is not None and corpus.edge is not None and parts.edge is not None:
             flat = parts.edge.reshape(hi - lo, -1)
             features.edge.add_gradient(corpus.edge, lo, hi, flat, self.vector[edge], self._edge_rows)
@@ -107,7 +113,7 @@ class ChainFeatures:
     order : int
         1 or 2.
     state : FeatureBlock
-        (attribute, label).
+        (attribute, label); the code Y is any label.
     edge : FeatureBlock or None
         (attribute, previous label * Y + label).
     transitions : int32
@@ -133,11 +139,13 @@ class ChainFeatures:
         order: int = 1,
         states: str = "observed",
         transitions: str = "observed",
+        input_only: npt.NDArray[np.bool_] | None = None,
     ) -> ChainFeatures:
         """The features of a training corpus.
 
         ``states`` and ``transitions`` say which pairs get a weight: those seen in the gold labelling (``observed``) or
         ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow ``transitions``.
+        The attributes in the mask ``input_only`` [A] also get one whatever the label.
         """
         lists = gold.label_lists(n_labels, unlabelled_as_any=False)
         edge = None
@@ -150,6 +158,8 @@ class ChainFeatures:
             if corpus.edge is not None:
                 pairs = pair_codes(corpus.offsets, lists, n_labels)
                 edge = FeatureBlock.observed(corpus.edge, n_attributes, *pairs, n_labels**2)
+        if input_only is not None:
+            state = state.with_code(n_labels, input_only)
         bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
         return cls(n_labels, order, state, edge, bigrams, trigrams)
 
@@ -157,6 +167,11 @@ class ChainFeatures:
         """The same features without dense rows: :meth:`lay_out` then looks at the weight vector itself, not a copy."""
         edge = None if self.edge is None else self.edge.as_lists()
         return replace(self, state=self.state.as_lists(), edge=edge)
+
+    @property
+    def input_only(self) -> bool:
+        """Whether some features look at no label."""
+        return self.state.n_codes > self.n_labels
 
     @cached_property
     def segments(self) -> tuple[slice, slice, slice, slice]:
@@ -218,8 +233,11 @@ class ChainFeatures:
         if self.edge is not None and corpus.edge is not None:
             edge = self.edge.scores(corpus.edge, lo, hi, weights.edge, weights.edge_rows)
             edge = edge.reshape(hi - lo, self.n_labels, self.n_labels)
+        emission = self.state.scores(corpus.state, lo, hi, weights.state, weights.state_rows)
+        if self.input_only:
+            emission = emission[:, :-1] + emission[:, -1:]
         return ChainScores(
-            emission=self.state.scores(corpus.state, lo, hi, weights.state, weights.state_rows),
+            emission=emission,
             transition=weights.transition,
             start=weights.start,
             stop=weights.stop,
