@@ -92,7 +92,7 @@ def test_resuming_is_exact(data, name, optimizer, tmp_path):
 def test_a_criterion_that_needs_a_start_says_where_it_came_from(data, name):
     first = criterion_class(name).starts_from
     tagger = Tagger(criterion=name, template="words").fit(*data)
-    assert tagger.message_.startswith(f"from the weights of a {first} model")
+    assert tagger.message_.startswith(f"from the weights of a model of {first}")
     told = Tagger(criterion=name, template="words").fit(*data, init=Tagger(template="words").fit(*data))
     assert not told.message_.startswith("from the weights")
 

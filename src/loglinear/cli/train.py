@@ -89,7 +89,16 @@ def train_command(
     threads: Annotated[int | None, option("threads", panel=RUN)] = default("threads"),
     seed: Annotated[int, option("seed", panel=RUN)] = default("seed"),
     init: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Model to start from.", rich_help_panel=RUN)
+        Path | None,
+        typer.Option(
+            metavar="MODEL|CRITERION",
+            help="Model to start from, or a criterion (m-estimation) to train one by first.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train only the so many features that weigh most in --init.", rich_help_panel=RUN),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from MODEL.checkpoint if it is there.", rich_help_panel=RUN)
@@ -161,7 +170,7 @@ def train_command(
     try:
         with TrainingDisplay(out, {"f1": "F1", "accuracy": "accuracy"}.get(metric, "score")) as display:
             tagger.fit(
-                corpus, X_dev=dev_corpus, sample_weight=sentence_weights, init=init, checkpoint=checkpoint,
+                corpus, X_dev=dev_corpus, sample_weight=sentence_weights, init=init, keep=keep, checkpoint=checkpoint,
                 checkpoint_seconds=checkpoint_seconds, resume=resume, observe=display.observe,
                 label_column=label_column, partial=partial,
             )  # fmt: skip

@@ -32,18 +32,19 @@ from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
 from loglinear.estimators.preparation import prepared
 from loglinear.estimators.problem import Problem
+from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, catching_signals
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
+from loglinear.options import spec_name
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
-SUB_LABEL_NOISE = 0.1  # standard deviation of the weights that training with sub-labels starts from
 
 
 class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -188,6 +189,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         *,
         sample_weight: Any = None,
         init: Tagger | str | Path | None = None,
+        keep: int | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
         resume: bool = False,
@@ -206,8 +208,11 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             Data to stop early by; the weights with the best score on it are kept.
         sample_weight : array of float, optional
             Weight of each sequence's loss.
-        init : Tagger or path, optional
-            Start from the weights of this model where it has the same features.
+        init : Tagger, path or name of a criterion, optional
+            Start from the weights of this model where it has the same features, its generative base included; with the
+            name of a criterion (``"m-estimation"``), from a model trained by that on the same data first.
+        keep : int, optional
+            Train only so many features, those that weigh most in the model to start from.
         checkpoint : path, optional
             File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
             when training is interrupted. Remove it when you have saved the model.
@@ -219,14 +224,23 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         self.check_options()
+        if keep is not None and (init is None or keep < 1):
+            what = "needs a model to start from (init)" if init is None else "must be at least 1"
+            raise OptionError(f"keep={keep} {what}")
         n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-        criterion, model = problem.criterion(self.criterion, self.cost), problem.model
+        criterion = problem.criterion(self.criterion, self.cost)
         if not criterion.learns_weights:
             if X_dev is not None or init is not None:
                 what = "dev data to stop by" if init is None else "a model to start from"
                 raise OptionError(f"criterion={self.criterion!r} is counted in one go; it has no use for {what}")
             return self._keep_counted(problem)
+        opening = None
+        if names_a_criterion(init):
+            opening = opening_tagger(self, str(init))
+            init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
+        problem, start = starting(problem, None if init is None else _model_of(init), self.seed, keep)
+        model = problem.model
         training = functools.partial(
             Training,
             l1=self.l1,
@@ -247,7 +261,6 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
-        start = self._start(model, init)
         resumed = None
         if checkpoint is not None:
             kept = self._checkpoint(Path(checkpoint), model, [*same_data, start], resume)
@@ -263,18 +276,13 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
                 began = time.perf_counter()
                 model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
                 outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
+        if opening is not None:
+            outcome = replace(outcome, seconds=outcome.seconds + (opening.seconds_ or 0.0))
         self._keep(model, outcome)
-        if first is not None:
-            self.message_ = f"from the weights of a {first.name} model: {self.message_}"
+        if first is not None or opening is not None:
+            name = first.name if first is not None else spec_name(str(opening.criterion if opening else ""))
+            self.message_ = f"from the weights of a model of {name}: {self.message_}"
         return self
-
-    def _start(self, model: ChainModel, init: Tagger | str | Path | None) -> Float:
-        """The weights [D] to start from."""
-        other = None if init is None else _model_of(init)
-        start = model.weights if other is None else model.weights_from(other)
-        if self.sub_labels > 1 and (other is None or other.sub_labels == 1):  # sub-labels that start alike stay alike
-            start = start + np.random.default_rng([self.seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
-        return start
 
     def _checkpoint(self, path: Path, model: ChainModel, same: list[Any], resume: bool) -> Checkpoint:
         """Where to keep what is needed to go on; one that is there is for going on only."""
