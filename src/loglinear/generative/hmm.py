@@ -117,8 +117,9 @@ class HiddenMarkovModel:
 
     @property
     def n_parameters(self) -> int:
-        """Probabilities that are not zero: of the steps, and of the emissions."""
-        return int((self.steps > 0).sum()) + sum(table.size for table in self.emissions)
+        """Probabilities that are not zero: of the steps from states that can be reached, and of the emissions."""
+        reached = np.append(self.inflow > 0, True)
+        return int((self.steps[reached] > 0).sum()) + sum(int((table > 0).sum()) for table in self.emissions)
 
     # -- as a process over states --------------------------------------------------------------------------------
 
