@@ -26,13 +26,31 @@ def test_costs_by_name(tmp_path):
     assert np.array_equal(table("hamming"), wrong)
     assert np.array_equal(table("hamming:5"), 5 * wrong)
     recall, precision = table("recall:3"), table("precision:3")
-    assert recall[0, 2] == recall[1, 2] == 3 and recall[2, 0] == recall[0, 1] == 1
-    assert precision[2, 0] == precision[2, 1] == 3 and precision[0, 2] == 1
+    assert recall[0, 2] == 3 and recall.sum() == wrong.sum() + 2
+    assert precision[2, 0] == 3 and precision.sum() == wrong.sum() + 2
     assert np.array_equal(table({("B-PER", "O"): 5}), wrong + np.array([[0, 0, 4], [0, 0, 0], [0, 0, 0]]))
     path = tmp_path / "costs.json"
     path.write_text(json.dumps({"B-PER": {"O": 5}}), encoding="utf-8")
     assert np.array_equal(table(str(path)), table({("B-PER", "O"): 5}))
     assert np.array_equal(table(2 * wrong), 2 * wrong)
+
+
+@pytest.mark.parametrize(
+    ("labels", "counts", "starting"),
+    [
+        (["B-X", "E-X", "I-X", "O", "S-X"], [3, 3, 2, 20, 4], ["B-X", "S-X"]),
+        (["B-X", "I-X", "I-Y", "O"], [1, 20, 30, 50], ["B-X", "I-X", "I-Y"]),  # IOB1: Y never has a B
+        (["B-X", "I-X", "O"], [1, 40, 60], ["B-X", "I-X"]),  # IOB1 as well: hardly any chunk has a B
+        (["O", "X", "Y"], [9, 1, 1], ["X", "Y"]),
+    ],
+    ids=str,
+)
+def test_leaning_prices_where_chunks_start(labels, counts, starting):
+    outside = labels.index("O")
+    recall, precision = (make_cost(spec, labels, counts).table[0] for spec in ("recall:3", "precision:3"))
+    assert [label for y, label in enumerate(labels) if recall[y, outside] == 3] == starting
+    assert np.array_equal(precision, recall.T)
+    assert recall.max() == 3 and (recall == 3).sum() == len(starting)
 
 
 def test_balanced_costs_weigh_rare_labels_and_cost_one_on_average():

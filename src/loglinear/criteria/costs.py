@@ -9,11 +9,15 @@ Costs by name, in the words of ``--cost``:
 
 ==================  ==============================================================================================
 ``hamming:m``       m for every wrong label (m = 1 if left out)
-``recall:k``        1 for a wrong label, k for ``O`` where the gold is another label: misses weigh more
-``precision:k``     1 for a wrong label, k for another label where the gold is ``O``: false alarms weigh more
+``recall:k``        1 for a wrong label, k for ``O`` where the gold starts a chunk: misses weigh more
+``precision:k``     1 for a wrong label, k for starting a chunk where the gold is ``O``: false alarms weigh more
 ``balanced``        for a wrong label, the gold label's inverse frequency, scaled so that the mean over tokens is 1
 ``FILE.json``       ``{"gold": {"predicted": cost}}``; pairs of different labels that it leaves out cost 1
 ==================  ==============================================================================================
+
+Labels that start a chunk are those with B, S or U before the hyphen; every label but ``O`` where labels have no such
+prefixes, or they are so rare that I must start chunks too. A price on all of a chunk would do less: chunks that are too
+long meet it as well, and find nothing.
 
 Where the annotation leaves several labels, a label costs what it costs against the nearest of them.
 """
@@ -31,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import OptionError
+from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
@@ -38,6 +43,7 @@ CostFunction = Callable[[str, str, str], float]
 KINDS = ("only", "first", "inner", "last")
 OUTSIDE = "O"
 MOST_COST = 1e6
+RARE = 0.1  # of labels that start chunks, as a share of the labels of chunks: fewer, and others start them too
 OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
@@ -143,11 +149,21 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
     if OUTSIDE not in labels:
         raise OptionError(f"cost={spec!r} leans on the label {OUTSIDE!r}, which the training data does not have")
     outside = labels.index(OUTSIDE)
+    starts = _starts(labels, counts)
     if name == "recall":
-        wrong[:, outside] *= factor
+        wrong[starts, outside] *= factor
     else:
-        wrong[outside, :] *= factor
+        wrong[outside, starts] *= factor
     return wrong
+
+
+def _starts(labels: Sequence[str], counts: Float) -> npt.NDArray[np.int64]:
+    """Numbers of the labels that start a chunk."""
+    inside = [y for y, label in enumerate(labels) if label != OUTSIDE]
+    starts = [y for y in inside if labels[y].startswith(("B", "S", "U"))]
+    if detect_scheme(labels) in ("bio", "bioes", "bilou") and counts[starts].sum() >= RARE * counts[inside].sum():
+        return np.array(starts, dtype=np.int64)
+    return np.array(inside, dtype=np.int64)
 
 
 def _listed(pairs: Any, labels: Sequence[str]) -> Float:
