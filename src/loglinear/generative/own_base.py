@@ -4,7 +4,8 @@
     sample(n, rng)            n pairs (x, y) from q0, all that is random taken from the generator ``rng``
     expectations(features)    optional: E_q0 of each :class:`Feature`; without it, the mean over draws
     scores(x, labels)         optional: log q0(x, y) part by part, a dict of arrays over the labels in this order;
-                              without it, decoding is approximate and there are no probabilities
+                              without it, decoding is a search, which also asks for log_prob of beginnings of the
+                              sequence, and there are no probabilities
 
 ``x`` is a list with a tuple of strings for each position, its columns without the label's (or, without a template, a
 dict from attribute names to values), ``y`` a list of labels. Values reach it as they are: there is no unknown one.
@@ -36,7 +37,7 @@ Int32 = npt.NDArray[np.int32]
 Corpus = Columns | Attributes
 DEFAULT_SAMPLES = 10_000
 CHECKED = 100  # training sequences that the base is asked about before training
-CANDIDATES = Option("candidates", 20, "labellings looked at first when decoding is approximate", least=1, kind=int)
+CANDIDATES = Option("candidates", 10, "labellings that an approximate search keeps at a time", least=1, kind=int)
 
 
 class Feature(NamedTuple):
@@ -68,7 +69,7 @@ class OwnBase:
         How many sequences like the training data's count as draws
         (:mod:`~loglinear.generative.sampled_expectations`).
     candidates : int
-        Labellings that approximate decoding looks at first.
+        Labellings that a search keeps at a time, where decoding is approximate.
     labels : tuple of str
         The Y labels; training sets them.
     columns : tuple of int or None
@@ -145,11 +146,11 @@ class OwnBase:
     # -- log q0 ------------------------------------------------------------------------------------------------------
 
     def scorer(self, corpus: EncodedCorpus, sequence: int) -> Callable[[Int32], float]:
-        """From a labelling [T] of one sequence to its log q0."""
+        """From a labelling [T] of one sequence, or [t] of its first t positions, to its log q0."""
         x = self._input(corpus, sequence)
 
         def log_prob(labels: Int32) -> float:
-            found = self.distribution.log_prob(x, [self.labels[y] for y in labels.tolist()])
+            found = self.distribution.log_prob(x[: len(labels)], [self.labels[y] for y in labels.tolist()])
             try:
                 value = float(found)
             except (TypeError, ValueError):
