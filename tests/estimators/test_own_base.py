@@ -197,6 +197,10 @@ def test_clone_pickle_and_parameters(trained, more_data):
     copy = clone(tagger)
     assert copy.get_params()["base"].samples == 2_000 and not hasattr(copy, "model_")
     assert clone(tagger_over(Plain(stop=0.3))).base.stop == 0.3
+    fitted = type("Fitted", (Plain,), {"get_params": lambda self, deep=True: {}})()
+    fitted.counts_ = 3
+    assert clone(tagger_over(OwnBase(fitted))).base.distribution.counts_ == 3
+    assert not hasattr(clone(tagger_over(fitted)).base, "counts_")  # scikit-learn takes it for an estimator
     again = pickle.loads(pickle.dumps(tagger))
     assert again.predict(more_data[0]) == tagger.predict(more_data[0])
     assert tagger_over(Plain()).set_params(base=None).base is None
