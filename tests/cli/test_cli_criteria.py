@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from loglinear import Tagger, read_columns
 from loglinear.criteria.criterion import criteria
+from loglinear.generative.own_base import OwnBase
 from loglinear.optimizers.optimizer import optimizers
 
 
@@ -29,6 +31,7 @@ def test_criteria_lists_all_of_them_with_their_options(run):
         ["--criterion", "nota:scaling", "--l2", "0.1"],
         ["--criterion", "pseudolikelihood:joint"],
         ["--criterion", "softmax-margin", "--sub-labels", "2", "--cost", "balanced"],
+        ["--criterion", "m-estimation", "--base", "hmm:samples=300,smoothing=0.5"],
         ["--optimizer", "sgd:step=0.1,average", "--max-iter", "4"],
         ["--optimizer", "adagrad", "--l1", "0.1", "--max-iter", "4"],
     ],
@@ -44,3 +47,33 @@ def test_models_of_all_kinds_go_the_whole_road(files, run, options):
     if "--sub-labels" in options:
         assert "of 2 sub-labels" in shown.out and "B-NP#1" in shown.out
         assert "B-NP#0" in run("inspect", files / "m", "--label", "B-NP", "--json").out
+
+
+class Uniform:
+    """A base of one's own: any of three labels, any word of the training data, stopping half the time."""
+
+    def log_prob(self, x, y):
+        return -3.0 * len(x)
+
+    def sample(self, n, rng):
+        return [([("the", "DT")] * 2, ["B-NP", "O"]) for _ in range(n)]
+
+
+def test_a_model_over_a_base_of_ones_own_is_for_python_only(files, run):
+    corpus = read_columns(files / "train.txt")
+    base = OwnBase(Uniform(), samples=50)
+    Tagger(criterion="m-estimation", base=base, template="words", max_iter=2).fit(corpus).save(files / "m")
+    for command in (
+        ["tag", files / "m", files / "train.txt"],
+        ["eval", files / "train.txt", "--model", files / "m"],
+        ["inspect", files / "m"],
+        ["train", files / "train.txt", "-o", files / "n", "--template", "words", "--init", files / "m"],
+    ):
+        result = run(*command)
+        assert result.status == 2 and "can only be used from Python, with Tagger.load(path, base=...)" in result.err
+        assert "Uniform" in result.err
+
+
+def test_a_base_that_makes_no_sense_is_refused_before_reading(run, files):
+    result = run("train", files / "nowhere.txt", "-o", files / "m", "--criterion", "m-estimation", "--base", "hmm:x=1")
+    assert result.status == 2 and "has no option 'x'; it has samples, smoothing" in result.err

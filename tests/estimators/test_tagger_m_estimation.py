@@ -2,7 +2,8 @@
 
 import pytest
 
-from loglinear import Tagger
+from loglinear import Gazetteer, Tagger
+from loglinear.data.columns import Columns
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ANY_LABEL
 from loglinear.features.python_features import attributes_of
@@ -96,3 +97,50 @@ def test_weights_are_taken_over_from_a_model_with_and_without_features_of_the_in
             {key: start.state_weights_[key] for key in shared}
         )
         assert any(shared) and all(weights[key] == 0 for key in set(weights) - shared)
+
+
+@pytest.mark.parametrize("kind", ["hmm", "locally-uniform"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_sampled_expectations_train_nearly_the_same_model(data, more_data, kind, order):
+    options = {"criterion": "m-estimation", "order": order, "template": "U:%x[0,0]\nU:%x[-1,1]\nB", "l2": 0.05}
+    exact = Tagger(base=kind, **options).fit(*data)
+    drawn = Tagger(base=f"{kind}:samples=20000,smoothing=0.5", **options).fit(*data)
+    weights = exact.state_weights_
+    gaps = [abs(weights[key] - weight) for key, weight in drawn.state_weights_.items() if key in weights]
+    assert 0.0 < max(gaps) < 0.2
+    again = Tagger.load(drawn.to_bytes())
+    assert again.base == drawn.base and again.predict(more_data[0]) == drawn.predict(more_data[0])
+
+
+def test_the_seed_settles_the_draws(data):
+    fits = [
+        Tagger(criterion="m-estimation", base="hmm:samples=300", template="words", seed=seed, threads=threads).fit(
+            *data
+        )
+        for seed, threads in ((0, 1), (0, 2), (1, 1))
+    ]
+    weights = [fit.state_weights_ for fit in fits]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_absolute_rows_and_gazetteers_train_by_sampling(data):
+    template = "U:%x[@1,1]/%x[0,1]\nU:%gazetteer[0,0,names]\nU:%x[0,0]\nB"
+    options = {
+        "criterion": "m-estimation",
+        "template": template,
+        "gazetteers": [Gazetteer("names", ["noun1", "noun2"])],
+    }
+    with pytest.raises(OptionError, match=r"absolute rows.*base='hmm:samples=100000'"):
+        Tagger(**options).fit(*data)
+    tagger = Tagger(base="hmm:samples=3000", l2=0.05, **options).fit(*data)
+    assert tagger.score(*data) > 0.85
+    assert any(name.startswith("U:D/") for name, _ in tagger.state_weights_)
+
+
+def test_draws_where_the_labels_stand_in_the_middle(data):
+    rows = [[(tag, label, word) for (word, tag), label in zip(x, y, strict=True)] for x, y in zip(*data, strict=True)]
+    corpus, template = Columns.from_rows(rows), "U:%x[0,2]\nU:%x[-1,0]\nB"
+    apart = [[(word, tag) for word, tag in x] for x in data[0]]
+    one = Tagger(criterion="m-estimation", template=template, base="hmm:samples=30000").fit(corpus, label_column=1)
+    two = Tagger(criterion="m-estimation", template="U:%x[0,0]\nU:%x[-1,1]\nB").fit(apart, data[1])
+    assert one.transition_weights_ == pytest.approx(two.transition_weights_, abs=0.05)

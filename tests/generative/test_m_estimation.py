@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.data.columns import Column, Columns
-from loglinear.generative.base import Base
+from loglinear.generative.base import HmmBase
 from loglinear.generative.hmm import HiddenMarkovModel
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
 from loglinear.optimizers.objective import Objective
@@ -146,7 +146,7 @@ def test_the_loss_is_a_generalised_divergence_up_to_a_constant(finite):
 def test_bases_as_counted():
     labels, offsets = np.array([0, 0, 1, 1, 0], dtype=np.int32), np.array([0, 3, 5], dtype=np.int64)
     corpus = corpus_of([np.array([0, 0, 1, 0, 2])], labels, offsets)
-    base, replaced = Base.fit("locally-uniform", corpus, [0], labels, 2, 2)
+    base, replaced = HmmBase.fit("locally-uniform", corpus, [0], labels, 2, 2)
     assert base.vocabulary.values == [["a", "<unknown>"]]  # what occurs once is not known
     assert replaced.columns[0].ids.tolist() == [1, 0, 1, 0, 1]  # and first occurrences are not, either
     np.testing.assert_allclose(base.model.emissions[0], [[3 / 7, 4 / 7]] * 2)

@@ -6,6 +6,7 @@ the estimator turns users' data into those.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,15 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.criteria.costs import Cost
 from loglinear.criteria.local import locally_normalised
 from loglinear.criteria.scaling import scaled
 from loglinear.data.columns import Attributes, Columns
-from loglinear.errors import OptionError
-from loglinear.estimators.chain_inference import ChainInference
+from loglinear.errors import InfeasibleError, OptionError
+from loglinear.estimators.approximate_decoding import best_found
+from loglinear.estimators.chain_inference import Allowed, ChainInference, R
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.base import Base
+from loglinear.generative.own_base import OwnBase
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.constraints import Constraints
@@ -105,6 +109,11 @@ class ChainModel(ChainInference):
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         scores = self.features.scores(self.laid_out, corpus, first, end)
         if self.base is not None:
+            if not self.base.has_parts:
+                raise OptionError(
+                    "the base has no method scores(x, labels), so that sums over labellings cannot be worked out: "
+                    "there are no probabilities, and no decoding but an approximate 'viterbi'"
+                )
             scores = scores.plus(self.base.scores(corpus, first, end))
         chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
         if self.scaling is not None:
@@ -115,12 +124,46 @@ class ChainModel(ChainInference):
         """A corpus in numbers, as this model looks at it."""
         if self.base is None:
             return super().encode(corpus)
-        assert isinstance(corpus, Columns) and isinstance(self.encoder, TemplateEncoder)
         known = self.base.prepare(corpus)
-        return replace(self.encoder.transform(known), fields=tuple(self.base.vocabulary.fields(known)))
+        return self.base.attach(super().encode(known), known)
 
     def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+        if self.base is not None and self.base.one_by_one:
+            return [(i, i + 1) for i in range(corpus.n_sequences)]
         return self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+
+    def map_blocks(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None,
+        n_threads: int,
+        operation: Callable[[Chain, ChainScores, slice], R],
+    ) -> list[R]:
+        alone = self.base is not None and self.base.one_by_one
+        return super().map_blocks(corpus, allowed, 1 if alone else n_threads, operation)
+
+    def decode(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None = None,
+        decoding: str = "viterbi",
+        n_threads: int = 1,
+        cost: Cost | None = None,
+    ) -> Int32:
+        base = self.base
+        if not isinstance(base, OwnBase) or base.has_parts or decoding != "viterbi":
+            return super().decode(corpus, allowed, decoding, n_threads, cost)
+        labels = np.empty(corpus.n_positions, dtype=np.int32)
+        for i in range(corpus.n_sequences):
+            lo, hi = corpus.offsets[i : i + 2].tolist()
+            scores = self.features.scores(self.laid_out, corpus, i, i + 1)
+            if allowed is not None:
+                scores = Chain([0, hi - lo]).restrict(scores, allowed[lo:hi])
+            try:
+                labels[lo:hi] = best_found(scores, base.scorer(corpus, i), base.candidates)
+            except InfeasibleError:
+                raise InfeasibleError(i) from None
+        return labels
 
     # -- the weights by name -------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def corpus_arrays(encoded: EncodedCorpus) -> list[npt.NDArray[Any] | None]:
     """All numbers of an encoded corpus, for :func:`fingerprint`."""
     edge = None if encoded.edge is None else encoded.edge.ids
-    return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge]
+    return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge, *encoded.fields]
 
 
 def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | None]) -> str:

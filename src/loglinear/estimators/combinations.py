@@ -7,6 +7,8 @@ from typing import Any
 from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
 from loglinear.errors import OptionError
 from loglinear.estimators.options import OPTIONS, default
+from loglinear.generative.base import read_base
+from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
 from loglinear.options import spec_name, spec_options
 
@@ -33,7 +35,11 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     if not criterion.learns_weights:
         _check_counted(tagger, name)
     if tagger.base is not None and name != "m-estimation":
-        raise OptionError(f"base={tagger.base!r} goes with criterion='m-estimation', not with {name!r}")
+        raise OptionError(f"base={tagger.base!r:.60} goes with criterion='m-estimation', not with {name!r}")
+    if is_own(tagger.base):
+        OwnBase.of(tagger.base)
+    elif tagger.base is not None:
+        read_base(tagger.base)
     if tagger.sub_labels > 1 and not criterion.takes_partial:
         able = ", ".join(other for other, each in criteria().items() if each.takes_partial)
         raise OptionError(

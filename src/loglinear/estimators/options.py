@@ -17,8 +17,8 @@ OPTIONS: dict[str, Option] = {
         Option(
             "base",
             None,
-            "for m-estimation, the generative model it starts from (hmm by default)",
-            choices=("hmm", "locally-uniform", "empirical"),
+            "for m-estimation, the generative model it starts from: hmm (the default), locally-uniform or empirical; "
+            "hmm:samples=100000 draws for its expectations",
         ),
         Option("order", 1, "how many labels back a label depends on: 1 or 2", choices=(1, 2)),
         Option("l1", 0.0, "factor of the sum of |w|: drives weights to exactly zero", least=0, kind=float),

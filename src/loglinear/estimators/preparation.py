@@ -17,7 +17,9 @@ from loglinear.estimators.inputs import Corpus, Encoder, check_feasible, constra
 from loglinear.estimators.problem import Problem
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder, TemplateTable
-from loglinear.generative.base import Base
+from loglinear.generative.base import Base, HmmBase, read_base
+from loglinear.generative.own_base import OwnBase, is_own
+from loglinear.generative.sampled_expectations import Sampling
 from loglinear.options import spec_options
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
@@ -48,13 +50,15 @@ def prepared(
     labels = annotation.label_set()
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
-    base = None
+    base, sampling = None, None
     weights = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
     if criterion.uses_base:
-        base, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
+        base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     encoded = encoder.fit(corpus, options.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
     if base is not None:
-        encoded = replace(encoded, fields=tuple(base.vocabulary.fields(corpus)))  # type: ignore[arg-type]  # columns
+        encoded = base.attach(encoded, corpus)
+    if isinstance(base, OwnBase):
+        base.check(encoded, gold.labels)
     constraints = constraints_of(options.constraints, labels)
     check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
     gold = gold.split(options.sub_labels, len(labels))
@@ -75,20 +79,27 @@ def prepared(
         label_counts=label_counts,
         corpus=corpus,
         label_column=label_column,
+        sampling=sampling,
     )
     return problem.marked_for(problem.criterion(options.criterion, options.cost), options.seed)
 
 
 def _fitted_base(
     options: Any, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None, weights: Float | None
-) -> tuple[Base, Columns]:
-    """The generative base, and the corpus with first occurrences made unknown."""
+) -> tuple[Base, Sampling | None, Corpus]:
+    """The generative base, how its expectations are drawn (None: exact), and the corpus as it is to be seen."""
+    own = None if label_column is None or not isinstance(corpus, Columns) else label_column % corpus.n_columns
+    columns = [c for c in range(corpus.n_columns) if c != own] if isinstance(corpus, Columns) else None
+    if is_own(options.base):
+        base = OwnBase.of(options.base)
+        return base.bound(labels, columns), base.sampling(options.seed), corpus
     if not isinstance(corpus, Columns):
         raise OptionError(f"criterion={options.criterion!r} is a model of columns, but the data is ready-made features")
     smoothing = _criterion_options(options).get("smoothing", 1.0)
-    own = None if label_column is None else label_column % corpus.n_columns
-    columns = [c for c in range(corpus.n_columns) if c != own]
-    return Base.fit(options.base or "hmm", corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
+    kind, sampling = read_base(options.base or "hmm", options.seed)
+    assert columns is not None
+    counted, seen = HmmBase.fit(kind, corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
+    return counted, sampling, seen
 
 
 def _criterion_options(options: Any) -> dict[str, Any]:
@@ -102,7 +113,8 @@ def _input_only(encoder: Encoder) -> npt.NDArray[np.bool_]:
     Templates that look at the same things some positions apart count the same things but for the sentences' ends; of
     those the one nearest to the position itself is taken.
     """
-    assert isinstance(encoder, TemplateEncoder)
+    if not isinstance(encoder, TemplateEncoder):
+        return np.ones(encoder.n_attributes, dtype=bool)
     chosen = np.zeros(encoder.n_attributes, dtype=bool)
     nearest: dict[tuple[Any, ...], tuple[int, TemplateTable]] = {}
     for table in encoder.tables():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
@@ -21,6 +22,7 @@ from loglinear.estimators.inputs import Corpus
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
+from loglinear.generative.sampled_expectations import Sampling
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain import Chain, ChainScores
@@ -50,6 +52,8 @@ class Problem:
         The text itself, for criteria that predict it too.
     label_column : int or None
         The corpus' column of labels.
+    sampling : Sampling or None
+        How a base's expectations are drawn; None if they are exact.
     """
 
     model: ChainModel
@@ -59,6 +63,7 @@ class Problem:
     label_counts: npt.NDArray[np.int64]
     corpus: Corpus
     label_column: int | None
+    sampling: Sampling | None = None
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion of that spec over this problem's labels; ``cost`` is what a user gives, None for Hamming."""
@@ -113,13 +118,8 @@ class Problem:
         """Losses by ``criterion`` and the L2 penalty as a function of the weights."""
         model = self.model
         if isinstance(criterion, MEstimation):
-            assert model.base is not None and isinstance(model.encoder, TemplateEncoder)
-            return MEstimationObjective(
-                sentence_counts(model.features, self.encoded, self.gold.labels),
-                model.base.expected(model.encoder, model.features, self.encoded, self.sequence_weights, n_threads),
-                l2,
-                self.sequence_weights,
-            )
+            counts = sentence_counts(model.features, self.encoded, self.gold.labels)
+            return MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
         objective = Objective(
             self.model.features,
             self.encoded,
@@ -134,6 +134,17 @@ class Problem:
             objective.terms.append(self._field_likelihood(n_threads))
         return objective
 
+    def _expected(self, counts: csr_matrix, n_threads: int) -> Float:
+        """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data."""
+        model, base, weights = self.model, self.model.base, self.sequence_weights
+        assert base is not None
+        if self.sampling is None:
+            return base.expected(model.encoder, model.features, self.encoded, weights, n_threads)
+        threads = 1 if base.one_by_one else n_threads
+        drawn = self.sampling.estimate(base.draw, model.encoder, model.features, threads).mean
+        shares = np.ones(counts.shape[0]) if weights is None else weights
+        return self.sampling.smoothed(drawn, counts.T @ (shares / shares.sum()))
+
     def _field_likelihood(self, n_threads: int) -> FieldLikelihood:
         encoder = self.model.encoder
         if not isinstance(encoder, TemplateEncoder) or not isinstance(self.corpus, Columns):
@@ -147,5 +158,6 @@ class Problem:
 
     def arrays(self) -> list[npt.NDArray[Any] | None]:
         """All numbers that the result depends on."""
-        gold = self.gold
-        return [*corpus_arrays(self.encoded), gold.labels, gold.allowed, gold.contexts, self.sequence_weights]
+        gold, base = self.gold, self.model.base
+        mark = None if base is None else base.mark(self.encoded, gold.labels)
+        return [*corpus_arrays(self.encoded), gold.labels, gold.allowed, gold.contexts, self.sequence_weights, mark]

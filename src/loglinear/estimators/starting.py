@@ -24,7 +24,7 @@ from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.problem import Problem
 from loglinear.features.template_encoder import TemplateEncoder, TemplateTable
-from loglinear.generative.base import Base
+from loglinear.generative.base import HmmBase
 from loglinear.options import spec_name
 from loglinear.structures.chain_features import ChainFeatures
 
@@ -79,14 +79,14 @@ def _start_weights(model: ChainModel, other: ChainModel | None, seed: int) -> Fl
     start = model.weights
     if other is not None:
         start = model.weights_from(other)
-        if other.base is not None and model.base is None:
+        if isinstance(other.base, HmmBase) and model.base is None:
             start = start + _base_as_weights(model, other, other.base)
     if model.sub_labels > 1 and (other is None or other.sub_labels == 1):  # sub-labels that start alike stay alike
         start = start + np.random.default_rng([seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
     return start
 
 
-def _base_as_weights(model: ChainModel, other: ChainModel, base: Base) -> Float:
+def _base_as_weights(model: ChainModel, other: ChainModel, base: HmmBase) -> Float:
     """What the weights [D] of ``model`` are to gain so that it says what ``other``'s base does."""
     gained = np.zeros(model.features.n_features)
     label = {name: y for y, name in enumerate(other.labels)}
@@ -101,7 +101,7 @@ def _base_as_weights(model: ChainModel, other: ChainModel, base: Base) -> Float:
     return gained
 
 
-def _emissions(table: TemplateTable, encoder: TemplateEncoder, base: Base) -> Float | None:
+def _emissions(table: TemplateTable, encoder: TemplateEncoder, base: HmmBase) -> Float | None:
     """log p(value given label) [A, Y] of a template that looks at one value at the position itself; None of others."""
     macros = table.template.macros
     if len(macros) != 1 or (macros[0].row, macros[0].function) != (0, "x") or macros[0].absolute or macros[0].lowered:
@@ -135,7 +135,7 @@ def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Fl
     gained[places] += log_p[attribute[own], codes[own]] - constant[attribute[own]]
 
 
-def _add_to_ngrams(gained: Float, features: ChainFeatures, base: Base, same: npt.NDArray[np.int64]) -> None:
+def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: npt.NDArray[np.int64]) -> None:
     """Add log probabilities of the steps to the label n-grams, up to the least of them."""
     _, _, transition, trigram = features.segments
     order, n = base.model.order, base.model.n_labels

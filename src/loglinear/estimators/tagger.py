@@ -17,7 +17,7 @@ from loglinear import model_file
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CostCriterion, criterion_class
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators import tagger_file
+from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.chain_predictor import ChainPredictor
@@ -38,6 +38,7 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
 from loglinear.options import spec_name
 from loglinear.structures.constraints import Constraints, detect_scheme
@@ -66,8 +67,11 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     optimizer : str or None
         How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice.
         See :func:`loglinear.optimizers.optimizer.optimizers`.
-    base : {"hmm", "locally-uniform", "empirical"} or None
-        For ``m-estimation``, the generative model it starts from (:mod:`loglinear.generative.base`); None is ``"hmm"``.
+    base : str, object or None
+        For ``m-estimation``, the generative model it starts from: ``"hmm"`` (None is the same), ``"locally-uniform"``
+        or ``"empirical"`` (:mod:`loglinear.generative.base`). ``"hmm:samples=100000"`` estimates the expectations by
+        drawing. Or a distribution of your own, with ``log_prob(x, y)`` and ``sample(n, rng)``
+        (:mod:`loglinear.generative.own_base`).
     template : str, path, TemplateSet or None
         A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
         as objects. None: tokens come as features.
@@ -133,7 +137,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         criterion: str = "cll",
         cost: Any = None,
         optimizer: str | None = None,
-        base: str | None = None,
+        base: Any = None,
         template: str | Path | TemplateSet | None = None,
         order: int = 1,
         l1: float = 0.0,
@@ -288,6 +292,9 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         """Where to keep what is needed to go on; one that is there is for going on only."""
         varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
+        if is_own(self.base):  # what it says of the training data is among what must be the same, too
+            own = OwnBase.of(self.base)
+            options["base"] = (own.name, own.samples, own.smoothing)
         kept = Checkpoint(path, model, self._stored_options(), fingerprint({**options, "labels": model.labels}, same))
         if path.exists() and not resume:
             raise OptionError(f"{path} is of a training that did not end; go on with resume, or remove it")
@@ -320,7 +327,8 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
         Arguments as for :meth:`fit`.
         """
-        corpus = corpus_of(X, as_rows=self.template is not None or criterion_class(self.criterion).uses_base)
+        emits_columns = criterion_class(self.criterion).uses_base and not is_own(self.base)
+        corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
         annotation = annotation_of(corpus, y, label_column, partial)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
 
@@ -369,6 +377,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         for name in ("template", "constraints", "gazetteers", "threads", "verbose"):
             options.pop(name)
         options["cost"] = None if self.cost is None else describe(self.cost)
+        options["base"] = None if is_own(self.base) else self.base  # the file says so where it describes the base
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -394,14 +403,19 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         return model_file.dumps(tagger_file.KIND, *self._storage())
 
     @classmethod
-    def load(cls, source: str | Path | bytes) -> Tagger:
-        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+    def load(cls, source: str | Path | bytes, base: Any = None) -> Tagger:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's.
+
+        ``base`` is the user's own distribution, for a model that was trained over one: files do not hold it.
+        """
         stored = model_file.load(source, kind=tagger_file.KIND)
         name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
-        model = tagger_file.from_storage(stored.header, stored.arrays, name)
+        own = base_file.own_base(stored.header, base, name)
+        model = tagger_file.from_storage(stored.header, stored.arrays, name, own)
         try:
             options, training = dict(stored.header["options"]), dict(stored.header["training"])
             tagger = cls(**options)
+            tagger.base = tagger.base if own is None else base
             tagger.check_options()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None

@@ -23,6 +23,8 @@ from loglinear.estimators.options import OPTIONS
 from loglinear.features.block import FeatureBlock
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.base import Base
+from loglinear.generative.own_base import OwnBase
 from loglinear.model_file import pack_strings, unpack_strings
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.constraints import Constraints
@@ -76,16 +78,19 @@ def to_storage(
     return header, arrays
 
 
-def from_storage(header: dict[str, Any], arrays: Arrays, name: str) -> ChainModel:
-    """The model of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`."""
+def from_storage(header: dict[str, Any], arrays: Arrays, name: str, own: OwnBase | None = None) -> ChainModel:
+    """The model of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`.
+
+    ``own`` is the base that is not in the file, if it wants one.
+    """
     try:
-        return _checked(header, arrays)
+        return _checked(header, arrays, own)
     except (LoglinearError, KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         detail = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
 
 
-def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
+def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> ChainModel:
     labels, order, options = header["labels"], header["order"], header["options"]
     if (order, header.get("sub_labels", 1)) != (options["order"], options.get("sub_labels", 1)):
         raise ValueError("the model is of another order, or has other sub-labels, than its options say")
@@ -124,11 +129,14 @@ def _checked(header: dict[str, Any], arrays: Arrays) -> ChainModel:
         scaling = np.array(arrays["scaling"], dtype=np.float64)
         if scaling.shape != (n + 1,) or not (np.abs(scaling) <= MOST_SCALING).all():
             raise ValueError("the scaling does not fit the labels")
-    base = None
-    if header.get("base") is not None:
+    base: Base | None = None
+    if own is not None:
+        base = base_file.bound(own, header["base"], labels)
+    elif header.get("base") is not None:
         base = base_file.from_storage(header["base"], arrays, n)
-        if not isinstance(encoder, TemplateEncoder):
-            raise ValueError("a base model needs columns")
+    columns = not isinstance(base, OwnBase) or base.columns is not None
+    if base is not None and columns != isinstance(encoder, TemplateEncoder):
+        raise ValueError("the base model and the features are not of the same kind of data")
     model = ChainModel(
         labels, encoder, features, weights, constraints, bool(header["local"]), sub_labels, scaling, base
     )

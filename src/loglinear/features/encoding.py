@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.data.columns import Attributes, Columns
 from loglinear.kernels import kernel
 
 
@@ -118,12 +119,15 @@ class EncodedCorpus:
         Attributes joined with the pair of labels (previous, own). What stands at first positions is ignored.
     fields : tuple of int32 [N]
         Numbers of the values that a generative base emits, if there is one.
+    text : Columns, Attributes or None
+        The corpus itself, for a base of the user's own.
     """
 
     offsets: npt.NDArray[np.int64]
     state: Incidence
     edge: Incidence | None = None
     fields: tuple[npt.NDArray[np.int32], ...] = ()
+    text: Columns | Attributes | None = None
 
     @property
     def n_sequences(self) -> int:

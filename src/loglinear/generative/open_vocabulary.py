@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import Column, Columns
+from loglinear.data.columns import PYTHON, Column, Columns
 
 UNKNOWN = "<unknown>"
 
@@ -63,3 +63,11 @@ class OpenVocabulary:
     def fields(self, corpus: Columns) -> list[npt.NDArray[np.int32]]:
         """The numbers [N] of each column's values, of a corpus that :meth:`transform` or :meth:`fit` gave."""
         return [np.ascontiguousarray(corpus.columns[c].ids) for c in self.columns]
+
+    def corpus(self, fields: Sequence[npt.NDArray[np.int32]], offsets: npt.NDArray[np.int64]) -> Columns:
+        """The corpus in which these columns hold the values numbered ``fields`` [N]; others are empty strings."""
+        n = int(offsets[-1])
+        columns = [Column(np.zeros(n, dtype=np.int32), [""]) for _ in range(max(self.columns) + 1)]
+        for c, ids, values in zip(self.columns, fields, self.values, strict=True):
+            columns[c] = Column(ids, values)
+        return Columns(PYTHON, offsets, np.zeros(n, dtype=np.int64), columns)

@@ -217,7 +217,7 @@ def _templates(
                 what = "absolute rows" if macro.absolute else "gazetteers"
                 raise OptionError(
                     f"the template line {spec.template} looks at {what}, whose expectations are not worked out "
-                    "exactly; leave it out, or take expectations by sampling"
+                    "exactly; leave it out, or take expectations by sampling, as in base='hmm:samples=100000'"
                 )
             if macro.column not in place_of:
                 raise OptionError(f"the template looks at column {macro.column}, which the base model does not emit")
