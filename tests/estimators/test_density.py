@@ -14,7 +14,7 @@ from loglinear import Constraints, Tagger
 from loglinear.data import Column, Columns
 from loglinear.errors import OptionError
 from loglinear.estimators.density import LogNormaliser
-from loglinear.estimators.density_moves import Draws, moved
+from loglinear.estimators.density_moves import Draws, Moves, moved
 from loglinear.structures.chain import Chain
 
 SINGLE = "U0:%x[0,0]\nU1:%x[0,1]\nB\n"
@@ -51,13 +51,13 @@ def everything(tagger, longest):
     return [list(x) for length in range(1, longest + 1) for x in product(tokens, repeat=length)]
 
 
-def misfit(X, y, tagger, log_z=None):
-    """How far drawn pairs of one or two positions are from their probabilities: a chi-square in standard deviations.
+def misfit(X, y, tagger, log_z=None, lengths=(1, 2)):
+    """How far drawn pairs of these lengths are from their probabilities: a chi-square in standard deviations.
 
-    Without ``log_z`` the longer sequences do not count.
+    Without ``log_z`` the sequences of other lengths do not count.
     """
     drawn = Counter((tuple(x), tuple(labels)) for x, labels in zip(X, y, strict=True))
-    inputs = everything(tagger, 2)
+    inputs = [x for x in everything(tagger, max(lengths)) if len(x) in lengths]
     pairs = [(x, list(labels)) for x in inputs for labels in product(tagger.classes_, repeat=len(x))]
     log_p = tagger.log_prob([x for x, _ in pairs], [labels for _, labels in pairs], normalised=False)
     found = np.array([drawn[tuple(x), tuple(labels)] for x, labels in pairs])
@@ -239,6 +239,24 @@ def test_markov_chains_forget_a_start_from_the_base(template, order, base):
     assert misfit(*pairs(start), tagger, log_z) > 10
     end = moved(tagger.model_, density.base.model, density.encoded, start, 40, rng)
     assert misfit(*pairs(end), tagger, log_z) < 3.5
+
+
+@NOT_EXACT
+@pytest.mark.parametrize("length", [2, 3])
+def test_moves_of_labels_and_values_alone_draw_from_the_density_given_the_length(template, length):
+    tagger = tilted_tagger(template, scale=0.8)
+    density, rng = tagger._density(), np.random.default_rng(7)
+    labels = rng.integers(0, 2, 8_000 * length).astype(np.int32)
+    fields = [density.base.model.emit(table, labels, rng) for table in density.base.model.emissions]
+    drawn = Draws(fields, labels, np.arange(8_001) * length)
+    moves = Moves(tagger.model_, density.base.model, density.encoded, rng)
+    distances = []
+    for _ in range(2):
+        rows = density.columns(drawn.fields, drawn.offsets).rows()
+        distances.append(misfit(rows, tagger._split(drawn.labels, drawn.offsets), tagger, lengths=(length,)))
+        for _ in range(30):
+            drawn = moves.labels(moves.values(drawn))
+    assert distances[0] > 30 and distances[1] < 3.5
 
 
 def test_few_effective_draws_are_said():

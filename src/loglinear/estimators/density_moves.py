@@ -47,13 +47,15 @@ def moved(
     model: ChainModel, base: HiddenMarkovModel, encode: Encode, drawn: Draws, sweeps: int, rng: np.random.Generator
 ) -> Draws:
     """Sequences after so many sweeps; ``encode`` puts fields and offsets into the numbers of the model."""
-    moves = _Moves(model, base, encode, rng)
+    moves = Moves(model, base, encode, rng)
     for _ in range(sweeps):
         drawn = moves.ends(moves.values(moves.labels(drawn)))
     return moves.labels(drawn)
 
 
-class _Moves:
+class Moves:
+    """The moves of a model over ``base``; each takes draws and gives draws."""
+
     def __init__(self, model: ChainModel, base: HiddenMarkovModel, encode: Encode, rng: np.random.Generator) -> None:
         self._model, self._base, self._encode, self._rng = model, base, encode, rng
         assert isinstance(model.encoder, TemplateEncoder)
