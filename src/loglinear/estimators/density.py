@@ -216,5 +216,5 @@ def _log_mean(log_weights: Float) -> LogNormaliser:
         raise OptionError("no sequence drawn from the base fits the constraints; take more draws")
     weights = np.exp(log_weights - greatest)
     mean = float(weights.mean())
-    error = float(weights.std(ddof=1)) / mean / np.sqrt(n) if n > 1 else float("inf")
+    error = float(weights.std(ddof=1) / mean / np.sqrt(n))
     return LogNormaliser(greatest + float(np.log(mean)), error, float(weights.sum() ** 2 / (weights**2).sum()), n)
