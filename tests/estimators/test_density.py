@@ -169,7 +169,33 @@ def test_the_sampled_normaliser_is_within_its_error(template, order):
     )
 
 
-def test_weights_of_zero_and_a_way_round_leave_nothing_to_normalise():
+@NOT_EXACT
+@pytest.mark.parametrize("order", [1, 2])
+def test_steps_on_the_way_make_the_draws_worth_more(template, order):
+    tagger = tilted_tagger(template, order, scale=0.8)
+    at_once, led = tagger.log_normaliser(2_000), tagger.log_normaliser(2_000, steps=20)
+    assert led.effective_sample_size > at_once.effective_sample_size
+    assert led.standard_error < at_once.standard_error
+    assert led.value == pytest.approx(close_log_z(tagger), abs=4 * led.standard_error + 3e-3)
+
+
+def test_sequences_that_constraints_leave_no_labelling_have_weight_zero():
+    tagger = tilted_tagger(WINDOW)
+    rules = Constraints(forbidden=[(a, b) for a in "PQ" for b in "PQ"])  # one position at most
+    tagger.model_ = replace(tagger.model_, constraints=rules)
+    truth = float(np.logaddexp.reduce(tagger.log_prob(everything(tagger, 1), normalised=False)))
+    for steps in (1, 5):
+        found = tagger.log_normaliser(20_000, steps=steps)
+        assert found.value == pytest.approx(truth, abs=4 * found.standard_error)
+    assert {len(x) for x in tagger.sample(50, "gibbs")[0]} == {1}
+
+
+def test_a_normaliser_that_rests_on_few_draws_is_said():
+    with pytest.warns(UserWarning, match="log Z rests on"):
+        tilted_tagger(WINDOW, scale=2.0, seed=2).log_normaliser(60)
+
+
+def test_weights_of_zero_leave_nothing_to_normalise():
     tagger = tilted_tagger(WINDOW, scale=0.0)
     assert tagger.log_normaliser() == LogNormaliser(0.0)
     hmm = Tagger(criterion="hmm").fit(*sentences())

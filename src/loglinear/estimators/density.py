@@ -8,6 +8,10 @@ sampling. Only inputs are drawn, the labels are summed out of their weights (Rao
 
     Z ~ (1/m) sum_i v_i        v_i = sum_y q0(x_i, y) exp(w . f(x_i, y)) / q0(x_i)        x_1 ... x_m from q0
 
+Where few draws carry all the weight, they are led from q0 to p in K steps (annealed importance sampling, Neal 2001)
+over p_k proportional to q0 exp(k/K w . f). The weight of a draw is then the product of  p_k(x_k-1) / p_k-1(x_k-1),
+none of them normalised, and x_k is what moves that keep p_k make of x_k-1.
+
 Draws from p are those inputs chosen again by v_i, with labels from p(y given x), drawn exactly; or Markov chains that
 go on from there (:mod:`~loglinear.estimators.density_moves`).
 """
@@ -21,7 +25,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import Column, Columns, offsets_of, ranges
+from loglinear.data.columns import Column, Columns
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.density_moves import Draws, moved
@@ -87,12 +91,17 @@ class Density:
             )
         assert isinstance(model.encoder, TemplateEncoder)
         self.model, self.base, self.encoder = model, model.base, model.encoder
-        self._normalisers: dict[tuple[int, int], LogNormaliser] = {}
+        self._normalisers: dict[tuple[int, int, int], LogNormaliser] = {}
 
     # -- probabilities -------------------------------------------------------------------------------------------
 
-    def log_weights(self, encoded: EncodedCorpus, gold: Gold | None = None, n_threads: int = 1) -> Float:
-        """log of q0(x, y) exp(w . f(x, y)) [S], summed over the labellings that ``gold`` leaves (all if None)."""
+    def log_weights(
+        self, encoded: EncodedCorpus, gold: Gold | None = None, n_threads: int = 1, model: ChainModel | None = None
+    ) -> Float:
+        """log of q0(x, y) exp(w . f(x, y)) [S], summed over the labellings that ``gold`` leaves (all if None).
+
+        ``model`` may be one with other weights.
+        """
 
         def total(chain: Chain, scores: ChainScores, positions: slice) -> Float:
             if gold is None:
@@ -102,7 +111,7 @@ class Density:
                 return chain.score(scores, own.labels)
             return chain.log_partition(chain.restrict(scores, own.allowed))
 
-        found = self.model.map_blocks(encoded, None, n_threads, total)
+        found = (model or self.model).map_blocks(encoded, None, n_threads, total)
         return np.concatenate(found) if found else np.zeros(0)
 
     @cached_property
@@ -127,17 +136,40 @@ class Density:
         )
         return tilted(hmm, ngrams, groups, emission)
 
-    def log_normaliser(self, draws: int, seed: int, n_threads: int = 1) -> LogNormaliser:
+    def log_normaliser(self, draws: int, seed: int, steps: int = 1, n_threads: int = 1) -> LogNormaliser:
         """log Z: zero for the base alone, exact if p is a hidden Markov model, else from ``draws`` sequences."""
         if self._is_base:
             return LogNormaliser(0.0)
         if self.exact is not None:
             return LogNormaliser(self.exact.log_normaliser)
-        if (draws, seed) not in self._normalisers:
-            rng = np.random.default_rng([seed, 3])
-            log_weights = self._weighted(draws, rng, n_threads)[1]
-            self._normalisers[draws, seed] = _log_mean(log_weights)
-        return self._normalisers[draws, seed]
+        key = (draws, seed, steps)
+        if key not in self._normalisers:
+            found = _log_mean(self._annealed(draws, steps, np.random.default_rng([seed, 3]), n_threads))
+            if found.effective_sample_size < FEWEST_EFFECTIVE:
+                warnings.warn(
+                    f"log Z rests on {found.effective_sample_size:.1f} effective draws of {draws:,}, and is likely to "
+                    "be too small; take more draws or more steps, or train with a stronger penalty",
+                    stacklevel=3,
+                )
+            self._normalisers[key] = found
+        return self._normalisers[key]
+
+    def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
+        """log v [draws] of sequences that are led from the base to the model in so many steps."""
+        drawn, total = self._weighted(draws, rng, n_threads, self._step(1, steps))
+        dead = np.isneginf(total)  # the constraints leave them no labelling
+        drawn, total = drawn.chosen(np.flatnonzero(~dead)), total[~dead]
+        for k in range(1, steps):
+            now = self._step(k, steps)
+            drawn = moved(now, self.base.model, self.encoded, drawn, 1, rng)
+            encoded = self.encoded(drawn.fields, drawn.offsets)
+            then = self.log_weights(encoded, None, n_threads, self._step(k + 1, steps))
+            total = total + then - self.log_weights(encoded, None, n_threads, now)
+        return np.append(total, np.full(int(dead.sum()), -np.inf))
+
+    def _step(self, k: int, steps: int) -> ChainModel:
+        """The model k steps from the base."""
+        return self.model if k == steps else self.model.with_weights(self.model.weights * (k / steps))
 
     @property
     def _is_base(self) -> bool:
@@ -163,7 +195,9 @@ class Density:
         drawn = self._resampled(n, max(10_000, 20 * n) if draws is None else draws, rng, n_threads)
         return moved(self.model, self.base.model, self.encoded, drawn, sweeps, rng) if method == "gibbs" else drawn
 
-    def _weighted(self, draws: int, rng: np.random.Generator, n_threads: int) -> tuple[Draws, Float]:
+    def _weighted(
+        self, draws: int, rng: np.random.Generator, n_threads: int, model: ChainModel | None = None
+    ) -> tuple[Draws, Float]:
         """Sequences from the base, and log v of each: its weight with the labels summed out."""
         drawn = Draws(*self.base.model.sample(draws, rng))
         encoded = self.encoded(drawn.fields, drawn.offsets)
@@ -173,7 +207,7 @@ class Density:
             return chain.log_partition(self.base.scores(encoded, *block))
 
         base = np.concatenate(in_threads(under_base, self.model.blocks(encoded), n_threads))
-        return drawn, self.log_weights(encoded, None, n_threads) - base
+        return drawn, self.log_weights(encoded, None, n_threads, model) - base
 
     def _resampled(self, n: int, draws: int, rng: np.random.Generator, n_threads: int) -> Draws:
         drawn, log_weights = self._weighted(draws, rng, n_threads)
@@ -186,12 +220,7 @@ class Density:
             )
         shares = np.exp(log_weights - log_weights.max())
         chosen = rng.choice(draws, size=n, p=shares / shares.sum())
-        lengths = np.diff(drawn.offsets)[chosen]
-        positions, offsets = ranges(drawn.offsets[chosen], lengths), offsets_of(lengths)
-        fields = [values[positions] for values in drawn.fields]
-        encoded = self.encoded(fields, offsets)
-        labels = self.model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
-        return Draws(fields, np.concatenate(labels), offsets)
+        return moved(self.model, self.base.model, self.encoded, drawn.chosen(chosen), 0, rng)
 
     # -- numbers and strings -------------------------------------------------------------------------------------
 

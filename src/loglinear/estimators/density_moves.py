@@ -42,11 +42,20 @@ class Draws:
     labels: Int32
     offsets: Int64
 
+    def chosen(self, sequences: Int64) -> Draws:
+        """Some of the sequences, in the order of their numbers given."""
+        lengths = np.diff(self.offsets)[sequences]
+        positions = ranges(self.offsets[sequences], lengths)
+        return Draws([values[positions] for values in self.fields], self.labels[positions], offsets_of(lengths))
+
 
 def moved(
     model: ChainModel, base: HiddenMarkovModel, encode: Encode, drawn: Draws, sweeps: int, rng: np.random.Generator
 ) -> Draws:
-    """Sequences after so many sweeps; ``encode`` puts fields and offsets into the numbers of the model."""
+    """Sequences after so many sweeps, their labels drawn anew.
+
+    ``encode`` puts fields and offsets into the numbers of the model.
+    """
     moves = Moves(model, base, encode, rng)
     for _ in range(sweeps):
         drawn = moves.ends(moves.values(moves.labels(drawn)))

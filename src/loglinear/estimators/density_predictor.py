@@ -25,7 +25,14 @@ class DensityPredictor(ChainPredictor):
     seed: int
 
     def log_prob(
-        self, X: Any, y: Any = None, *, normalised: bool = True, draws: int = DRAWS, seed: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        normalised: bool = True,
+        draws: int = DRAWS,
+        seed: int | None = None,
+        steps: int = 1,
     ) -> Float:
         """log p(x, y) of each sequence [S] or, without ``y``, log p(x) = log sum_y p(x, y).
 
@@ -41,23 +48,26 @@ class DensityPredictor(ChainPredictor):
             A label, None (any) or a set of labels (one of them) for each token; the sum over the labellings they leave.
         normalised : bool
             Whether to subtract log Z (:meth:`log_normaliser`).
-        draws, seed
+        draws, seed, steps
             For log Z, if it is to be estimated.
         """
         density = self._density()
         encoded, _ = self._encode(X, None)
         gold = None if y is None else Annotation.from_python(y, encoded.offsets).gold(self.classes_)
         log_p = density.log_weights(encoded, gold, thread_count(self.threads))
-        return log_p - self.log_normaliser(draws, seed).value if normalised else log_p
+        return log_p - self.log_normaliser(draws, seed, steps).value if normalised else log_p
 
-    def log_normaliser(self, draws: int = DRAWS, seed: int | None = None) -> LogNormaliser:
+    def log_normaliser(self, draws: int = DRAWS, seed: int | None = None, steps: int = 1) -> LogNormaliser:
         """log Z = log E_q0[exp(w . f)] with its standard error; worked out once.
 
         It is exact if the features look at labels and at single positions (0 for ``hmm`` without constraints);
-        otherwise ``draws`` sequences are drawn from the base, by ``seed`` (the tagger's if None).
+        otherwise ``draws`` sequences are drawn from the base, by ``seed`` (the tagger's if None). If few of them carry
+        all the weight, there is a warning: lead them to the model in more ``steps``, each of which moves all of them
+        once.
         """
         rng_seed = _number("seed", self.seed if seed is None else seed, 0)
-        return self._density().log_normaliser(_number("draws", draws, 2), rng_seed, thread_count(self.threads))
+        draws, steps = _number("draws", draws, 2), _number("steps", steps, 1)
+        return self._density().log_normaliser(draws, rng_seed, steps, thread_count(self.threads))
 
     def sample(
         self,
