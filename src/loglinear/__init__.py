@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Tagger": "loglinear.estimators.tagger",
     "LocalTagger": "loglinear.estimators.local_tagger",
+    "InputClassifier": "loglinear.estimators.input_classifier",
     "Constraints": "loglinear.structures.constraints",
     "Gazetteer": "loglinear.features.gazetteer",
     "Macro": "loglinear.features.template",

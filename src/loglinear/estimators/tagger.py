@@ -20,9 +20,9 @@ from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
 from loglinear.estimators.chain_model import ChainModel
-from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
+from loglinear.estimators.density_predictor import DensityPredictor
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
@@ -48,7 +48,7 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 
 
-class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by

@@ -205,12 +205,16 @@ class HiddenMarkovModel:
         trigram = np.ascontiguousarray(by_pair[:y, :, :y])
         return ChainScores(emission, np.zeros((y, y)), start, nothing, edge, trigram)
 
-    def sample(self, n: int, rng: np.random.Generator, most: int = 100_000) -> tuple[list[Int32], Int32, Int64]:
+    def sample(
+        self, n: int, rng: np.random.Generator, most: int = 100_000, after: Int64 | None = None
+    ) -> tuple[list[Int32], Int32, Int64]:
         """``n`` sequences: fields [N] each, labels [N] and offsets [n + 1]; steps are drawn for all of them at once.
 
-        A sequence of more than ``most`` positions is an error: the model hardly ever stops.
+        A sequence of more than ``most`` positions is an error: the model hardly ever stops. ``after`` [n] are the
+        states that the sequences go on from, K for the start (where all begin if it is not given); what follows a
+        state may be nothing.
         """
-        active, state = np.arange(n), np.full(n, self.n_states)
+        active, state = np.arange(n), np.full(n, self.n_states) if after is None else after.astype(np.int64)
         lengths = np.zeros(n, dtype=np.int64)
         steps: list[tuple[Int64, Int64]] = []
         cumulated = np.cumsum(self.steps, axis=1)
@@ -221,15 +225,16 @@ class HiddenMarkovModel:
             active, drawn = active[drawn < self.n_labels], drawn[drawn < self.n_labels]
             lengths[active] += 1
             steps.append((active, drawn))
-            before = self.n_labels + 0 * drawn if len(steps) == 1 else state[active] % self.n_labels
+            before = np.where(state[active] == self.n_states, self.n_labels, state[active] % self.n_labels)
             state[active] = drawn if self.order == 1 else before * self.n_labels + drawn
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         labels = np.empty(int(offsets[-1]), dtype=np.int32)
         for t, (sequences, drawn) in enumerate(steps):
             labels[offsets[sequences] + t] = drawn
-        return [self._emit(table, labels, rng) for table in self.emissions], labels, offsets
+        return [self.emit(table, labels, rng) for table in self.emissions], labels, offsets
 
-    def _emit(self, table: Float, labels: Int32, rng: np.random.Generator) -> Int32:
+    def emit(self, table: Float, labels: Int32, rng: np.random.Generator) -> Int32:
+        """A value drawn for each label [N] from its row of ``table`` [Y, V]."""
         values, cumulated, uniform = (
             np.empty(len(labels), dtype=np.int32),
             np.cumsum(table, axis=1),

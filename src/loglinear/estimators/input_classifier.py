@@ -1,0 +1,165 @@
+"""Classes of whole inputs by the marginal likelihood of generative taggers, one for each class.
+
+    p(c given x)  proportional to  p(c) p_c(x)        p_c(x) = sum_y p_c(x, y), one forward pass
+
+Each tagger knows the values that its own class repeats, and gives one probability to all others together. These are
+not the same events for two classes: the fewer values a class knows, the more its ``<unknown>`` stands for, and the
+greater its probability. All classes are therefore brought to the same set of values, those seen in any of them and one
+that stands for what was seen in none. A class with K known values of V in all divides its ``<unknown>`` evenly,
+
+    p_c(v given label) = p_c(<unknown> given label) / (V - K + 1)        for each v that c does not know,
+
+for each column. Every p_c then is a distribution over sequences of the same values, and adds up to one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from loglinear.data.columns import Columns
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.annotation import sequence_weights
+from loglinear.estimators.inputs import corpus_of
+from loglinear.estimators.tagger import Tagger
+from loglinear.generative.base import HmmBase
+
+Float = npt.NDArray[np.float64]
+PRIORS = ("empirical", "uniform")
+ONLY_LABEL = "_"
+
+
+class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classifies sequences by which class' generative model makes them most probable.
+
+    Parameters
+    ----------
+    tagger : Tagger or None
+        A tagger of the criteria ``hmm`` or ``m-estimation``, of which each class trains a copy; None is
+        ``Tagger(criterion="hmm")``.
+    prior : {"empirical", "uniform"}
+        Probability of a class before its input is seen: its share of the training data, or the same for all.
+
+    Attributes
+    ----------
+    classes_ : array [C]
+        The classes, sorted.
+    taggers_ : list of Tagger
+        The model of each class.
+    log_prior_ : float64 [C]
+    shares_ : list of list of int
+        For each class and column, how many values its ``<unknown>`` is shared by.
+    """
+
+    classes_: npt.NDArray[Any]
+    taggers_: list[Tagger]
+    log_prior_: Float
+    shares_: list[list[int]]
+
+    def __init__(self, tagger: Tagger | None = None, prior: str = "empirical") -> None:
+        self.tagger = tagger
+        self.prior = prior
+
+    def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None) -> InputClassifier:
+        """Train a model for each class.
+
+        Parameters
+        ----------
+        X
+            Sequences of tokens (strings, or tuples of them), or a corpus of columns whose last one holds the labels.
+        y : sequence
+            The class of each sequence.
+        labels : sequence of label sequences, optional
+            The labels of the tokens. If there are none, all tokens have the same: the order of values does not count
+            then, unless the tagger has features that see it.
+        sample_weight : array of float, optional
+            Weight of each sequence.
+        """
+        tagger = Tagger(criterion="hmm") if self.tagger is None else self.tagger
+        if self.prior not in PRIORS:
+            raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
+        if not isinstance(tagger, Tagger):
+            raise OptionError(f"tagger={tagger!r:.60} is no Tagger")
+        corpus = _columns(X)
+        classes, numbers = np.unique(np.asarray(y), return_inverse=True)
+        if len(numbers) != len(corpus):
+            raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
+        if labels is None and (not isinstance(X, Columns) or X.unlabelled is not None):
+            labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
+        if labels is not None and len(labels) != len(corpus):
+            raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
+        weights = np.ones(len(corpus)) if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+        taggers = []
+        for c, name in enumerate(classes.tolist()):
+            own = np.flatnonzero(numbers == c)
+            if not weights[own].any():
+                raise DataError(f"the sequences of class {name!r} all have weight zero: there is nothing to learn from")
+            y_own = None if labels is None else [labels[i] for i in own.tolist()]
+            given = None if sample_weight is None else weights[own]
+            taggers.append(clone(tagger).fit(corpus.select(own), y_own, sample_weight=given))
+            taggers[-1]._density()  # refuses models that have no p(x)
+        totals = np.bincount(numbers, weights)
+        shares = totals / totals.sum() if self.prior == "empirical" else np.full(len(classes), 1.0 / len(classes))
+        self.classes_, self.taggers_, self.log_prior_ = classes, taggers, np.log(shares)
+        self.shares_ = [_shares(each, corpus) for each in taggers]
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most probable class of each sequence [S]."""
+        joint = self.predict_joint_log_proba(X)
+        return self.classes_[np.argmax(joint, axis=1)]
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """log p(c given x) [S, C]; the prior where no class can make the input."""
+        joint = self.predict_joint_log_proba(X)
+        impossible = np.isneginf(joint).all(axis=1)
+        joint[impossible] = self.log_prior_
+        return joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> Float:
+        """p(c given x) [S, C]."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_joint_log_proba(self, X: Any) -> Float:
+        """log p(c) + log p_c(x) [S, C], over the values that all classes share."""
+        if not hasattr(self, "taggers_"):
+            raise NotFittedError("this InputClassifier has no models yet; call fit")
+        corpus = _columns(X)
+        joint = np.empty((len(corpus), len(self.classes_)))
+        for c, (tagger, shares) in enumerate(zip(self.taggers_, self.shares_, strict=True)):
+            joint[:, c] = self.log_prior_[c] + tagger.log_prob(corpus) - _log_shares(tagger, shares, corpus)
+        return joint
+
+
+def _columns(X: Any) -> Columns:
+    corpus = corpus_of(X, as_rows=True)
+    assert isinstance(corpus, Columns)
+    return corpus
+
+
+def _shares(tagger: Tagger, corpus: Columns) -> list[int]:
+    """How many values of the corpus, and any other as one, each column's unknown value stands for."""
+    base = tagger.model_.base
+    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    counts = []
+    for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True):
+        column = corpus.column(c)
+        used = np.bincount(column.ids, minlength=len(column.values)) > 0
+        seen = {value for value, there in zip(column.values, used.tolist(), strict=True) if there}
+        counts.append(len(seen - set(values[:-1])) + 1)
+    return counts
+
+
+def _log_shares(tagger: Tagger, shares: list[int], corpus: Columns) -> Float:
+    """log of what the probability of each sequence [S] is divided by, its unknown values being shares."""
+    base = tagger.model_.base
+    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    total = np.zeros(corpus.n_tokens)
+    fields = base.vocabulary.fields(base.vocabulary.transform(corpus))
+    for ids, values, share in zip(fields, base.vocabulary.values, shares, strict=True):
+        total[ids == len(values) - 1] += np.log(share)
+    return np.add.reduceat(total, corpus.offsets[:-1]) if len(corpus) else np.zeros(0)

@@ -1,0 +1,67 @@
+"""Drawing from models on the command line."""
+
+import pytest
+from small_corpus import TRAIN
+
+
+@pytest.fixture
+def hmm(files, run):
+    result = run("train", files / "train.txt", "-o", files / "hmm.model", "--criterion", "hmm", "-q")
+    assert (result.status, result.out) == (0, "")
+    return files / "hmm.model"
+
+
+@pytest.fixture
+def tilted(files, run):
+    options = ("--criterion", "m-estimation", "--template", "words", "--l2", "0.1", "-q")
+    result = run("train", files / "train.txt", "-o", files / "tilted.model", *options)
+    assert (result.status, result.out) == (0, "")
+    return files / "tilted.model"
+
+
+def test_draws_are_a_column_file_like_that_of_training(files, hmm, run):
+    drawn = run("sample", hmm, "-n", "40", "--seed", "1")
+    assert drawn.status == 0 and drawn.err == ""
+    assert len(drawn.out.strip().split("\n\n")) == 40
+    rows = [line.split() for line in drawn.out.splitlines() if line]
+    assert {len(row) for row in rows} == {3}
+    assert {row[2] for row in rows} == {line.split()[2] for line in TRAIN.splitlines() if line}
+    (files / "drawn.txt").write_text(drawn.out, encoding="utf-8")
+    assert run("train", files / "drawn.txt", "-o", files / "again.model", "--criterion", "hmm").status == 0
+    assert run("eval", files / "drawn.txt", "--model", hmm).status == 0
+    assert run("sample", hmm, "-n", "40", "--seed", "1", "-o", files / "file.txt").out == ""
+    assert (files / "file.txt").read_text(encoding="utf-8") == drawn.out
+    assert run("sample", hmm, "-n", "40", "--seed", "2").out != drawn.out
+
+
+@pytest.mark.parametrize("method", ["auto", "importance", "gibbs"])
+def test_every_method_draws_as_many_as_asked_for(tilted, run, method):
+    drawn = run("sample", tilted, "-n", "3", "--method", method, "--draws", "5000", "--sweeps", "2")
+    assert drawn.status == 0 and len(drawn.out.strip().split("\n\n")) == 3
+
+
+def test_labels_that_stood_before_the_columns_stand_there_again(files, run):
+    turned = "".join(" ".join(reversed(line.split())) + "\n" for line in TRAIN.splitlines())
+    (files / "turned.txt").write_text(turned, encoding="utf-8")
+    options = ("--criterion", "hmm", "--label-column", "0", "-q")
+    assert run("train", files / "turned.txt", "-o", files / "t.model", *options).status == 0
+    rows = [line.split() for line in run("sample", files / "t.model", "-n", "20").out.splitlines() if line]
+    assert {len(row) for row in rows} == {3}
+    assert {row[0] for row in rows} <= {line.split()[2] for line in TRAIN.splitlines() if line}
+
+
+def test_few_effective_draws_are_a_line_of_warning(tilted, run):
+    drawn = run("sample", tilted, "-n", "30", "--method", "importance", "--draws", "10")
+    assert drawn.status == 0 and "loglinear: warning: 10 draws from the base are worth" in drawn.err
+
+
+def test_what_cannot_be_drawn_from_is_refused(model, hmm, run):
+    conditional = run("sample", model)
+    assert conditional.status == 2 and "it has no p(x)" in conditional.err and conditional.err.count("\n") == 1
+    unknown = run("sample", hmm, "--method", "slice")
+    assert unknown.status == 2 and "method='slice' is not one of auto, exact, importance, gibbs" in unknown.err
+    assert run("sample", hmm, "-n", "0").status == 2
+
+
+def test_help_has_examples(run):
+    assert "loglinear sample hmm.model -n 5" in run("sample", "--help").out
