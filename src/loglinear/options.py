@@ -103,7 +103,9 @@ def spec_options(spec: str, declared: Sequence[Option], role: str) -> dict[str, 
         if key in values:
             raise OptionError(f"{role} {spec!r} gives {key!r} twice")
         if not has_value and not known[key].is_switch:
-            example = 0.1 if known[key].default is None else known[key].default
+            example = known[key].default
+            if example is None:
+                example = 5 if known[key].kind is int else 0.1
             raise OptionError(f"{role} {spec!r}: {key} needs a value, as in {name}:{key}={example}")
         try:
             values[key] = known[key].read(text if has_value else "yes")

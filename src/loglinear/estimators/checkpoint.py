@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 def corpus_arrays(encoded: EncodedCorpus) -> list[npt.NDArray[Any] | None]:
     """All numbers of an encoded corpus, for :func:`fingerprint`."""
     edge = None if encoded.edge is None else encoded.edge.ids
-    return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge]
+    state = encoded.state
+    return [encoded.offsets, state.pointer, state.ids, state.values, edge, *encoded.fields]
 
 
 def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | None]) -> str:
@@ -36,6 +37,13 @@ def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | Non
     return digest.hexdigest()
 
 
+class InTraining(Protocol):
+    """What a training finds weights for."""
+
+    def with_weights(self, weights: Float) -> ChainModel:
+        """The model that these weights make."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """Where a training keeps what it needs to go on.
@@ -43,7 +51,7 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-    model : ChainModel
+    model : ChainModel, or what makes one of weights
         The model in training; its weights are replaced by the current ones.
     options : dict
         The tagger's options, as a model file keeps them.
@@ -52,7 +60,7 @@ class Checkpoint:
     """
 
     path: Path
-    model: ChainModel
+    model: InTraining
     options: dict[str, Any]
     mark: str
 

@@ -13,6 +13,7 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.hmm_training import even_base, label_names
 from loglinear.estimators.inputs import Corpus, Encoder, check_feasible, constraints_of, encoder_for
 from loglinear.estimators.problem import Problem
 from loglinear.features.template import TemplateSet
@@ -45,7 +46,8 @@ def prepared(
     if not criterion.takes_partial and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
-    labels = annotation.label_set()
+    values = spec_options(options.criterion, criterion.options, "criterion")
+    labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
     base = None
@@ -85,9 +87,11 @@ def _fitted_base(
     if not isinstance(corpus, Columns):
         raise OptionError(f"criterion={options.criterion!r} is a model of columns, but the data is ready-made features")
     criterion = criterion_class(options.criterion)
-    smoothing = spec_options(options.criterion, criterion.options, "criterion").get("smoothing", 1.0)
     own = None if label_column is None else label_column % corpus.n_columns
     columns = [c for c in range(corpus.n_columns) if c != own]
+    if not criterion.learns_weights:  # it is what training is to find
+        return even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
+    smoothing = spec_options(options.criterion, criterion.options, "criterion").get("smoothing", 1.0)
     return Base.fit(options.base or "hmm", corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
 
 

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from loglinear import model_file
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CostCriterion, criterion_class
+from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import tagger_file
 from loglinear.estimators.annotation import Annotation
@@ -23,6 +24,7 @@ from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.chain_predictor import ChainPredictor
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
+from loglinear.estimators.hmm_training import HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
@@ -37,7 +39,9 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.em import EMState
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
+from loglinear.options import spec_options
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
 
@@ -115,6 +119,8 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     history_ : list of Progress
         Each iteration's objective, time and dev score.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    log_likelihoods_ : list of float
+        For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
     """
 
     objective_: float | None
@@ -126,6 +132,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
     history_: list[Progress]
     dev_score_: float | None
     best_iteration_: int | None
+    log_likelihoods_: list[float]
 
     def __init__(
         self,
@@ -222,11 +229,13 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         criterion, model = problem.criterion(self.criterion, self.cost), problem.model
-        if not criterion.learns_weights:
-            if X_dev is not None or init is not None:
-                what = "dev data to stop by" if init is None else "a model to start from"
-                raise OptionError(f"criterion={self.criterion!r} is counted in one go; it has no use for {what}")
-            return self._keep_counted(problem)
+        trained: ChainModel | HmmInTraining = model
+        if isinstance(criterion, HiddenMarkov):
+            expectation, trained = expectation_of(problem, criterion, n_threads), HmmInTraining(model)
+            check_use(criterion, expectation, init is not None, X_dev is not None)
+            if expectation.settled:
+                self._keep(*counted(trained, expectation))
+                return self
         training = functools.partial(
             Training,
             l1=self.l1,
@@ -243,26 +252,34 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             dev_annotation = annotation_of(dev, y_dev, label_column, partial)
             if not dev_annotation.label_names() & set(model.labels):
                 raise DataError("none of the dev data's labels is a label of the training data", dev.name)
-            training = functools.partial(training, dev_score=self._dev_scorer(model, dev_encoded, dev_annotation))
+            training = functools.partial(training, dev_score=self._dev_scorer(trained, dev_encoded, dev_annotation))
             same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
-        start = self._start(model, init)
+        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
+        if isinstance(criterion, HiddenMarkov):
+            phase, start = em_phase(problem, criterion, expectation, self.seed, X_dev is not None)
+            phases = [phase]
+        else:
+            start = self._start(model, init)
+            phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
         resumed = None
         if checkpoint is not None:
-            kept = self._checkpoint(Path(checkpoint), model, [*same_data, start], resume)
+            kept = self._checkpoint(Path(checkpoint), trained, [*same_data, start], resume)
             resumed = kept.load() if resume else None
             training = functools.partial(training, checkpoint=kept)
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
-        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
-        phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
+        score_start = init is not None or not criterion.learns_weights
         with catching_signals():  # what a phase does not catch itself ends with the model, in a moment
-            outcome = run_phases(phases, training, start, resumed, score_start=init is not None)
+            outcome = run_phases(phases, training, start, resumed, score_start)
             if criterion.scaling:
                 began = time.perf_counter()
                 model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
                 outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
+        if not criterion.learns_weights:
+            model = trained.with_weights(outcome.weights)
+            outcome = replace(outcome, weights=model.weights)
         self._keep(model, outcome)
         if first is not None:
             self.message_ = f"from the weights of a {first.name} model: {self.message_}"
@@ -276,7 +293,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
             start = start + np.random.default_rng([self.seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
         return start
 
-    def _checkpoint(self, path: Path, model: ChainModel, same: list[Any], resume: bool) -> Checkpoint:
+    def _checkpoint(self, path: Path, model: ChainModel | HmmInTraining, same: list[Any], resume: bool) -> Checkpoint:
         """Where to keep what is needed to go on; one that is there is for going on only."""
         varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
@@ -284,17 +301,6 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         if path.exists() and not resume:
             raise OptionError(f"{path} is of a training that did not end; go on with resume, or remove it")
         return kept
-
-    def _keep_counted(self, problem: Problem) -> Tagger:
-        """Keep a model that is its base alone."""
-        model = problem.model
-        labels = problem.gold.labels
-        log_p = model.map_blocks(problem.encoded, None, 1, lambda chain, s, where: chain.score(s, labels[where]))
-        weights = 1.0 if problem.sequence_weights is None else problem.sequence_weights
-        objective = -float(np.sum(weights * np.concatenate(log_p)))
-        message = "counted: there are no weights to learn"
-        self._keep(model, TrainingOutcome(model.weights, objective, 0, 0, True, message, 0.0, None))
-        return self
 
     def _optimizer(self) -> Optimizer:
         first_choice = criterion_class(self.criterion).optimizers[0]
@@ -313,8 +319,15 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         Arguments as for :meth:`fit`.
         """
         corpus = corpus_of(X, as_rows=self.template is not None or criterion_class(self.criterion).uses_base)
+        if y is None and not partial and self._finds_labels():  # every column is something observed
+            return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
         annotation = annotation_of(corpus, y, label_column, partial)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
+
+    def _finds_labels(self) -> bool:
+        """Whether the labels are to be found in unlabelled data."""
+        options = spec_options(self.criterion, criterion_class(self.criterion).options, "criterion")
+        return options.get("labels") is not None
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
@@ -330,6 +343,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self.history_ = outcome.history
         self.dev_score_ = None if outcome.best is None else outcome.best.score
         self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+        self.log_likelihoods_ = list(outcome.state.log_likelihoods) if isinstance(outcome.state, EMState) else []
 
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
@@ -339,7 +353,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         check_combination(self)
 
     def _dev_scorer(
-        self, model: ChainModel, encoded: EncodedCorpus, annotation: Annotation
+        self, model: ChainModel | HmmInTraining, encoded: EncodedCorpus, annotation: Annotation
     ) -> Callable[[Float], float]:
         """A function from weights [D] to their score on the dev data."""
         metric, n_threads = self.metric, thread_count(self.threads)
@@ -411,6 +425,7 @@ class Tagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         tagger.dev_score_ = training.get("dev_score")
         tagger.best_iteration_ = training.get("best_iteration")
         tagger.history_ = []
+        tagger.log_likelihoods_ = []
         tagger.seconds_ = None
         return tagger
 
