@@ -110,6 +110,12 @@ class ChainModel(ChainInference):
             scores = scaled(chain, scores, self.scaling)
         return locally_normalised(chain, scores) if self.local else scores
 
+    @property
+    def why_infeasible(self) -> str:
+        if self.base is None or (self.base.model.parameters > 0.0).all():
+            return ""
+        return "; what was not met in training has probability zero unless smoothed (hmm:transition_smoothing=0.1)"
+
     def encode(self, corpus: Corpus) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""
         if self.base is None:

@@ -9,6 +9,9 @@ With smoothing the M step is that of a Dirichlet prior, so each round raises (or
 
 with weights c_i of the sequences. What constraints rule out has probability zero from the start on, and keeps it.
 Sequences whose labels are all known are counted once, before the first round.
+
+Counts below 1e-20 of a sequence are dropped. EM lets what is not needed shrink round by round but never vanish, and
+scores that far apart would leave the chain's quick kernels; what a sequence cannot do without has a count of about one.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from loglinear.structures.gold import Gold
 from loglinear.threads import in_threads
 
 Bool = npt.NDArray[np.bool_]
+NEGLIGIBLE = 1e-20
 
 
 @kernel
@@ -182,6 +186,7 @@ class Expectation:
         self.smoothing, self.transition_smoothing, self.possible = smoothing, transition_smoothing, possible
         self._n_threads = n_threads
         times = np.ones(len(offsets) - 1) if weights is None else weights
+        self._least_weight = float(times[times > 0.0].min(initial=1.0))
         lengths = np.diff(offsets)
         hidden = np.minimum.reduceat(gold.labels, offsets[:-1]) < 0
         settled, rest = np.flatnonzero(~hidden), np.flatnonzero(hidden & (times > 0.0))
@@ -213,6 +218,9 @@ class Expectation:
 
     def maximised(self, counts: Counts) -> HiddenMarkovModel:
         """The M step."""
+        least = NEGLIGIBLE * self._least_weight
+        kept = [np.where(table < least, 0.0, table) for table in (counts.steps, *counts.emissions)]
+        counts = Counts(counts.order, counts.n_labels, kept[0], kept[1:])
         return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing, self.possible)
 
     def _log_prior(self, model: HiddenMarkovModel) -> float:
