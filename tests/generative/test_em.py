@@ -249,3 +249,13 @@ def test_a_run_goes_on_from_any_round_as_if_never_stopped():
         assert again.message == whole.message and again.state.iteration == 18
     over = em.minimise(data, start, state=em.restore(whole.state.to_arrays()))
     assert np.array_equal(over.weights, whole.weights) and over.state.ended == whole.state.ended
+
+
+def test_what_is_not_needed_becomes_zero_and_not_ever_smaller():
+    fields, _, offsets = EASY.sample(100, np.random.default_rng(9))
+    n = int(offsets[-1])
+    gold = Gold(np.full(n, -1, dtype=np.int32), np.ones((n, 4), dtype=np.uint8))
+    data = Expectation(fields, [4], offsets, gold, 4, 1, smoothing=0.0)
+    found, state = baum_welch(random_start(4, 1, [4], np.random.default_rng(1)), data, max_iter=500, tolerance=0.0)
+    assert (found.parameters == 0.0).any() and found.parameters[found.parameters > 0.0].min() > 1e-24
+    assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(state.objectives))
