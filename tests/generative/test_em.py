@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_hmm import SIZES, cut, probability, random_model
+from random_hmm import SIZES, cut, probability, random_model
 
 from loglinear.generative.baum_welch import Expectation, expected_counts
 from loglinear.generative.em import EM, baum_welch
