@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Tagger": "loglinear.estimators.tagger",
+    "HMM": "loglinear.estimators.hmm_estimator",
     "LocalTagger": "loglinear.estimators.local_tagger",
     "InputClassifier": "loglinear.estimators.input_classifier",
     "Constraints": "loglinear.structures.constraints",

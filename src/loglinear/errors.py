@@ -48,16 +48,19 @@ class InfeasibleError(LoglinearError, ValueError):
     ----------
     sequence : int
         Index of the sequence, from 0.
+    hint : str
+        More about why, to end the message with.
     """
 
-    def __init__(self, sequence: int) -> None:
+    def __init__(self, sequence: int, hint: str = "") -> None:
         super().__init__(
             f"sequence {sequence} (from 0): the constraints and the labels given for it leave no possible labelling"
+            f"{hint}"
         )
-        self.sequence = sequence
+        self.sequence, self.hint = sequence, hint
 
-    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[int]]:
-        return type(self), (self.sequence,)
+    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[int, str]]:
+        return type(self), (self.sequence, self.hint)
 
 
 class ModelFileError(LoglinearError, ValueError):

@@ -77,3 +77,33 @@ def test_a_model_over_a_base_of_ones_own_is_for_python_only(files, run):
 def test_a_base_that_makes_no_sense_is_refused_before_reading(run, files):
     result = run("train", files / "nowhere.txt", "-o", files / "m", "--criterion", "m-estimation", "--base", "hmm:x=1")
     assert result.status == 2 and "has no option 'x'; it has samples, smoothing" in result.err
+
+
+def test_hidden_labels_from_the_command_line(files, run):
+    """Partial labels, dev data, labels to be found: trained, tagged with and inspected."""
+    rows = [line.split() for line in (files / "train.txt").read_text().splitlines()]
+    partial = "".join(
+        " ".join([*row[:2], "*" if i in (1, 7) else row[2]] if row else []) + "\n" for i, row in enumerate(rows)
+    )
+    (files / "partial.txt").write_text(partial * 5, encoding="utf-8")
+    (files / "words.txt").write_text("".join(f"{row[0] if row else ''}\n" for row in rows) * 5, encoding="utf-8")
+    model = files / "h.model"
+    options = ["--criterion", "hmm:smoothing=0.1", "--partial", "--constraints", "bio"]
+    result = run("train", files / "partial.txt", "-o", model, *options)
+    assert result.status == 0, result.err
+    assert "converged after" in result.err and "probabilities, over" in result.err
+    assert not (files / "h.model.checkpoint").exists()
+    out = run("tag", model, files / "train.txt").out
+    assert [line.split()[-1] for line in out.splitlines()[:3]] == ["B-NP", "I-NP", "B-VP"]
+    shown = run("inspect", model).out
+    assert "hmm: " in shown and "values of column 1" in shown and "-> I-NP" in shown
+    assert json.loads(run("inspect", model, "--json").out)["criterion"] == "hmm:smoothing=0.1"
+    result = run("train", files / "partial.txt", "-o", model, *options, "--dev", files / "train.txt")
+    assert result.status == 0 and "dev score" in result.err
+    result = run("train", files / "words.txt", "-o", model, "--criterion", "hmm:labels=3,rounds=5")
+    assert result.status == 0 and "start 2 of 5" in result.err and "the best of 5 starts" in result.err
+    assert {
+        line.split()[-1] for line in run("tag", model, files / "words.txt").out.split("\n\n")[0].splitlines()
+    } <= set("012")
+    result = run("train", files / "words.txt", "-o", model, "--criterion", "hmm")
+    assert result.status == 2 and "the label column is missing" in result.err

@@ -261,7 +261,7 @@ def broken(**methods):
         (broken(scores=lambda x, labels: [1]), DataError, "scores gives a dict of"),
         (broken(scores=lambda x, labels: {}), DataError, "add up to 0 along its labels, but log_prob says"),
     ],
-    ids=str,
+    ids=lambda part: part if isinstance(part, str) else "",
 )  # fmt: skip
 def test_mistakes_in_a_base_are_named(data, base, error, reason):
     with pytest.raises(error, match=reason):

@@ -16,6 +16,8 @@ def small(name="cll", **options):
     penalty = {} if criterion_class(name).optimizers == ("online",) else {"l2": 0.1}
     pairs = name == "nota"  # wrong contexts cannot be told from right ones by features of single labels
     given = {"sub_labels": 2, "max_iter": 20, "pair_features": pairs, **penalty, **options}
+    if not criterion_class(name).learns_weights:  # no features, no weights
+        return Tagger(criterion=name, sub_labels=2, **options)
     return Tagger(criterion=name, template="U:%x[0,0]\nB\n", **given)
 
 

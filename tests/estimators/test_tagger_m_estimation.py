@@ -32,7 +32,7 @@ def test_every_base_learns_and_is_saved(data, more_data, kind, order):
         ({"criterion": "m-estimation", "base": "gaussian"}, "is not one of hmm, locally-uniform, empirical"),
         ({"criterion": "m-estimation", "optimizer": "sgd"}, "is trained by lbfgs, newton"),
         ({"criterion": "m-estimation", "optimizer": "newton", "l1": 0.5}, "takes no l1"),
-        ({"criterion": "hmm", "sub_labels": 2}, "which sub-label is right"),
+        ({"criterion": "m-estimation", "sub_labels": 2}, "which sub-label is right"),
     ],
     ids=str,
 )
@@ -47,7 +47,7 @@ def test_features_that_come_ready_made_have_no_columns_to_emit():
 
 
 @pytest.mark.parametrize(
-    "option", [{"l2": 1.0}, {"template": "words"}, {"max_iter": 3}, {"optimizer": "lbfgs"}], ids=str
+    "option", [{"l2": 1.0}, {"template": "words"}, {"min_count": 3}, {"optimizer": "lbfgs"}], ids=str
 )
 def test_options_about_weights_are_refused_where_there_are_none(data, option):
     with pytest.raises(OptionError, match="is counted, and has no features or weights"):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from loglinear.estimators.tagger import Tagger
 
 EXAMPLES = """
@@ -98,6 +100,8 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from loglinear.generative.base import HmmBase
+
     out = Console(highlight=False)
     facts = _facts(tagger, path)
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
@@ -105,10 +109,22 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
     out.print(
         f"{path}: {facts['bytes'] / 1e6:.2f} MB, {facts['criterion']}, order {facts['order']}, {labels}", markup=False
     )
-    out.print(f"{facts['attributes']:,} attributes, features: {counts}")
+    base = tagger.model_.base
+    if isinstance(base, HmmBase):
+        sizes = ", ".join(
+            f"{len(values):,} of column {c}"
+            for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True)
+        )
+        out.print(f"{base.kind}: {base.model.n_parameters:,} probabilities, values: {sizes}")
+    if counts or base is None:
+        out.print(f"{facts['attributes']:,} attributes, features: {counts}")
     objective = facts["training"]["objective"]
     shown = "" if objective is None else f"; objective {objective:,.3f}"
     out.print(f"training: {facts['training']['message']}{shown}", markup=False, soft_wrap=True)
+
+    if base is not None and not counts:
+        out.print(_probabilities(tagger, states, top))
+        return
 
     def strongest(weights: list[tuple[str, float]]) -> Text:
         ranked = sorted(weights, key=lambda pair: (-abs(pair[1]), pair[0]))[:top]
@@ -132,3 +148,30 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
     for name in states:
         table.add_row(Text(name), strongest(features[name]), strongest(following[name]))
     out.print(table)
+
+
+def _probabilities(tagger: Tagger, states: list[str], top: int) -> Table:
+    """Of a hidden Markov model: the values that each label most often has, and what follows it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    model, base = tagger.model_, tagger.model_.hmm_base
+    visits = base.model.inflow
+
+    def greatest(names: list[str], probabilities: list[float]) -> Text:
+        ranked = sorted(zip(probabilities, names, strict=True), key=lambda pair: (-pair[0], pair[1]))[:top]
+        return Text("\n".join(f"{p:6.4f}  {name}" for p, name in ranked if p > 0.0))
+
+    table = Table("label", *(f"values of column {c}" for c in base.vocabulary.columns), "next label", show_lines=True)
+    following = [*(f"-> {name}" for name in model.states), "(end)"]
+    for y, name in enumerate(model.states):
+        if name in states:
+            same = base.model.label_of == y
+            total = float(visits[same].sum())
+            after = base.model.steps[:-1][same] * visits[same][:, None] / (total or 1.0)
+            values = [
+                greatest(strings, emission[y].tolist())
+                for strings, emission in zip(base.vocabulary.values, base.model.emissions, strict=True)
+            ]
+            table.add_row(Text(name), *values, greatest(following, after.sum(axis=0).tolist()))
+    return table

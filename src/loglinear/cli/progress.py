@@ -42,7 +42,8 @@ class TrainingDisplay:
             self._phase = progress.phase
             self._console.print(
                 {"main": "now the criterion itself", "opening": "first without wrong contexts"}.get(
-                    progress.phase, f"first a {progress.phase} model, to start from"
+                    progress.phase,
+                    progress.phase if " " in progress.phase else f"first a {progress.phase} model, to start from",
                 )
             )
         text = f"iteration {progress.iteration}  objective {progress.objective:,.2f}"

@@ -98,7 +98,7 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
     except InfeasibleError as error:
         first = int(corpus.offsets[error.sequence])
         message = "the model's constraints and the labels given leave no labelling for the sentence that begins here"
-        raise corpus.error(message, first) from None
+        raise corpus.error(message + error.hint, first) from None
 
 
 def _check_label_column(tagger: Tagger, corpus: Columns | Attributes, label_column: int) -> None:

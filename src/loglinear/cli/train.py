@@ -31,6 +31,10 @@ loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:
 
 loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
 
+loglinear train dictionary.txt -o pos.model --criterion hmm:smoothing=0.1 --partial   (labels like NN|VB and *)
+
+loglinear train words.txt -o classes.model --criterion hmm:labels=10   (no labels at all)
+
 loglinear train train.txt -o chunker.model --template chunking --resume   (after Ctrl-C)
 """
 
@@ -282,9 +286,16 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
 
 
 def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: Console) -> None:
+    from loglinear.generative.base import HmmBase
+
     features = tagger.model_.features
     out.print(f"data       {len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels")
-    out.print(f"features   {features.n_features:,}, over {tagger.model_.encoder.n_attributes:,} attributes")
+    base = tagger.model_.base
+    if isinstance(base, HmmBase) and not features.n_features:
+        values = sum(len(strings) for strings in base.vocabulary.values)
+        out.print(f"features   none; {base.model.n_parameters:,} probabilities, over {values:,} values")
+    else:
+        out.print(f"features   {features.n_features:,}, over {tagger.model_.encoder.n_attributes:,} attributes")
     out.print(f"training   {tagger.message_}; {tagger.seconds_:.1f} s")
     out.print(f"objective  {tagger.objective_:,.3f}" + (" at the last iteration" if tagger.best_iteration_ else ""))
     if tagger.dev_score_ is not None:

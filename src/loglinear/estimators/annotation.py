@@ -74,6 +74,11 @@ class Annotation:
 
         return cls(np.array(ids, dtype=np.int32), list(index), place)
 
+    @classmethod
+    def unknown(cls, n_tokens: int) -> Annotation:
+        """Tokens of which nothing is known."""
+        return cls(np.zeros(n_tokens, dtype=np.int32), [None], lambda t, message: DataError(message))
+
     @property
     def used(self) -> npt.NDArray[np.bool_]:
         """Which of the distinct annotations occur."""
@@ -94,11 +99,11 @@ class Annotation:
                 labels |= possible
         return labels
 
-    def label_set(self) -> list[str]:
-        """All labels that occur, sorted; none at all is an error."""
+    def label_set(self, remedy: str = "") -> list[str]:
+        """All labels that occur, sorted; none at all is an error that ends with ``remedy``."""
         labels = self.label_names()
         if not labels:
-            raise DataError("no token has a label to learn from")
+            raise DataError(f"no token has a label to learn from{remedy}")
         return sorted(labels)
 
     def gold(self, labels: Sequence[str]) -> Gold:

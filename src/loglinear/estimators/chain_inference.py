@@ -49,6 +49,11 @@ class ChainInference(ABC):
     sub_labels: int
     encoder: TemplateEncoder | NameEncoder
 
+    @property
+    def why_infeasible(self) -> str:
+        """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
+        return ""
+
     def encode(self, corpus: Columns | Attributes) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""
         return self.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind of corpus
@@ -167,7 +172,7 @@ class ChainInference(ABC):
             try:
                 return operation(chain, scores, slice(lo, hi))
             except InfeasibleError as error:
-                raise InfeasibleError(first + error.sequence) from None
+                raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
         return in_threads(run, self.blocks(corpus), n_threads)
 

@@ -24,7 +24,7 @@ from loglinear.estimators.chain_inference import Allowed, ChainInference, R
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.base import Base
+from loglinear.generative.base import Base, HmmBase
 from loglinear.generative.own_base import OwnBase
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
@@ -119,6 +119,18 @@ class ChainModel(ChainInference):
         if self.scaling is not None:
             scores = scaled(chain, scores, self.scaling)
         return locally_normalised(chain, scores) if self.local else scores
+
+    @property
+    def hmm_base(self) -> HmmBase:
+        """The base of a model that is known to have a hidden Markov model as such."""
+        assert isinstance(self.base, HmmBase)
+        return self.base
+
+    @property
+    def why_infeasible(self) -> str:
+        if not isinstance(self.base, HmmBase) or (self.base.model.parameters > 0.0).all():
+            return ""
+        return "; what was not met in training has probability zero unless smoothed (hmm:transition_smoothing=0.1)"
 
     def encode(self, corpus: Corpus) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""

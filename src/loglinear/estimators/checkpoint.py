@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,13 @@ def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | Non
     return digest.hexdigest()
 
 
+class InTraining(Protocol):
+    """What a training finds weights for."""
+
+    def with_weights(self, weights: Float) -> ChainModel:
+        """The model that these weights make."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """Where a training keeps what it needs to go on.
@@ -43,7 +50,7 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-    model : ChainModel
+    model : ChainModel, or what makes one of weights
         The model in training; its weights are replaced by the current ones.
     options : dict
         The tagger's options, as a model file keeps them.
@@ -52,7 +59,7 @@ class Checkpoint:
     """
 
     path: Path
-    model: ChainModel
+    model: InTraining
     options: dict[str, Any]
     mark: str
 

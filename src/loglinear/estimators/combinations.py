@@ -50,7 +50,13 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
 
 def _check_counted(tagger: Any, name: str) -> None:
     """Refuse what is about features and weights for a model that has none."""
-    unused = ("optimizer", "template", "gazetteers", "l1", "l2", "variance", "min_count", "pair_features", "max_iter")
+    for option, instead in (("max_iter", "rounds"), ("tolerance", "tolerance")):
+        if (value := getattr(tagger, option)) != default(option):
+            raise OptionError(
+                f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
+                f"{name}:{instead}={value!r} says when EM ends"
+            )
+    unused = ("optimizer", "template", "gazetteers", "l1", "l2", "variance", "min_count", "pair_features")
     for option in unused:
         value = getattr(tagger, option)
         if value not in (None, default(option) if option in OPTIONS else None):

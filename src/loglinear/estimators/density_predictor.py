@@ -54,6 +54,8 @@ class DensityPredictor(ChainPredictor):
         density = self._density()
         encoded, _ = self._encode(X, None)
         gold = None if y is None else Annotation.from_python(y, encoded.offsets).gold(self.classes_)
+        if gold is not None:
+            gold = gold.split(density.model.sub_labels, len(self.classes_))
         log_p = density.log_weights(encoded, gold, thread_count(self.threads))
         return log_p - self.log_normaliser(draws, seed, steps).value if normalised else log_p
 
@@ -118,7 +120,7 @@ class DensityPredictor(ChainPredictor):
         most = None if draws is None else _number("draws", draws, 2)
         n, sweeps = _number("n", n, 1), _number("sweeps", sweeps, 0)
         drawn = density.sample(n, method, rng, most, sweeps, thread_count(self.threads))
-        label = Column(drawn.labels, self.classes_)
+        label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
         return density.columns(drawn.fields, drawn.offsets, label), label
 
     def _density(self) -> Density:

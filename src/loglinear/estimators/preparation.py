@@ -13,6 +13,7 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
+from loglinear.estimators.hmm_training import even_base, label_names
 from loglinear.estimators.inputs import Corpus, Encoder, check_feasible, constraints_of, encoder_for
 from loglinear.estimators.problem import Problem
 from loglinear.features.template import TemplateSet
@@ -47,7 +48,8 @@ def prepared(
     if not criterion.takes_partial and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
-    labels = annotation.label_set()
+    values = spec_options(options.criterion, criterion.options, "criterion")
+    labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
     base, sampling = None, None
@@ -95,9 +97,12 @@ def _fitted_base(
         return base.bound(labels, columns), base.sampling(options.seed), corpus
     if not isinstance(corpus, Columns):
         raise OptionError(f"criterion={options.criterion!r} is a model of columns, but the data is ready-made features")
+    assert columns is not None
+    if not criterion_class(options.criterion).learns_weights:  # it is what training is to find
+        even, seen = even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
+        return even, None, seen
     smoothing = _criterion_options(options).get("smoothing", 1.0)
     kind, sampling = read_base(options.base or "hmm", options.seed)
-    assert columns is not None
     counted, seen = HmmBase.fit(kind, corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
     return counted, sampling, seen
 

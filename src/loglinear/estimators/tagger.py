@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from loglinear import model_file
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CostCriterion, criterion_class
+from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
@@ -23,6 +24,7 @@ from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.density_predictor import DensityPredictor
+from loglinear.estimators.hmm_training import HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
@@ -38,9 +40,10 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.generative.em import EMState
 from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
-from loglinear.options import spec_name
+from loglinear.options import spec_name, spec_options
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.threads import thread_count
 
@@ -120,6 +123,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
     history_ : list of Progress
         Each iteration's objective, time and dev score.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    log_likelihoods_ : list of float
+        For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
     """
 
     objective_: float | None
@@ -131,6 +136,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
     history_: list[Progress]
     dev_score_: float | None
     best_iteration_: int | None
+    log_likelihoods_: list[float]
 
     def __init__(
         self,
@@ -234,16 +240,20 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         criterion = problem.criterion(self.criterion, self.cost)
-        if not criterion.learns_weights:
-            if X_dev is not None or init is not None:
-                what = "dev data to stop by" if init is None else "a model to start from"
-                raise OptionError(f"criterion={self.criterion!r} is counted in one go; it has no use for {what}")
-            return self._keep_counted(problem)
+        trained: ChainModel | HmmInTraining = problem.model
         opening = None
-        if names_a_criterion(init):
-            opening = opening_tagger(self, str(init))
-            init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-        problem, start = starting(problem, None if init is None else _model_of(init), self.seed, keep)
+        if isinstance(criterion, HiddenMarkov):
+            expectation, trained = expectation_of(problem, criterion, n_threads), HmmInTraining(problem.model)
+            check_use(criterion, expectation, init is not None, X_dev is not None)
+            if expectation.settled:
+                self._keep(*counted(trained, expectation))
+                return self
+        else:
+            if names_a_criterion(init):
+                opening = opening_tagger(self, str(init))
+                init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
+            problem, start = starting(problem, None if init is None else _model_of(init), self.seed, keep)
+            trained = problem.model
         model = problem.model
         training = functools.partial(
             Training,
@@ -261,34 +271,42 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             dev_annotation = annotation_of(dev, y_dev, label_column, partial)
             if not dev_annotation.label_names() & set(model.labels):
                 raise DataError("none of the dev data's labels is a label of the training data", dev.name)
-            training = functools.partial(training, dev_score=self._dev_scorer(model, dev_encoded, dev_annotation))
+            training = functools.partial(training, dev_score=self._dev_scorer(trained, dev_encoded, dev_annotation))
             same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
+        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
+        if isinstance(criterion, HiddenMarkov):
+            phase, start = em_phase(problem, criterion, expectation, self.seed, X_dev is not None)
+            phases = [phase]
+        else:
+            phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
         resumed = None
         if checkpoint is not None:
-            kept = self._checkpoint(Path(checkpoint), model, [*same_data, start], resume)
+            kept = self._checkpoint(Path(checkpoint), trained, [*same_data, start], resume)
             resumed = kept.load() if resume else None
             training = functools.partial(training, checkpoint=kept)
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
-        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
-        phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
+        score_start = init is not None or not criterion.learns_weights
         with catching_signals():  # what a phase does not catch itself ends with the model, in a moment
-            outcome = run_phases(phases, training, start, resumed, score_start=init is not None)
+            outcome = run_phases(phases, training, start, resumed, score_start)
             if criterion.scaling:
                 began = time.perf_counter()
                 model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
                 outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
         if opening is not None:
             outcome = replace(outcome, seconds=outcome.seconds + (opening.seconds_ or 0.0))
+        if not criterion.learns_weights:
+            model = trained.with_weights(outcome.weights)
+            outcome = replace(outcome, weights=model.weights)
         self._keep(model, outcome)
         if first is not None or opening is not None:
             name = first.name if first is not None else spec_name(str(opening.criterion if opening else ""))
             self.message_ = f"from the weights of a model of {name}: {self.message_}"
         return self
 
-    def _checkpoint(self, path: Path, model: ChainModel, same: list[Any], resume: bool) -> Checkpoint:
+    def _checkpoint(self, path: Path, model: ChainModel | HmmInTraining, same: list[Any], resume: bool) -> Checkpoint:
         """Where to keep what is needed to go on; one that is there is for going on only."""
         varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
@@ -299,17 +317,6 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if path.exists() and not resume:
             raise OptionError(f"{path} is of a training that did not end; go on with resume, or remove it")
         return kept
-
-    def _keep_counted(self, problem: Problem) -> Tagger:
-        """Keep a model that is its base alone."""
-        model = problem.model
-        labels = problem.gold.labels
-        log_p = model.map_blocks(problem.encoded, None, 1, lambda chain, s, where: chain.score(s, labels[where]))
-        weights = 1.0 if problem.sequence_weights is None else problem.sequence_weights
-        objective = -float(np.sum(weights * np.concatenate(log_p)))
-        message = "counted: there are no weights to learn"
-        self._keep(model, TrainingOutcome(model.weights, objective, 0, 0, True, message, 0.0, None))
-        return self
 
     def _optimizer(self) -> Optimizer:
         first_choice = criterion_class(self.criterion).optimizers[0]
@@ -329,8 +336,15 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         """
         emits_columns = criterion_class(self.criterion).uses_base and not is_own(self.base)
         corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
+        if y is None and not partial and self._finds_labels():  # every column is something observed
+            return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
         annotation = annotation_of(corpus, y, label_column, partial)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
+
+    def _finds_labels(self) -> bool:
+        """Whether the labels are to be found in unlabelled data."""
+        options = spec_options(self.criterion, criterion_class(self.criterion).options, "criterion")
+        return options.get("labels") is not None
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
@@ -346,6 +360,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         self.history_ = outcome.history
         self.dev_score_ = None if outcome.best is None else outcome.best.score
         self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+        self.log_likelihoods_ = list(outcome.state.log_likelihoods) if isinstance(outcome.state, EMState) else []
 
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
@@ -355,7 +370,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         check_combination(self)
 
     def _dev_scorer(
-        self, model: ChainModel, encoded: EncodedCorpus, annotation: Annotation
+        self, model: ChainModel | HmmInTraining, encoded: EncodedCorpus, annotation: Annotation
     ) -> Callable[[Float], float]:
         """A function from weights [D] to their score on the dev data."""
         metric, n_threads = self.metric, thread_count(self.threads)
@@ -433,6 +448,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         tagger.dev_score_ = training.get("dev_score")
         tagger.best_iteration_ = training.get("best_iteration")
         tagger.history_ = []
+        tagger.log_likelihoods_ = []
         tagger.seconds_ = None
         return tagger
 

@@ -68,6 +68,7 @@ class TrainingOutcome:
     seconds: float
     best: Best | None
     history: list[Progress] = field(default_factory=list)
+    state: State | None = None
 
 
 @contextmanager
@@ -172,6 +173,7 @@ class Training:
             seconds=watch.seconds,
             best=None if best.weights is None else best,
             history=watch.history,
+            state=final,
         )
 
     def _objective_of(self, state: State) -> float:
@@ -233,7 +235,8 @@ class _Watch:
                 best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
             self.out_of_patience = now.iteration - best.iteration >= training.patience
         best_score = None if score is None else best.score
-        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score, training.phase)
+        phase = getattr(now, "phase", training.phase)  # an optimizer may have parts of its own
+        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score, phase)
         self.history.append(progress)
         if training.observe is not None:
             training.observe(progress)

@@ -5,70 +5,114 @@
 
 With smoothing the M step is that of a Dirichlet prior, so each round raises (or keeps)
 
-    log p(x) + smoothing * sum log e + transition_smoothing * sum log t
+    sum_i c_i log p(x_i, what is known of y_i)  +  smoothing * sum log e  +  transition_smoothing * sum log t
+
+with weights c_i of the sequences. What constraints rule out has probability zero from the start on, and keeps it.
+Sequences whose labels are all known are counted once, before the first round.
+
+Counts below 1e-20 of a sequence are dropped. EM lets what is not needed shrink round by round but never vanish, and
+scores that far apart would leave the chain's quick kernels; what a sequence cannot do without has a count of about one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.data.columns import offsets_of, ranges
 from loglinear.features.encoding import runs
-from loglinear.generative.hmm import Counts, Fields, Float, HiddenMarkovModel, Int64, number_of_states
+from loglinear.generative.hmm import Counts, Fields, Float, HiddenMarkovModel, Int32, Int64, number_of_states
+from loglinear.kernels import kernel
+from loglinear.optimizers.objective import shards
 from loglinear.structures.chain import Chain
 from loglinear.structures.gold import Gold
 from loglinear.threads import in_threads
 
-MOST_POSITIONS = 4096
+Bool = npt.NDArray[np.bool_]
+NEGLIGIBLE = 1e-20
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """Where EM ended.
+@kernel
+def _add_rows(values: Int32, rows: Float, table: Float) -> None:
+    """``table[values[t]] += rows[t]`` for each position t."""
+    for t in range(values.shape[0]):
+        row, more = table[values[t]], rows[t]
+        for y in range(row.shape[0]):
+            row[y] += more[y]
 
-    Attributes
-    ----------
-    model : HiddenMarkovModel
-    objectives : list of float
-        Penalised log-likelihood before each round, and after the last.
-    converged : bool
-    """
 
-    model: HiddenMarkovModel
-    objectives: list[float]
-    converged: bool
+class EmissionCounts:
+    """Counts of each field's values [V, Y] that rows of labels' shares are added to."""
+
+    def __init__(self, sizes: Sequence[int], n_labels: int) -> None:
+        self._turned = [np.zeros((size, n_labels)) for size in sizes]
+
+    def add(self, fields: Fields, shares: Float) -> None:
+        """Count the share [N, Y] of each label for the values [N] of each field."""
+        for values, table in zip(fields, self._turned, strict=True):
+            _add_rows(np.ascontiguousarray(values), np.ascontiguousarray(shares), table)
+
+    @property
+    def tables(self) -> list[Float]:
+        """The counts [Y, V] of each field."""
+        return [np.ascontiguousarray(table.T) for table in self._turned]
+
+
+def blocks(offsets: Int64, first: int, end: int, n_labels: int, order: int) -> list[tuple[int, int]]:
+    """Sequences ``first`` to ``end`` in runs whose numbers for each label (and pair of labels at order 2) stay few."""
+    width = n_labels if order == 1 else n_labels + n_labels**2
+    return runs(offsets, first, end, max(256, min(4096, 1_000_000 // width)))
 
 
 def expected_counts(
-    model: HiddenMarkovModel, fields: Fields, offsets: Int64, gold: Gold | None = None, n_threads: int = 1
+    model: HiddenMarkovModel,
+    fields: Fields,
+    offsets: Int64,
+    gold: Gold | None = None,
+    n_threads: int = 1,
+    weights: Float | None = None,
 ) -> tuple[Float, Counts]:
-    """log p [S] of what is observed, and the counts expected given that; labels are hidden unless ``gold`` is given."""
+    """log p [S] of what is observed, and the counts expected given that; labels are hidden unless ``gold`` is given.
 
-    def block(run: tuple[int, int]) -> tuple[Float, Counts]:
-        lo, hi = int(offsets[run[0]]), int(offsets[run[1]])
-        known = None if gold is None else gold.slice(lo, hi)
-        return _of_block(model, [f[lo:hi] for f in fields], offsets[run[0] : run[1] + 1] - lo, known)
+    A sequence counts its weight [S], one if there are none; log p is not weighted. The counts are the same, to the last
+    bit, for any number of threads.
+    """
+    times = np.ones(len(offsets) - 1) if weights is None else weights
 
-    found = in_threads(block, runs(offsets, 0, len(offsets) - 1, MOST_POSITIONS), n_threads)
-    total = found[0][1]
-    for _, counts in found[1:]:
+    def count(shard: tuple[int, int]) -> tuple[list[Float], Counts]:
+        log_p, steps = [], np.zeros((model.n_states + 1, model.n_labels + 1))
+        emissions = EmissionCounts([table.shape[1] for table in model.emissions], model.n_labels)
+        for first, end in blocks(offsets, *shard, model.n_labels, model.order):
+            lo, hi = int(offsets[first]), int(offsets[end])
+            known = None if gold is None else gold.slice(lo, hi)
+            own, chain = [f[lo:hi] for f in fields], Chain(offsets[first : end + 1] - lo)
+            found, more, marginals = _of_block(model, own, chain, known, times[first:end])
+            log_p.append(found)
+            steps += more
+            emissions.add(own, marginals)
+        return log_p, Counts(model.order, model.n_labels, steps, emissions.tables)
+
+    parts = in_threads(count, shards(offsets), n_threads)
+    total = parts[0][1]
+    for _, counts in parts[1:]:
         total = total + counts
-    return np.concatenate([log_p for log_p, _ in found]), total
+    return np.concatenate([block for log_p, _ in parts for block in log_p]), total
 
 
 def _of_block(
-    model: HiddenMarkovModel, fields: Sequence[npt.NDArray[np.int32]], offsets: Int64, gold: Gold | None
-) -> tuple[Float, Counts]:
-    y, chain, scores = model.n_labels, Chain(offsets), model.scores(fields, offsets)
+    model: HiddenMarkovModel, fields: Fields, chain: Chain, gold: Gold | None, weights: Float
+) -> tuple[Float, Float, Float]:
+    """log p [S], expected steps [K + 1, Y + 1] and the share of each label at each position [N, Y]."""
+    y, scores = model.n_labels, model.scores(fields, chain.offsets)
     if gold is not None:
         allowed = gold.allowed
         if allowed is None:
             allowed = (np.arange(y) == gold.labels[:, None]).astype(np.uint8)
         scores = chain.restrict(scores, allowed)
-    log_p, parts = chain.expectations(scores)
+    log_p, parts = chain.expectations(scores, weights)
     steps = np.zeros((number_of_states(y, model.order) + 1, y + 1))
     steps[-1, :-1] = parts.start
     if model.order == 1:
@@ -76,66 +120,114 @@ def _of_block(
     else:
         assert parts.edge is not None and parts.trigram is not None
         by_pair = steps[:-1].reshape(y + 1, y, y + 1)
-        first, last = offsets[:-1], offsets[1:] - 1
+        first, last = chain.offsets[:-1], chain.offsets[1:] - 1
         alone = first == last
         by_pair[:y, :, :y] = parts.trigram
         by_pair[y, :, :y] = parts.edge[first[~alone] + 1].sum(axis=0)
         by_pair[:y, :, y] = parts.edge[last[~alone]].sum(axis=0)
         by_pair[y, :, y] = parts.emission[first[alone]].sum(axis=0)
-    emissions: list[Float] = [
-        np.stack(
-            [np.bincount(values, parts.emission[:, label], minlength=table.shape[1]) for label in range(y)]
-        ).astype(np.float64)
-        for values, table in zip(fields, model.emissions, strict=True)
-    ]
-    return log_p, Counts(model.order, y, steps, emissions)
+    return log_p, steps, parts.emission
 
 
-def baum_welch(
-    start: HiddenMarkovModel,
-    fields: Fields,
-    offsets: Int64,
-    gold: Gold | None = None,
-    *,
-    smoothing: float = 1.0,
-    transition_smoothing: float = 0.0,
-    max_iter: int = 100,
-    tolerance: float = 1e-6,
-    n_threads: int = 1,
-    observe: Callable[[int, float], None] | None = None,
-) -> Rounds:
-    """EM from ``start`` until a round raises the objective by less than ``tolerance`` of itself."""
-    model, objectives = start, []
-    while True:
-        log_p, counts = expected_counts(model, fields, offsets, gold, n_threads)
-        objectives.append(float(log_p.sum()) + _log_prior(model, smoothing, transition_smoothing))
-        if observe is not None:
-            observe(len(objectives) - 1, objectives[-1])
-        if len(objectives) > 1 and objectives[-1] - objectives[-2] <= tolerance * abs(objectives[-1]):
-            return Rounds(model, objectives, True)
-        if len(objectives) > max_iter:
-            return Rounds(model, objectives, False)
-        model = HiddenMarkovModel.estimated(counts, smoothing, transition_smoothing)
+@dataclass(frozen=True)
+class Expected:
+    """What an E step finds.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of what is observed: fields, and labels as far as they are known.
+    objective : float
+        The same and the log of the prior that smoothing stands for.
+    counts : Counts
+    """
+
+    log_likelihood: float
+    objective: float
+    counts: Counts
 
 
-def random_start(
-    n_labels: int, order: int, sizes: Sequence[int], rng: np.random.Generator, even: float = 5.0
-) -> HiddenMarkovModel:
-    """A model drawn at random, the more even the greater ``even``."""
-    counts = Counts(
-        order,
-        n_labels,
-        rng.gamma(even, size=(number_of_states(n_labels, order) + 1, n_labels + 1)),
-        [rng.gamma(even, size=(n_labels, size)) for size in sizes],
-    )
-    return HiddenMarkovModel.estimated(counts, smoothing=0.0)
+class Expectation:
+    """The data of EM and its prior: from a model to expected counts, and from those to the next model.
 
+    Parameters
+    ----------
+    fields : sequence of int32 [N]
+    sizes : sequence of int
+        How many values each field has.
+    offsets : int64 [S + 1]
+    gold : Gold
+        What is known of the labels.
+    n_labels, order : int
+    weights : float64 [S], optional
+        How often each sequence counts, one if not given.
+    smoothing, transition_smoothing : float
+        Added to each count of an emission, of a step.
+    possible : bool [K + 1, Y + 1], optional
+        The steps that constraints leave (:func:`~loglinear.generative.hmm.possible_steps`); None: all.
+    n_threads : int
+    """
 
-def _log_prior(model: HiddenMarkovModel, smoothing: float, transition_smoothing: float) -> float:
-    total = 0.0
-    if smoothing:
-        total += smoothing * sum(float(np.log(table).sum()) for table in model.emissions)
-    if transition_smoothing:
-        steps = model.steps[model.steps > 0.0]
-        total += transition_smoothing * float(np.log(steps).sum())
-    return total
+    def __init__(
+        self,
+        fields: Fields,
+        sizes: Sequence[int],
+        offsets: Int64,
+        gold: Gold,
+        n_labels: int,
+        order: int,
+        *,
+        weights: Float | None = None,
+        smoothing: float = 1.0,
+        transition_smoothing: float = 0.0,
+        possible: Bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self.smoothing, self.transition_smoothing, self.possible = smoothing, transition_smoothing, possible
+        self._n_threads = n_threads
+        times = np.ones(len(offsets) - 1) if weights is None else weights
+        self._least_weight = float(times[times > 0.0].min(initial=1.0))
+        lengths = np.diff(offsets)
+        hidden = np.minimum.reduceat(gold.labels, offsets[:-1]) < 0
+        settled, rest = np.flatnonzero(~hidden), np.flatnonzero(hidden & (times > 0.0))
+        positions = ranges(offsets[settled], lengths[settled])
+        self.known = Counts.of(
+            [f[positions] for f in fields], sizes, gold.labels[positions], offsets_of(lengths[settled]),
+            n_labels, order, times[settled],
+        )  # fmt: skip
+        positions = ranges(offsets[rest], lengths[rest])
+        self._fields = [f[positions] for f in fields]
+        self._offsets, self._weights = offsets_of(lengths[rest]), times[rest]
+        allowed = None if gold.allowed is None else gold.allowed[positions]
+        self._gold = Gold(gold.labels[positions], allowed)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is hidden, so that the first M step is the last."""
+        return not len(self._weights)
+
+    def __call__(self, model: HiddenMarkovModel) -> Expected:
+        """The E step: log-likelihood and objective of a model, and the counts it expects."""
+        log_likelihood, counts = model.log_p(self.known), self.known
+        if not self.settled:
+            log_p, expected = expected_counts(
+                model, self._fields, self._offsets, self._gold, self._n_threads, self._weights
+            )
+            log_likelihood, counts = log_likelihood + float(self._weights @ log_p), counts + expected
+        return Expected(log_likelihood, log_likelihood + self._log_prior(model), counts)
+
+    def maximised(self, counts: Counts) -> HiddenMarkovModel:
+        """The M step."""
+        least = NEGLIGIBLE * self._least_weight
+        kept = [np.where(table < least, 0.0, table) for table in (counts.steps, *counts.emissions)]
+        counts = Counts(counts.order, counts.n_labels, kept[0], kept[1:])
+        return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing, self.possible)
+
+    def _log_prior(self, model: HiddenMarkovModel) -> float:
+        total = 0.0
+        if self.smoothing:
+            total += self.smoothing * sum(float(table.sum()) for table in model.log_values)
+        if self.transition_smoothing:
+            steps = model.log_steps[model.steps > 0.0]
+            total += self.transition_smoothing * float(steps.sum())
+        return total

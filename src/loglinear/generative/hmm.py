@@ -96,18 +96,29 @@ class HiddenMarkovModel:
     emissions: list[Float] = field(repr=False)
 
     @classmethod
-    def estimated(cls, counts: Counts, smoothing: float = 1.0, transition_smoothing: float = 0.0) -> HiddenMarkovModel:
+    def estimated(
+        cls,
+        counts: Counts,
+        smoothing: float = 1.0,
+        transition_smoothing: float = 0.0,
+        possible: npt.NDArray[np.bool_] | None = None,
+    ) -> HiddenMarkovModel:
         """The relative frequencies of counts, smoothed by adding constants to them.
 
         A state that was never left steps like its label does at order 1, and if that was never left either, anywhere.
+        No step is given a probability that is not ``possible`` [K + 1, Y + 1] (:func:`possible_steps`; None: all are).
         """
-        steps = counts.steps + transition_smoothing
+        may = np.ones(counts.steps.shape) if possible is None else possible.astype(np.float64)
+        steps = (counts.steps + transition_smoothing) * may
         steps[-1, -1] = 0.0  # there are no empty sequences
         if counts.order == 2:
             by_label = steps[:-1].reshape(-1, counts.n_labels, counts.n_labels + 1).sum(axis=0)
             unseen = steps[:-1].sum(axis=1) == 0.0
-            steps[:-1][unseen] = np.tile(by_label, (counts.n_labels + 1, 1))[unseen]
-        steps[:-1][steps[:-1].sum(axis=1) == 0.0] = 1.0
+            steps[:-1][unseen] = (np.tile(by_label, (counts.n_labels + 1, 1)) * may[:-1])[unseen]
+        for anywhere in (may, np.ones_like(may)):  # the latter after states that lead nowhere, and are never visited
+            never_left = steps.sum(axis=1) == 0.0
+            steps[never_left] = anywhere[never_left]
+            steps[-1, -1] = 0.0
         return cls(
             counts.order,
             counts.n_labels,
@@ -120,6 +131,22 @@ class HiddenMarkovModel:
         """Probabilities that are not zero: of the steps from states that can be reached, and of the emissions."""
         reached = np.append(self.inflow > 0, True)
         return int((self.steps[reached] > 0).sum()) + sum(int((table > 0).sum()) for table in self.emissions)
+
+    @property
+    def parameters(self) -> Float:
+        """All probabilities in a row [P]: the steps, and the emissions of each field."""
+        return np.concatenate([self.steps.ravel(), *(table.ravel() for table in self.emissions)])
+
+    def with_parameters(self, parameters: Float) -> HiddenMarkovModel:
+        """The same with other probabilities [P]."""
+        ends = np.cumsum([self.steps.size, *(table.size for table in self.emissions)])
+        steps, *tables = np.split(np.array(parameters, dtype=np.float64), ends[:-1])
+        emissions = [new.reshape(old.shape) for new, old in zip(tables, self.emissions, strict=True)]
+        return HiddenMarkovModel(self.order, self.n_labels, steps.reshape(self.steps.shape), emissions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: what can be worked out again stays behind."""
+        return {name: self.__dict__[name] for name in ("order", "n_labels", "steps", "emissions")}
 
     # -- as a process over states --------------------------------------------------------------------------------
 
@@ -175,13 +202,31 @@ class HiddenMarkovModel:
 
     # -- scores, likelihoods, draws ------------------------------------------------------------------------------
 
+    @cached_property
+    def log_steps(self) -> Float:
+        """log of the steps [K + 1, Y + 1]."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.steps)
+
+    @cached_property
+    def log_values(self) -> list[Float]:
+        """log of each field's emissions, turned [V, Y] so that the labels of a value lie together."""
+        with np.errstate(divide="ignore"):
+            return [np.log(np.ascontiguousarray(table.T)) for table in self.emissions]
+
     def log_emissions(self, fields: Fields) -> Float:
         """log p(fields given label) of each position and label [N, Y]."""
-        total = np.zeros((len(fields[0]), self.n_labels))
-        with np.errstate(divide="ignore"):
-            for values, table in zip(fields, self.emissions, strict=True):
-                total += np.log(table.T)[values]
-        return total
+        first, *others = (table[values] for values, table in zip(fields, self.log_values, strict=True))
+        for other in others:
+            first += other
+        return first
+
+    def log_p(self, counts: Counts) -> float:
+        """log of the probability that all the events of ``counts`` happen: sum of each count times its log."""
+        pairs = [(counts.steps, self.log_steps)]
+        pairs += [(mine, log.T) for mine, log in zip(counts.emissions, self.log_values, strict=True)]
+        happened = [(n > 0.0, n, log) for n, log in pairs]
+        return sum(float(n[here] @ log[here]) for here, n, log in happened)
 
     def scores(self, fields: Fields, offsets: Int64) -> ChainScores:
         """Part scores whose sum along a labelling is log p(x, y).
@@ -189,9 +234,7 @@ class HiddenMarkovModel:
         At order 2 the first step, and the stop, depend on what is no trigram: they are edges of the second and last
         positions (for a sequence of one position the stop is part of its emission).
         """
-        y, n = self.n_labels, len(fields[0])
-        with np.errstate(divide="ignore"):
-            steps = np.log(self.steps)
+        y, n, steps = self.n_labels, len(fields[0]), self.log_steps
         emission, start, nothing = self.log_emissions(fields), steps[-1, :-1].copy(), np.zeros(y)
         if self.order == 1:
             return ChainScores(emission, np.ascontiguousarray(steps[:-1, :-1]), start, steps[:-1, -1].copy())
@@ -250,6 +293,16 @@ class HiddenMarkovModel:
 def number_of_states(n_labels: int, order: int) -> int:
     """K."""
     return n_labels if order == 1 else (n_labels + 1) * n_labels
+
+
+def possible_steps(
+    transitions: npt.NDArray[Any], starts: npt.NDArray[Any], ends: npt.NDArray[Any], order: int
+) -> npt.NDArray[np.bool_]:
+    """Which steps [K + 1, Y + 1] constraints leave: masks of transitions [Y, Y], starts [Y] and ends [Y]."""
+    n_labels = len(starts)
+    after_label = np.column_stack([transitions, ends]).astype(bool)
+    after_state = np.tile(after_label, (1 if order == 1 else n_labels + 1, 1))
+    return np.vstack([after_state, np.append(starts, 0).astype(bool)])
 
 
 def states_of(
