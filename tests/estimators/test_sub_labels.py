@@ -9,7 +9,7 @@ from loglinear import Tagger
 from loglinear.criteria.criterion import criteria, criterion_class
 from loglinear.errors import OptionError
 
-NAMES = [name for name in criteria() if criterion_class(name).takes_partial]
+NAMES = [name for name in criteria() if criterion_class(name).learns_from_hidden()]
 
 
 def small(name="cll", **options):

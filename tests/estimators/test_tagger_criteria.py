@@ -46,7 +46,7 @@ def test_partial_labels_dev_data_and_weights(data, more_data, name):
     rng = np.random.default_rng(0)
     partial = [[label if rng.random() < 0.6 else None for label in labels] for labels in data[1]]
     weights = rng.random(len(partial)) + 0.5
-    if not criterion_class(name).takes_partial:
+    if not criterion_class(name).learns_from_hidden():
         with pytest.raises(DataError, match=r"sequence \d+, position \d+ .*needs one label for each token"):
             make(name, template="chunking").fit(data[0], partial)
         partial = data[1]

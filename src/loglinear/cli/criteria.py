@@ -46,7 +46,7 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
                 "convex": criterion.convex,
                 "smooth": criterion.smooth,
                 "cost": criterion.uses_cost,
-                "partial_labels": criterion.takes_partial,
+                "partial_labels": criterion.learns_from_hidden(),
                 "starts_from": criterion.starts_from,
                 "needs": list(criterion.needs),
                 "optimizers": list(criterion.optimizers),

@@ -46,6 +46,8 @@ class Criterion(ABC):
         The criterion whose model training starts from unless told otherwise; None is weights of zero.
     takes_partial
         Whether the annotation may leave a position several labels.
+    completes
+        Whether, if it takes no partial labels, training completes them in rounds.
     local_decoding
         Whether the model it trains is one of normalised pieces, and decoded as that.
     options
@@ -72,6 +74,7 @@ class Criterion(ABC):
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
     takes_partial: ClassVar[bool] = True
+    completes: ClassVar[bool] = False
     local_decoding: bool = False
     options: ClassVar[tuple[Option, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
@@ -103,6 +106,11 @@ class Criterion(ABC):
         gradient
             Derivative of the sum of the losses by each part score, shaped like ``scores``.
         """
+
+    @classmethod
+    def learns_from_hidden(cls) -> bool:
+        """Whether labels, or sub-labels, may be hidden."""
+        return cls.takes_partial or cls.completes
 
     @classmethod  # noqa: B027  # most have nothing to check
     def check(cls, values: Mapping[str, Any]) -> None:

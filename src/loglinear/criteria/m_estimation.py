@@ -7,6 +7,10 @@ The model is p(x, y) ~ q0(x, y) exp(w . f(x, y)) with a base distribution q0 tha
 is convex and needs no inference at all: E_q0[f] is worked out once. In score space a sequence's share is exp(-s(y*));
 the linear term belongs to the weights, and is added to the objective by the problem that knows q0
 (:mod:`~loglinear.generative.m_estimation`).
+
+Where labels, or sub-labels, are hidden, training goes in rounds, as EM does: the most probable of the labellings that
+the annotation leaves are taken for the truth, and an M-estimate from them is the model of the next round. The base is
+a hidden Markov model by EM, and stays.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loglinear.criteria.criterion import Criterion, Float, register
-from loglinear.criteria.hmm import SMOOTHING
+from loglinear.criteria.hmm import SMOOTHING, TRANSITION_SMOOTHING
 from loglinear.options import Option
 
 if TYPE_CHECKING:
@@ -32,16 +36,21 @@ class MEstimation(Criterion):
     summary = "M-estimation: exp(-score of the gold) + expected score under a generative base"
     convex = True
     needs = ("score", "add_labelling")
-    takes_partial = False
+    takes_partial, completes = False, True
     uses_base = True
     optimizers = ("lbfgs", "newton")
     options = (
         SMOOTHING,
+        TRANSITION_SMOOTHING,
         Option("input_only", False, "features of the input alone too, whatever the label", choices=(False, True)),
+        Option("rounds", 5, "most rounds, where labels are hidden", least=1, kind=int),
     )
 
-    def __init__(self, smoothing: float = 1.0, input_only: bool = False) -> None:
-        self.smoothing, self.input_only = smoothing, input_only
+    def __init__(
+        self, smoothing: float = 1.0, transition_smoothing: float = 0.0, input_only: bool = False, rounds: int = 5
+    ) -> None:
+        self.smoothing, self.transition_smoothing = smoothing, transition_smoothing
+        self.input_only, self.rounds = input_only, rounds
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -130,7 +130,8 @@ class ChainModel(ChainInference):
     def why_infeasible(self) -> str:
         if not isinstance(self.base, HmmBase) or (self.base.model.parameters > 0.0).all():
             return ""
-        return "; what was not met in training has probability zero unless smoothed (hmm:transition_smoothing=0.1)"
+        remedy = "hmm:transition_smoothing=0.1, m-estimation:transition_smoothing=0.1"
+        return f"; what was not met in training has probability zero unless smoothed ({remedy})"
 
     def encode(self, corpus: Corpus) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""

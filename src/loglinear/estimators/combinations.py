@@ -40,8 +40,8 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
         OwnBase.of(tagger.base)
     elif tagger.base is not None:
         read_base(tagger.base)
-    if tagger.sub_labels > 1 and not criterion.takes_partial:
-        able = ", ".join(other for other, each in criteria().items() if each.takes_partial)
+    if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
+        able = ", ".join(other for other, each in criteria().items() if each.learns_from_hidden())
         raise OptionError(
             f"sub_labels={tagger.sub_labels}: which sub-label is right is not known, and criterion={name!r} needs one "
             f"label for each token; those that do not are {able}"

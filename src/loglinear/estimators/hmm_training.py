@@ -137,6 +137,15 @@ def em_phase(
     return Phase(MAIN, optimizer, lambda weights, kept: (objective, {})), start(0).parameters
 
 
+def found_by_em(problem: Problem, criterion: HiddenMarkov, seed: int, n_threads: int) -> HmmBase:
+    """The hidden Markov model of data whose labels are hidden, in one go."""
+    data = expectation_of(problem, criterion, n_threads)
+    phase, start = em_phase(problem, criterion, data, seed, with_dev=False)
+    objective: Any = data
+    found = phase.optimizer.minimise(objective, start)
+    return HmmInTraining(problem.model).with_weights(found.weights).hmm_base
+
+
 def _starts(problem: Problem, data: Expectation, seed: int, known: bool) -> Callable[[int], HiddenMarkovModel]:
     """From the number of a start (from 0) to its model."""
     base, fields = _hmm(problem), problem.encoded.fields

@@ -2,6 +2,7 @@
 
     risk, jrb            first the criterion they start from, then their own
     nota:threshold=...   first without wrong contexts, then with those the model of then finds probable
+    m-estimation         where labels are hidden, rounds, each from the labels that the model of then finds probable
 
 A checkpoint keeps the phase it was written in and what that phase had made of the ones before, so that a training goes
 on where it was.
@@ -17,10 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.training import Training, TrainingOutcome
 from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import Optimizer
+from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -62,6 +65,8 @@ def phases_of(
 
     if first is not None:
         return [Phase(first.name, optimizer, fixed(problem, first)), Phase(MAIN, optimizer, fixed(problem, criterion))]
+    if isinstance(criterion, MEstimation) and problem.gold.allowed is not None:
+        return _rounds(problem, criterion, optimizer, l2, n_threads)
     if criterion.chooses_after is None:
         return [Phase(MAIN, optimizer, fixed(problem, criterion))]
 
@@ -73,6 +78,17 @@ def phases_of(
     after = min(criterion.chooses_after, optimizer.max_iter)
     opening, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
     return [Phase(OPENING, opening, fixed(problem, criterion)), Phase(MAIN, rest, with_probable_contexts)]
+
+
+def _rounds(problem: Problem, criterion: MEstimation, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
+    """A phase for each round of completing the labels and learning from them."""
+
+    def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
+        labels = problem.completed(start, n_threads) if kept is None else np.array(kept["labels"])
+        return replace(problem, gold=Gold(labels)).objective(criterion, l2, n_threads), {"labels": labels}
+
+    names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
+    return [Phase(name, optimizer, from_completed_labels) for name in names]
 
 
 def run_phases(

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from loglinear.criteria.criterion import criterion_class, decoded_locally
+from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation, sequence_weights
 from loglinear.estimators.chain_model import ChainModel, penalties_of
-from loglinear.estimators.hmm_training import even_base, label_names
+from loglinear.estimators.hmm_training import even_base, found_by_em, label_names
 from loglinear.estimators.inputs import Corpus, Encoder, check_feasible, constraints_of, encoder_for
 from loglinear.estimators.problem import Problem
 from loglinear.features.template import TemplateSet
@@ -24,8 +26,10 @@ from loglinear.generative.sampled_expectations import Sampling
 from loglinear.options import spec_options
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
+from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
+BASE_ROUNDS, BASE_STEP_SMOOTHING = 20, 0.01  # of EM, for a base where labels are hidden
 
 
 def prepared(
@@ -45,7 +49,7 @@ def prepared(
         sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
     template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
     encoder = encoder_for(corpus, template, options.gazetteers or (), options.pair_features, label_column)
-    if not criterion.takes_partial and not annotation.settled.all():
+    if not criterion.learns_from_hidden() and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
     values = spec_options(options.criterion, criterion.options, "criterion")
@@ -55,7 +59,16 @@ def prepared(
     base, sampling = None, None
     weights = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
     if criterion.uses_base:
-        base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
+        hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
+        if hidden and (options.base is not None and options.base != "hmm"):
+            raise OptionError(
+                f"base={options.base!r:.60}: where labels are hidden (partial labels, sub-labels), base='hmm' alone "
+                "can be found, by EM"
+            )
+        if hidden:
+            base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
+        else:
+            base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     encoded = encoder.fit(corpus, options.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
     if base is not None:
         encoded = base.attach(encoded, corpus)
@@ -101,10 +114,35 @@ def _fitted_base(
     if not criterion_class(options.criterion).learns_weights:  # it is what training is to find
         even, seen = even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
         return even, None, seen
-    smoothing = _criterion_options(options).get("smoothing", 1.0)
+    smoothing, step_smoothing = _smoothing(options)
     kind, sampling = read_base(options.base or "hmm", options.seed)
-    counted, seen = HmmBase.fit(kind, corpus, columns, gold.labels, len(labels), options.order, smoothing, weights)
+    counted, seen = HmmBase.fit(
+        kind, corpus, columns, gold.labels, len(labels), options.order, smoothing, weights, step_smoothing
+    )
     return counted, sampling, seen
+
+
+def _base_by_em(
+    options: Any, corpus: Corpus, annotation: Annotation, weights: Float | None, label_column: int | None
+) -> tuple[Base, Corpus]:
+    """The hidden Markov model of data with hidden labels, and the corpus as it is to be seen."""
+    smoothing, step_smoothing = _smoothing(options)
+    step_smoothing = step_smoothing or BASE_STEP_SMOOTHING
+    spec = f"hmm:smoothing={smoothing!r},transition_smoothing={step_smoothing!r},rounds={BASE_ROUNDS}"
+    unused = ("base", "optimizer", "template", "gazetteers", "l2", "variance")
+    like = clone(options).set_params(
+        criterion=spec, cost=None, l1=0.0, min_count=1, pair_features=False, **dict.fromkeys(unused)
+    )
+    problem = prepared(like, corpus, annotation, weights, label_column)
+    hmm = problem.criterion(spec)
+    assert isinstance(hmm, HiddenMarkov)
+    return found_by_em(problem, hmm, options.seed, thread_count(options.threads)), problem.corpus
+
+
+def _smoothing(options: Any) -> tuple[float, float]:
+    """What the base adds to the counts of values, and of steps."""
+    given = _criterion_options(options)
+    return given.get("smoothing", 1.0), given.get("transition_smoothing", 0.0)
 
 
 def _criterion_options(options: Any) -> dict[str, Any]:

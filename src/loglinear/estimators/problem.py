@@ -94,6 +94,16 @@ class Problem:
 
         return np.concatenate(model.map_blocks(self.encoded, None, n_threads, choose))
 
+    def completed(self, weights: Float, n_threads: int) -> npt.NDArray[np.int32]:
+        """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
+
+        def complete(chain: Chain, scores: ChainScores, positions: slice) -> npt.NDArray[np.int32]:
+            allowed = self.gold.slice(positions.start, positions.stop).allowed
+            assert allowed is not None
+            return chain.viterbi(chain.restrict(scores, allowed))[0]
+
+        return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
+
     def scaling(self, weights: Float, n_threads: int) -> Float:
         """What to multiply the pieces after each label by [Y + 1], so that the chain as a whole is most likely."""
         model, likelihood = self.model.with_weights(weights), make_criterion("cll")

@@ -121,7 +121,7 @@ class HmmBase:
     @classmethod
     def fit(
         cls, kind: str, corpus: Columns, columns: Sequence[int], labels: Int32, n_labels: int, order: int,
-        smoothing: float = 1.0, weights: Float | None = None,
+        smoothing: float = 1.0, weights: Float | None = None, transition_smoothing: float = 0.0,
     ) -> tuple[HmmBase, Columns]:  # fmt: skip
         """The base of a labelled corpus, and the corpus with first occurrences made unknown.
 
@@ -141,7 +141,7 @@ class HmmBase:
             )
         else:
             counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, order, weights)
-        return cls(kind, vocabulary, HiddenMarkovModel.estimated(counts, smoothing)), replaced
+        return cls(kind, vocabulary, HiddenMarkovModel.estimated(counts, smoothing, transition_smoothing)), replaced
 
     def prepare(self, corpus: Corpus) -> Columns:
         """The corpus with values that are not known made unknown."""
