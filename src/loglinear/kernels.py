@@ -51,11 +51,20 @@ def cache_folder() -> Path:
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` with Numba: cached on disk, the GIL released, IEEE arithmetic kept (-inf is legal)."""
+    return _compiled(function, False)
+
+
+def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """The same, but sums may be made in any order, and products added without rounding them first."""
+    return _compiled(function, {"reassoc", "contract", "arcp", "nsz"})
+
+
+def _compiled(function: Callable[P, R], fastmath: bool | set[str]) -> Callable[P, R]:
     settings: Any = numba.config
     folder_before = settings.CACHE_DIR
     settings.CACHE_DIR = str(cache_folder())  # read when the decorator runs, so others' kernels are not moved
     try:
-        compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
     finally:
         settings.CACHE_DIR = folder_before
     return compiled

@@ -1,0 +1,40 @@
+"""Taggers trained by dual coordinate ascent."""
+
+import pytest
+
+from loglinear import Tagger
+from loglinear.errors import OptionError
+
+
+def test_a_tagger_trained_so_is_that_of_lbfgs(data, more_data):
+    options = {"template": "words", "constraints": "bio"}
+    quick = Tagger(optimizer="dual", tolerance=1e-7, **options).fit(*data)
+    slow = Tagger(optimizer="lbfgs", tolerance=1e-9, **options).fit(*data)
+    assert quick.objective_ == pytest.approx(slow.objective_, rel=1e-4)
+    assert quick.predict(more_data[0]) == slow.predict(more_data[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"order": 2}, "first-order chains without pair features"),
+        ({"pair_features": True}, "first-order chains without pair features"),
+        ({"sub_labels": 2}, "one label for each token, and no sub-labels"),
+        ({"l2": 0.0}, "needs an L2 penalty, and l2 is 0"),
+        ({"l1": 0.5}, "takes no l1"),
+        ({"criterion": "memm"}, "is trained by lbfgs"),
+    ],
+    ids=str,
+)
+def test_what_has_no_such_dual_is_refused(data, options, reason):
+    with pytest.raises(OptionError, match=reason):
+        Tagger(optimizer="dual", template="words", **options).fit(*data)
+
+
+def test_other_starts_and_partial_labels_are_refused(data):
+    start = Tagger(template="words").fit(*data)
+    with pytest.raises(OptionError, match="starts from zero"):
+        Tagger(optimizer="dual", template="words").fit(*data, init=start)
+    hidden = [[None, *labels[1:]] for labels in data[1]]
+    with pytest.raises(OptionError, match="one label for each token"):
+        Tagger(optimizer="dual", template="words").fit(data[0], hidden)
