@@ -31,6 +31,7 @@ from benchmarks.np_criteria import FEATURES
 from benchmarks.runs import Runs
 from loglinear import Tagger, read_columns
 from loglinear.data import Columns
+from loglinear.errors import OptionError
 from loglinear.features.template_encoder import TemplateEncoder
 
 VARIANCES = [*np.logspace(-1, 1, 7).round(4).tolist(), math.inf]
@@ -65,7 +66,10 @@ def main() -> None:
         for c in VARIANCES if chosen_by else [math.nan]:
             tagger = make_tagger(features, c, arguments.threads, options)
             label = f"{features} {options['criterion']} {options.get('base', 'hmm')} c={c:g} seed={arguments.seed}"
-            found[c] = runs.get(label, tagger, train, dev, test)
+            try:
+                found[c] = runs.get(label, tagger, train, dev, test)
+            except OptionError as error:  # without a penalty there may be no minimum
+                print(f"{label}: {error}", flush=True)
         best = max(found, key=lambda c: found[c]["dev"][chosen_by or "f1"])
         report, scores = found[best], found[best]["test"]
         table.add_row(

@@ -1,5 +1,7 @@
 """Hidden Markov models and M-estimation as taggers."""
 
+import os
+import signal
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,6 +12,8 @@ from loglinear import Gazetteer, Tagger
 from loglinear.data.columns import Columns
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ANY_LABEL
+from loglinear.estimators.problem import Problem
+from loglinear.estimators.training import TrainingInterrupted
 from loglinear.features.python_features import attributes_of
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.structures.gold import Gold
@@ -222,3 +226,35 @@ def test_rounds_go_on_where_they_were(data, tmp_path):
             )
     resumed = Tagger(**options).fit(*data, checkpoint=tmp_path / "c", resume=True)
     assert np.array_equal(resumed.model_.weights, whole.model_.weights)
+
+
+def test_rounds_end_when_the_labels_stay(data):
+    partly = hidden(data[1], 0.2, seed=5)
+    options = {"template": "words", "l2": 0.1}
+    few, many = (Tagger(criterion=f"m-estimation:rounds={n}", **options).fit(data[0], partly) for n in (10, 500))
+    assert many.n_iter_ == few.n_iter_ and many.to_bytes()[-1000:] == few.to_bytes()[-1000:]
+
+
+def test_a_signal_between_rounds_stops_training(data, tmp_path, monkeypatch):
+    completed, calls = Problem.completed, []
+
+    def signalled(self, weights, n_threads):
+        calls.append(weights)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return completed(self, weights, n_threads)
+
+    monkeypatch.setattr(Problem, "completed", signalled)
+    options = {"criterion": "m-estimation:rounds=3", "template": "words", "l2": 0.1}
+    partly = hidden(data[1], 0.3, seed=3)
+    with pytest.raises(TrainingInterrupted, match="--resume"):
+        Tagger(**options).fit(data[0], partly, checkpoint=tmp_path / "c", checkpoint_seconds=0)
+    monkeypatch.setattr(Problem, "completed", completed)
+    resumed = Tagger(**options).fit(data[0], partly, checkpoint=tmp_path / "c", resume=True)
+    whole = Tagger(**options).fit(data[0], partly)
+    assert np.array_equal(resumed.model_.weights, whole.model_.weights)
+
+
+def test_an_objective_that_falls_without_end_is_an_error(data):
+    with pytest.raises(OptionError, match="falls without end"):
+        Tagger(criterion="m-estimation", template="chunking", l2=0.0).fit(*data)

@@ -102,7 +102,7 @@ def train_command(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(min=1, help="Train only the so many features that weigh most in --init.", rich_help_panel=RUN),
+        typer.Option(min=1, help="Train only so many features, those that say most in --init.", rich_help_panel=RUN),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from MODEL.checkpoint if it is there.", rich_help_panel=RUN)

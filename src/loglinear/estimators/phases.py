@@ -10,6 +10,8 @@ on where it was.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +22,7 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import Criterion
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.estimators.problem import Problem
-from loglinear.estimators.training import Training, TrainingOutcome
+from loglinear.estimators.training import Training, TrainingInterrupted, TrainingOutcome
 from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.structures.gold import Gold
@@ -83,9 +85,14 @@ def phases_of(
 def _rounds(problem: Problem, criterion: MEstimation, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
     """A phase for each round of completing the labels and learning from them."""
 
+    made: dict[bytes, AnyObjective] = {}  # the last objective, by the labels it is of
+
     def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
         labels = problem.completed(start, n_threads) if kept is None else np.array(kept["labels"])
-        return replace(problem, gold=Gold(labels)).objective(criterion, l2, n_threads), {"labels": labels}
+        if labels.tobytes() not in made:
+            made.clear()
+            made[labels.tobytes()] = replace(problem, gold=Gold(labels)).objective(criterion, l2, n_threads)
+        return made[labels.tobytes()], {"labels": labels}
 
     names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
     return [Phase(name, optimizer, from_completed_labels) for name in names]
@@ -97,21 +104,32 @@ def run_phases(
     start: Float,
     resumed: Resumed | None,
     score_start: bool,
+    stop: threading.Event,
 ) -> TrainingOutcome:
-    """Run what is left of the phases, each from the weights of the one before; dev data is for the last alone.
+    """Run what is left of the phases, each from the weights of the one before.
 
-    ``training`` makes a :class:`Training` of the optimizer, the objective and what else differs between phases. Time,
-    iterations and history are those of all phases.
+    Dev data is for the last alone. A phase that would learn from the same as the one before is left out, but for the
+    last. ``stop`` is set when a signal asks to stop while a phase is being prepared. ``training`` makes a
+    :class:`Training` of the optimizer, the objective and what else differs between phases. Time (that of preparing them
+    included), iterations and history are those of all phases.
     """
     before: list[TrainingOutcome] = []
+    preparing, last_keep = 0.0, dict[str, npt.NDArray[Any]]()
     reached = 0 if resumed is None else [phase.name for phase in phases].index(resumed[1]["phase"])
     for phase in phases[reached:]:
         kept = None
         if resumed is not None:
             kept = {k.removeprefix("phase."): a for k, a in resumed[0].items() if k.startswith("phase.")}
+        began = time.perf_counter()
         objective, keep = phase.prepare(start, kept)
+        preparing += time.perf_counter() - began
+        if keep and phase.name != MAIN and _same(keep, last_keep):
+            continue
+        last_keep = keep
         own = {} if phase.name == MAIN else {"dev_score": None}
         run = training(optimizer=phase.optimizer, objective=objective, phase=phase.name, keep=keep, **own)
+        if stop.is_set():
+            raise TrainingInterrupted(sum(each.iterations for each in before), run.saved_at)
         outcome = run.run(start, resumed, score_start=score_start or len(phases) > 1)
         start, resumed = outcome.weights, None
         before.append(outcome)
@@ -119,6 +137,11 @@ def run_phases(
         outcome,
         iterations=sum(each.iterations for each in before),
         evaluations=sum(each.evaluations for each in before),
-        seconds=sum(each.seconds for each in before),
+        seconds=preparing + sum(each.seconds for each in before),
         history=[progress for each in before for progress in each.history],
     )
+
+
+def _same(one: Arrays, other: Arrays) -> bool:
+    """Whether all arrays are equal."""
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)

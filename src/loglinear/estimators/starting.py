@@ -25,6 +25,7 @@ from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.problem import Problem
 from loglinear.features.template_encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import HmmBase
+from loglinear.generative.m_estimation import sentence_counts
 from loglinear.options import spec_name
 from loglinear.structures.chain_features import ChainFeatures
 
@@ -58,17 +59,23 @@ def names_a_criterion(init: Any) -> bool:
     return isinstance(init, str | Path) and spec_name(str(init)) in criteria() and not Path(init).exists()
 
 
-def starting(problem: Problem, other: ChainModel | None, seed: int, keep: int | None = None) -> tuple[Problem, Float]:
+def starting(
+    problem: Problem, other: ChainModel | None, seed: int, keep: int | None = None, n_threads: int = 1
+) -> tuple[Problem, Float]:
     """The problem and the weights [D] that training starts from.
 
-    ``other`` is the model to start from, if any; with ``keep``, only so many features are left, those that weigh most
-    in it.
+    ``other`` is the model to start from, if any; with ``keep``, only so many features are left, those that say most in
+    it: |weight| sqrt(how often it occurs). The weight alone would favour what was seen once, its count what says
+    nothing.
     """
     start = _start_weights(problem.model, other, seed)
     if keep is None or keep >= len(start):
         return problem, start
+    labels = problem.gold.labels if problem.gold.allowed is None else problem.completed(start, n_threads)
+    counts = sentence_counts(problem.model.features, problem.encoded, labels)
+    times = np.asarray(abs(counts).sum(axis=0), dtype=np.float64).ravel()
     kept = np.zeros(len(start), dtype=bool)
-    kept[np.argsort(-np.abs(start), kind="stable")[:keep]] = True
+    kept[np.argsort(-np.abs(start) * np.sqrt(times), kind="stable")[:keep]] = True
     features, used = problem.model.features.keeping(kept)
     encoder = problem.model.encoder.keeping(used)
     model = replace(problem.model, encoder=encoder, features=features, weights=np.zeros(features.n_features))

@@ -35,7 +35,7 @@ from loglinear.estimators.phases import phases_of, run_phases
 from loglinear.estimators.preparation import prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
-from loglinear.estimators.training import Progress, Training, TrainingOutcome, catching_signals
+from loglinear.estimators.training import Progress, Training, TrainingInterrupted, TrainingOutcome, catching_signals
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
@@ -222,7 +222,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             Start from the weights of this model where it has the same features, its generative base included; with the
             name of a criterion (``"m-estimation"``), from a model trained by that on the same data first.
         keep : int, optional
-            Train only so many features, those that weigh most in the model to start from.
+            Train only so many features, those that say most in the model to start from: |weight| times the root of
+            how often it occurs.
         checkpoint : path, optional
             File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
             when training is interrupted. Remove it when you have saved the model.
@@ -252,7 +253,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             if names_a_criterion(init):
                 opening = opening_tagger(self, str(init))
                 init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-            problem, start = starting(problem, None if init is None else _model_of(init), self.seed, keep)
+            model = None if init is None else _model_of(init)
+            problem, start = starting(problem, model, self.seed, keep, n_threads)
             trained = problem.model
         model = problem.model
         training = functools.partial(
@@ -289,12 +291,15 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         elif resume:
             raise OptionError("resume=True needs the checkpoint to go on from")
         score_start = init is not None or not criterion.learns_weights
-        with catching_signals():  # what a phase does not catch itself ends with the model, in a moment
-            outcome = run_phases(phases, training, start, resumed, score_start)
+        with catching_signals() as stop:  # what comes between the phases' own watches
+            outcome = run_phases(phases, training, start, resumed, score_start, stop)
             if criterion.scaling:
                 began = time.perf_counter()
                 model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
                 outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
+            if stop.is_set():
+                path = None if checkpoint is None or not Path(checkpoint).exists() else str(checkpoint)
+                raise TrainingInterrupted(outcome.iterations, path)
         if opening is not None:
             outcome = replace(outcome, seconds=outcome.seconds + (opening.seconds_ or 0.0))
         if not criterion.learns_weights:

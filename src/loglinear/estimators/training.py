@@ -134,6 +134,11 @@ class Training:
     phase: str = "main"
     keep: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
+    @property
+    def saved_at(self) -> str | None:
+        """The checkpoint's file, if it has been written."""
+        return str(self.checkpoint.path) if self.checkpoint and self.checkpoint.path.exists() else None
+
     def run(
         self,
         start: Float,

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, diags, identity
 
+from loglinear.errors import OptionError
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
@@ -21,6 +22,7 @@ from loglinear.structures.chain_features import ChainFeatures
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+LOWEST = -1e4  # an objective below this has no minimum worth having: that of zero weights is 1
 
 
 @kernel
@@ -125,6 +127,12 @@ class MEstimationObjective:
             value = float(shares.sum() + weights @ self._expected + self.l2 * (weights @ weights))
         if not np.isfinite(value):
             return np.inf, np.zeros_like(weights)
+        if value < LOWEST:
+            raise OptionError(
+                f"the objective of m-estimation falls without end (l2 is {self.l2:g}): some sum of features is "
+                "never negative in the training data but is so on average under the base; give a greater penalty, as "
+                "in --variance 1 (variance=1)"
+            )
         return value, self._expected + 2.0 * self.l2 * weights - self._turned @ shares
 
     def hessian(self, weights: Float) -> Float:
