@@ -17,18 +17,18 @@ from loglinear import model_file
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CostCriterion, criterion_class
 from loglinear.criteria.hmm import HiddenMarkov
-from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
 from loglinear.estimators.chain_model import ChainModel
-from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
+from loglinear.estimators.checkpoint import Checkpoint, fingerprint
 from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.density_predictor import DensityPredictor
+from loglinear.estimators.dev_data import DevData
 from loglinear.estimators.hmm_training import HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
-    score_labels,
 )
 from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
@@ -36,7 +36,6 @@ from loglinear.estimators.preparation import prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
 from loglinear.estimators.training import Progress, Training, TrainingInterrupted, TrainingOutcome, catching_signals
-from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
@@ -44,7 +43,7 @@ from loglinear.generative.em import EMState
 from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
 from loglinear.options import spec_name, spec_options
-from loglinear.structures.constraints import Constraints, detect_scheme
+from loglinear.structures.constraints import Constraints
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
@@ -268,13 +267,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if isinstance(criterion, CostCriterion):
             same_data.append(criterion.cost.table)
         if X_dev is not None:
-            dev = corpus_of(X_dev, as_rows=isinstance(model.encoder, TemplateEncoder))
-            dev_encoded = model.encode(dev)
-            dev_annotation = annotation_of(dev, y_dev, label_column, partial)
-            if not dev_annotation.label_names() & set(model.labels):
-                raise DataError("none of the dev data's labels is a label of the training data", dev.name)
-            training = functools.partial(training, dev_score=self._dev_scorer(trained, dev_encoded, dev_annotation))
-            same_data += [*corpus_arrays(dev_encoded), dev_annotation.known_only(model.labels)]
+            dev = DevData.of(trained, X_dev, y_dev, label_column, partial, self.metric, n_threads)
+            training = functools.partial(training, dev_score=dev.score)
+            same_data += dev.arrays
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
         first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
@@ -373,21 +368,6 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
         check_combination(self)
-
-    def _dev_scorer(
-        self, model: ChainModel | HmmInTraining, encoded: EncodedCorpus, annotation: Annotation
-    ) -> Callable[[Float], float]:
-        """A function from weights [D] to their score on the dev data."""
-        metric, n_threads = self.metric, thread_count(self.threads)
-        if metric == "auto":
-            chunks = detect_scheme(model.labels) is not None and annotation.settled.all()
-            metric = "f1" if chunks else "accuracy"
-
-        def score(weights: Float) -> float:
-            predicted = model.with_weights(weights).decode(encoded, n_threads=n_threads)
-            return score_labels(metric, annotation, predicted, model.labels, encoded.offsets)
-
-        return score
 
     # -- files ---------------------------------------------------------------------------------------------------
 
