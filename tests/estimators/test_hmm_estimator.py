@@ -284,6 +284,32 @@ def test_what_no_labelling_fits_is_told_with_the_remedy():
     assert HMM(transition_smoothing=0.1).fit(X, y).predict([["a"]]) == [["A"]]
 
 
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"smoothing": 0.0, "transition_smoothing": 0.1}, "smoothing=0.1"),
+        ({"smoothing": 0.0, "transition_smoothing": 0.1, "constraints": "bio"}, "smoothing=0.1"),
+        ({"smoothing": 0.1}, "transition_smoothing=0.1"),
+        ({"smoothing": 0.0}, "smoothing=0.1,transition_smoothing=0.1"),
+    ],
+    ids=str,
+)
+@ORDERS
+def test_the_remedy_is_what_was_not_given(options, remedy, order):
+    X, y = [[("a", "1"), ("b", "2")]] * 3, [["B-X", "I-X"]] * 3
+    with pytest.raises(InfeasibleError) as said:  # no label emits a and 2, and no sequence is as short
+        HMM(order=order, **options).fit(X, y).predict([[("a", "2")]])
+    assert str(said.value).endswith(f"unless smoothed (hmm:{remedy}, m-estimation:{remedy})")
+
+
+def test_where_constraints_alone_are_in_the_way_no_smoothing_is_named():
+    X, y = [["a", "b"], ["a", "b"]], [["B-X", "I-X"], ["B-X", "O"]]
+    hmm = HMM(transition_smoothing=0.1, constraints="bio").fit(X, y)
+    with pytest.raises(InfeasibleError) as said:
+        hmm.predict([["a", "b"]], given=[["O", "I-X"]])
+    assert "smooth" not in str(said.value)
+
+
 def test_a_line_for_each_round(data, capsys):
     hmm = HMM(verbose=True, rounds=3).fit(data[0], hide(data[1], 0.5))
     assert len(capsys.readouterr().out.splitlines()) == hmm.n_iter_ > 0
