@@ -107,3 +107,24 @@ def test_hidden_labels_from_the_command_line(files, run):
     } <= set("012")
     result = run("train", files / "words.txt", "-o", model, "--criterion", "hmm")
     assert result.status == 2 and "the label column is missing" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--criterion", "hmm"], "criterion='hmm'"),
+        (["--criterion", "hmm:labels=2"], "criterion='hmm:labels=2'"),
+        (["--criterion", "hmm", "--partial"], "criterion='hmm'"),
+        (["--criterion", "m-estimation"], "criterion='m-estimation'"),
+        (["--criterion", "m-estimation", "--sub-labels", "2"], "criterion='m-estimation'"),
+        (["--init", "m-estimation"], "init='m-estimation'"),
+    ],
+    ids=str,
+)
+def test_a_model_of_columns_is_none_of_ready_made_features(tmp_path, run, options, said):
+    path = tmp_path / "features.crfsuite"
+    path.write_text("A\tw=a\nB\tw=b\n\nA\tw=a\n", encoding="utf-8")
+    refused = run("train", path, "-o", tmp_path / "m", *options)
+    assert refused.status == 2
+    assert refused.err == f"loglinear: {path}: {said} is a model of columns, but the data is ready-made features\n"
+    assert run("train", path, "-o", tmp_path / "m", "--criterion", "memm").status == 0

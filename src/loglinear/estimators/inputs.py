@@ -37,7 +37,7 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
         if isinstance(X, Columns) and not as_rows:
             raise OptionError(f"{X.name} holds columns, and columns need a template: {', '.join(SETS)}, or your own")
         if isinstance(X, Attributes) and as_rows:
-            raise OptionError(f"{X.name} holds ready-made features, but a template looks at columns")
+            raise OptionError(f"{X.name} holds ready-made features, but the model looks at columns")
         return X
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences")

@@ -32,7 +32,7 @@ from loglinear.estimators.inputs import (
 )
 from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
-from loglinear.estimators.preparation import prepared
+from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, catching_signals
@@ -251,6 +251,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         else:
             if names_a_criterion(init):
                 opening = opening_tagger(self, str(init))
+                if opening._emits_columns():
+                    check_emitted(problem.corpus, f"init={str(init)!r}")
                 init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
             problem, start = starting(problem, None if init is None else _model_of(init), self.seed, keep)
             trained = problem.model
@@ -334,12 +336,17 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
         Arguments as for :meth:`fit`.
         """
-        emits_columns = criterion_class(self.criterion).uses_base and not is_own(self.base)
+        if emits_columns := self._emits_columns():
+            check_emitted(X, f"criterion={self.criterion!r}")
         corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
         if y is None and not partial and self._finds_labels():  # every column is something observed
             return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
         annotation = annotation_of(corpus, y, label_column, partial)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
+
+    def _emits_columns(self) -> bool:
+        """Whether the model has a base that emits the columns of the data."""
+        return criterion_class(self.criterion).uses_base and not is_own(self.base)
 
     def _finds_labels(self) -> bool:
         """Whether the labels are to be found in unlabelled data."""
