@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+from dataclasses import replace
 from itertools import pairwise, permutations, product
 
 import numpy as np
@@ -213,10 +214,27 @@ def test_options_that_make_no_sense_are_refused(data, options, labels, reason):
 
 
 def test_where_no_label_is_known_their_number_is_asked_for(data):
-    with pytest.raises(DataError, match=r"no token has a label to learn from; say how many .*hmm:labels=10"):
+    with pytest.raises(DataError, match=r"no token has a label to learn from; .* say how many .*hmm:labels=10"):
         HMM().fit(data[0], [[None] * len(x) for x in data[0]])
-    with pytest.raises(DataError):
-        HMM().fit([])
+    words = [[token[0] for token in x] for x in data[0]]
+    for unlabelled in (words, Columns.from_rows(words), replace(Columns.from_rows(data[0]), unlabelled=1)):
+        for estimator in (HMM(), Tagger(criterion="hmm")):
+            with pytest.raises(DataError, match=r"label.*; if there are none, say how many to find \(hmm:labels=10, HMM"):
+                estimator.fit(unlabelled)
+    with pytest.raises(DataError, match=r"the label column is missing$"):  # others cannot find any
+        Tagger(template="words").fit(words)
+
+
+def test_nothing_to_learn_from_is_refused_and_nothing_to_label_gets_no_labels(data):
+    for estimator in (HMM(), HMM(labels=2), Tagger(criterion="m-estimation", template="words")):
+        with pytest.raises(DataError, match="there is no sequence to train on"):
+            estimator.fit([])
+    options = {"criterion": "m-estimation", "template": "words", "variance": 1}
+    for estimator in (HMM().fit(*data), Tagger(**options).fit(*data)):
+        assert estimator.predict([]) == estimator.predict_marginals([]) == estimator.predict_nbest([]) == []
+        assert estimator.score([], []) == 0.0
+        for found in (estimator.log_prob([]), estimator.log_prob([], []), estimator.log_probability([], [])):
+            assert found.shape == (0,)
 
 
 def test_dev_data_chooses_the_round_and_counting_needs_none(data, more_data):

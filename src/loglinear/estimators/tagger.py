@@ -24,7 +24,7 @@ from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
 from loglinear.estimators.combinations import check_combination
 from loglinear.estimators.density_predictor import DensityPredictor
-from loglinear.estimators.hmm_training import HmmInTraining, check_use, counted, em_phase, expectation_of
+from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
@@ -339,16 +339,18 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if emits_columns := self._emits_columns():
             check_emitted(X, f"criterion={self.criterion!r}")
         corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
-        if y is None and not partial and self._finds_labels():  # every column is something observed
+        if y is None and not partial and self.finds_labels:  # every column is something observed
             return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
-        annotation = annotation_of(corpus, y, label_column, partial)
+        remedy = "" if criterion_class(self.criterion).learns_weights else HOW_MANY
+        annotation = annotation_of(corpus, y, label_column, partial, remedy)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
 
     def _emits_columns(self) -> bool:
         """Whether the model has a base that emits the columns of the data."""
         return criterion_class(self.criterion).uses_base and not is_own(self.base)
 
-    def _finds_labels(self) -> bool:
+    @property
+    def finds_labels(self) -> bool:
         """Whether the labels are to be found in unlabelled data."""
         options = spec_options(self.criterion, criterion_class(self.criterion).options, "criterion")
         return options.get("labels") is not None
