@@ -202,6 +202,8 @@ def test_corpora_with_and_without_labels(data):
         ({"labels": 3}, "known", "labels=3 asks for labels to be found, but the data has some"),
         ({"labels": 0}, None, "labels=0 must be at least 1"),
         ({"smoothing": -1.0}, "known", "smoothing=-1.0 must be at least 0"),
+        ({"smoothing": 1e308}, "known", r"smoothing=1e\+308 must be at most 1e\+06"),
+        ({"transition_smoothing": 1e300}, "known", r"transition_smoothing=1e\+300 must be at most 1e\+06"),
         ({"restarts": 1.5}, "known", "restarts=1.5 must be a whole number"),
         ({"order": 3}, "known", "order=3"),
         ({"threads": 0}, "known", "threads=0"),
@@ -250,6 +252,29 @@ def test_dev_data_chooses_the_round_and_counting_needs_none(data, more_data):
         Tagger(criterion="hmm:labels=2").fit(data[0], None, *more_data)
     with pytest.raises(OptionError, match="hmm:rounds=7 says when EM ends"):
         Tagger(criterion="hmm", max_iter=7).fit(*data)
+
+
+def test_options_for_hidden_labels_have_no_effect_where_all_are_known_and_the_report_says_so(data):
+    counted = "counted: there are no weights to learn"
+    assert HMM().fit(*data).message_ == counted
+    hmm = HMM(restarts=3).fit(*data)
+    assert hmm.message_ == f"{counted}; all labels are known, so restarts=3 has no effect"
+    assert HMM.load(hmm.to_bytes()).message_ == hmm.message_
+    tagger = Tagger(criterion="hmm:rounds=100,tolerance=0.1").fit(*data)  # also a default, if it is given
+    assert tagger.message_ == f"{counted}; all labels are known, so rounds=100, tolerance=0.1 have no effect"
+    options = {"template": "words", "variance": 1}
+    tilted = Tagger(criterion="m-estimation:rounds=3", **options).fit(*data)
+    plain = Tagger(criterion="m-estimation", **options).fit(*data)
+    assert tilted.message_ == f"{plain.message_}; all labels are known, so rounds=3 has no effect"
+    for estimator in (HMM(restarts=1, rounds=2), Tagger(criterion="m-estimation:rounds=2", **options)):
+        assert "no effect" not in estimator.fit(data[0], hide(data[1], 0.5)).message_
+    assert "no effect" not in Tagger(criterion="m-estimation:rounds=2", sub_labels=2, **options).fit(*data).message_
+
+
+@pytest.mark.parametrize("option", [{"states": "all"}, {"transitions": "all"}, {"transitions": "none"}], ids=str)
+def test_options_about_features_are_refused(data, option):
+    with pytest.raises(OptionError, match=f"{next(iter(option))}=.*is counted, and has no features"):
+        Tagger(criterion="hmm", **option).fit(*data)
 
 
 @ORDERS

@@ -22,7 +22,7 @@ from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.checkpoint import Checkpoint, corpus_arrays, fingerprint
-from loglinear.estimators.combinations import check_combination
+from loglinear.estimators.combinations import check_combination, without_effect
 from loglinear.estimators.density_predictor import DensityPredictor
 from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
@@ -247,6 +247,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             check_use(criterion, expectation, init is not None, X_dev is not None)
             if expectation.settled:
                 self._keep(*counted(trained, expectation))
+                self.message_ += without_effect(self.criterion)
                 return self
         else:
             if names_a_criterion(init):
@@ -306,6 +307,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if first is not None or opening is not None:
             name = first.name if first is not None else spec_name(str(opening.criterion if opening else ""))
             self.message_ = f"from the weights of a model of {name}: {self.message_}"
+        if problem.gold.allowed is None:
+            self.message_ += without_effect(self.criterion)
         return self
 
     def _checkpoint(self, path: Path, model: ChainModel | HmmInTraining, same: list[Any], resume: bool) -> Checkpoint:
