@@ -221,7 +221,9 @@ def test_where_no_label_is_known_their_number_is_asked_for(data):
     words = [[token[0] for token in x] for x in data[0]]
     for unlabelled in (words, Columns.from_rows(words), replace(Columns.from_rows(data[0]), unlabelled=1)):
         for estimator in (HMM(), Tagger(criterion="hmm")):
-            with pytest.raises(DataError, match=r"label.*; if there are none, say how many to find \(hmm:labels=10, HMM"):
+            with pytest.raises(
+                DataError, match=r"label.*; if there are none, say how many to find \(hmm:labels=10, HMM"
+            ):
                 estimator.fit(unlabelled)
     with pytest.raises(DataError, match=r"the label column is missing$"):  # others cannot find any
         Tagger(template="words").fit(words)

@@ -132,7 +132,8 @@ class ChainModel(ChainInference):
         if not isinstance(self.base, HmmBase):
             return ""
         hmm, rules = self.base.model, self.penalties
-        steps = possible_steps(*map(np.isfinite, (rules.transition, rules.start, rules.stop)), hmm.order)
+        transitions, starts, ends = map(np.isfinite, (rules.transition, rules.start, rules.stop))
+        steps = possible_steps(transitions, starts, ends, hmm.order)
         unmet = {
             "smoothing": any((table == 0.0).any() for table in hmm.emissions),
             "transition_smoothing": bool((hmm.steps[steps] == 0.0).any()),
@@ -140,7 +141,8 @@ class ChainModel(ChainInference):
         given = ",".join(f"{option}=0.1" for option, zero in unmet.items() if zero)
         if not given:
             return ""
-        return f"; what was not met in training has probability zero unless smoothed (hmm:{given}, m-estimation:{given})"
+        remedy = f"hmm:{given}, m-estimation:{given}"
+        return f"; what was not met in training has probability zero unless smoothed ({remedy})"
 
     def encode(self, corpus: Corpus) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""

@@ -57,7 +57,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     """
 
     classes_: npt.NDArray[Any]
-    taggers_: list[Tagger] | list[HMM]
+    taggers_: list[Tagger | HMM]
     log_prior_: Float
     shares_: list[list[int]]
 
@@ -94,7 +94,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if labels is not None and len(labels) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
         weights = np.ones(len(corpus)) if sample_weight is None else sequence_weights(sample_weight, len(corpus))
-        taggers: list[Any] = []
+        taggers: list[Tagger | HMM] = []
         for c, name in enumerate(classes.tolist()):
             own = np.flatnonzero(numbers == c)
             if not weights[own].any():
