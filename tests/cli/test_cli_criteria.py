@@ -6,6 +6,7 @@ import pytest
 
 from loglinear import Tagger, read_columns
 from loglinear.criteria.criterion import criteria
+from loglinear.errors import OptionError
 from loglinear.generative.own_base import OwnBase
 from loglinear.optimizers.optimizer import optimizers
 
@@ -107,3 +108,39 @@ def test_hidden_labels_from_the_command_line(files, run):
     } <= set("012")
     result = run("train", files / "words.txt", "-o", model, "--criterion", "hmm")
     assert result.status == 2 and "the label column is missing" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--criterion", "hmm"], "criterion='hmm'"),
+        (["--criterion", "hmm:labels=2"], "criterion='hmm:labels=2'"),
+        (["--criterion", "hmm", "--partial"], "criterion='hmm'"),
+        (["--criterion", "m-estimation"], "criterion='m-estimation'"),
+        (["--criterion", "m-estimation", "--sub-labels", "2"], "criterion='m-estimation'"),
+        (["--init", "m-estimation"], "init='m-estimation'"),
+    ],
+    ids=str,
+)
+def test_a_model_of_columns_is_none_of_ready_made_features(tmp_path, run, options, said):
+    path = tmp_path / "features.crfsuite"
+    path.write_text("A\tw=a\nB\tw=b\n\nA\tw=a\n", encoding="utf-8")
+    refused = run("train", path, "-o", tmp_path / "m", *options)
+    assert refused.status == 2
+    assert refused.err == f"loglinear: {path}: {said} is a model of columns, but the data is ready-made features\n"
+    assert run("train", path, "-o", tmp_path / "m", "--criterion", "memm").status == 0
+
+
+def test_absurd_numbers_are_refused(files, run):
+    train = ("train", files / "train.txt", "-o", files / "m", "--criterion")
+    for option in ("smoothing=1e308", "transition_smoothing=1e300"):
+        refused = run(*train, f"hmm:{option}")
+        assert refused.status == 2 and "must be at most 1e+06" in refused.err and refused.err.count("\n") == 1
+    (files / "weights.txt").write_text("1\n1e300\n1\n", encoding="utf-8")
+    refused = run(*train, "hmm", "--weights", files / "weights.txt")
+    assert refused.status == 2 and "weights.txt:2: 1e300 is no weight; weights lie between 0 and 1e+09" in refused.err
+    corpus = read_columns(files / "train.txt")
+    for criterion in ("hmm", "cll"):
+        with pytest.raises(OptionError, match=r"sequence 2 is 1e\+300; weights lie between 0 and 1e\+09"):
+            tagger = Tagger(criterion=criterion, template=None if criterion == "hmm" else "words")
+            tagger.fit(corpus, sample_weight=[1, 1, 1e300])

@@ -3,6 +3,8 @@
 import pytest
 from small_corpus import TRAIN
 
+from loglinear import Tagger
+
 
 @pytest.fixture
 def hmm(files, run):
@@ -61,6 +63,22 @@ def test_what_cannot_be_drawn_from_is_refused(model, hmm, run):
     unknown = run("sample", hmm, "--method", "slice")
     assert unknown.status == 2 and "method='slice' is not one of auto, exact, importance, gibbs" in unknown.err
     assert run("sample", hmm, "-n", "0").status == 2
+
+
+def test_more_than_memory_may_hold_is_refused_with_what_to_do(hmm, tilted, run, monkeypatch):
+    for model, option in ((hmm, ("-n",)), (tilted, ("--method", "importance", "--draws"))):
+        refused = run("sample", model, *option, "1000000000")
+        assert refused.status == 2 and refused.err.count("\n") == 1
+        said = f"{option[-1].lstrip('-')}=1000000000 is too many at a time; draw at most 10,000,000"
+        assert said in refused.err and "another seed" in refused.err
+
+    def exhausted(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(Tagger, "sample_columns", exhausted)
+    refused = run("sample", hmm, "-n", "3000000")
+    assert "no memory for 3,000,000 sequences at once; draw fewer at a time (-n, --draws)" in refused.err
+    assert refused.status == 2 and "order" not in refused.err
 
 
 def test_help_has_examples(run):

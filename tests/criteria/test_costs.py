@@ -100,6 +100,8 @@ def test_partial_labels_cost_what_the_nearest_costs(seed):
         ({"B-PER": 3}, r"give \{\(gold, predicted\): cost\}"),
         (np.zeros((2, 2)), r"has the shape \[3, 3\]"),
         (np.full((3, 3), np.nan), "between 0 and"),
+        ("recall", "cost='recall' needs a number, how many times worse, as in recall:3"),
+        ("precision:", "cost='precision:' needs a number, .* as in precision:3"),
         ("hamming:1e7", "between 0 and"),
         (lambda gold, predicted, kind: 1.0, "right label"),
     ],

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+from dataclasses import replace
 from itertools import pairwise, permutations, product
 
 import numpy as np
@@ -201,6 +202,8 @@ def test_corpora_with_and_without_labels(data):
         ({"labels": 3}, "known", "labels=3 asks for labels to be found, but the data has some"),
         ({"labels": 0}, None, "labels=0 must be at least 1"),
         ({"smoothing": -1.0}, "known", "smoothing=-1.0 must be at least 0"),
+        ({"smoothing": 1e308}, "known", r"smoothing=1e\+308 must be at most 1e\+06"),
+        ({"transition_smoothing": 1e300}, "known", r"transition_smoothing=1e\+300 must be at most 1e\+06"),
         ({"restarts": 1.5}, "known", "restarts=1.5 must be a whole number"),
         ({"order": 3}, "known", "order=3"),
         ({"threads": 0}, "known", "threads=0"),
@@ -213,10 +216,29 @@ def test_options_that_make_no_sense_are_refused(data, options, labels, reason):
 
 
 def test_where_no_label_is_known_their_number_is_asked_for(data):
-    with pytest.raises(DataError, match=r"no token has a label to learn from; say how many .*hmm:labels=10"):
+    with pytest.raises(DataError, match=r"no token has a label to learn from; .* say how many .*hmm:labels=10"):
         HMM().fit(data[0], [[None] * len(x) for x in data[0]])
-    with pytest.raises(DataError):
-        HMM().fit([])
+    words = [[token[0] for token in x] for x in data[0]]
+    for unlabelled in (words, Columns.from_rows(words), replace(Columns.from_rows(data[0]), unlabelled=1)):
+        for estimator in (HMM(), Tagger(criterion="hmm")):
+            with pytest.raises(
+                DataError, match=r"label.*; if there are none, say how many to find \(hmm:labels=10, HMM"
+            ):
+                estimator.fit(unlabelled)
+    with pytest.raises(DataError, match=r"the label column is missing$"):  # others cannot find any
+        Tagger(template="words").fit(words)
+
+
+def test_nothing_to_learn_from_is_refused_and_nothing_to_label_gets_no_labels(data):
+    for estimator in (HMM(), HMM(labels=2), Tagger(criterion="m-estimation", template="words")):
+        with pytest.raises(DataError, match="there is no sequence to train on"):
+            estimator.fit([])
+    options = {"criterion": "m-estimation", "template": "words", "variance": 1}
+    for estimator in (HMM().fit(*data), Tagger(**options).fit(*data)):
+        assert estimator.predict([]) == estimator.predict_marginals([]) == estimator.predict_nbest([]) == []
+        assert estimator.score([], []) == 0.0
+        for found in (estimator.log_prob([]), estimator.log_prob([], []), estimator.log_probability([], [])):
+            assert found.shape == (0,)
 
 
 def test_dev_data_chooses_the_round_and_counting_needs_none(data, more_data):
@@ -232,6 +254,29 @@ def test_dev_data_chooses_the_round_and_counting_needs_none(data, more_data):
         Tagger(criterion="hmm:labels=2").fit(data[0], None, *more_data)
     with pytest.raises(OptionError, match="hmm:rounds=7 says when EM ends"):
         Tagger(criterion="hmm", max_iter=7).fit(*data)
+
+
+def test_options_for_hidden_labels_have_no_effect_where_all_are_known_and_the_report_says_so(data):
+    counted = "counted: there are no weights to learn"
+    assert HMM().fit(*data).message_ == counted
+    hmm = HMM(restarts=3).fit(*data)
+    assert hmm.message_ == f"{counted}; all labels are known, so restarts=3 has no effect"
+    assert HMM.load(hmm.to_bytes()).message_ == hmm.message_
+    tagger = Tagger(criterion="hmm:rounds=100,tolerance=0.1").fit(*data)  # also a default, if it is given
+    assert tagger.message_ == f"{counted}; all labels are known, so rounds=100, tolerance=0.1 have no effect"
+    options = {"template": "words", "variance": 1}
+    tilted = Tagger(criterion="m-estimation:rounds=3", **options).fit(*data)
+    plain = Tagger(criterion="m-estimation", **options).fit(*data)
+    assert tilted.message_ == f"{plain.message_}; all labels are known, so rounds=3 has no effect"
+    for estimator in (HMM(restarts=1, rounds=2), Tagger(criterion="m-estimation:rounds=2", **options)):
+        assert "no effect" not in estimator.fit(data[0], hide(data[1], 0.5)).message_
+    assert "no effect" not in Tagger(criterion="m-estimation:rounds=2", sub_labels=2, **options).fit(*data).message_
+
+
+@pytest.mark.parametrize("option", [{"states": "all"}, {"transitions": "all"}, {"transitions": "none"}], ids=str)
+def test_options_about_features_are_refused(data, option):
+    with pytest.raises(OptionError, match=f"{next(iter(option))}=.*is counted, and has no features"):
+        Tagger(criterion="hmm", **option).fit(*data)
 
 
 @ORDERS
@@ -282,6 +327,32 @@ def test_what_no_labelling_fits_is_told_with_the_remedy():
     with pytest.raises(InfeasibleError, match=r"sequence 1 .*hmm:transition_smoothing"):
         HMM().fit(X, y).predict([["a", "b"], ["a"]])
     assert HMM(transition_smoothing=0.1).fit(X, y).predict([["a"]]) == [["A"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"smoothing": 0.0, "transition_smoothing": 0.1}, "smoothing=0.1"),
+        ({"smoothing": 0.0, "transition_smoothing": 0.1, "constraints": "bio"}, "smoothing=0.1"),
+        ({"smoothing": 0.1}, "transition_smoothing=0.1"),
+        ({"smoothing": 0.0}, "smoothing=0.1,transition_smoothing=0.1"),
+    ],
+    ids=str,
+)
+@ORDERS
+def test_the_remedy_is_what_was_not_given(options, remedy, order):
+    X, y = [[("a", "1"), ("b", "2")]] * 3, [["B-X", "I-X"]] * 3
+    with pytest.raises(InfeasibleError) as said:  # no label emits a and 2, and no sequence is as short
+        HMM(order=order, **options).fit(X, y).predict([[("a", "2")]])
+    assert str(said.value).endswith(f"unless smoothed (hmm:{remedy}, m-estimation:{remedy})")
+
+
+def test_where_constraints_alone_are_in_the_way_no_smoothing_is_named():
+    X, y = [["a", "b"], ["a", "b"]], [["B-X", "I-X"], ["B-X", "O"]]
+    hmm = HMM(transition_smoothing=0.1, constraints="bio").fit(X, y)
+    with pytest.raises(InfeasibleError) as said:
+        hmm.predict([["a", "b"]], given=[["O", "I-X"]])
+    assert "smooth" not in str(said.value)
 
 
 def test_a_line_for_each_round(data, capsys):

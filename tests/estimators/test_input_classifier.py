@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from loglinear import InputClassifier, Tagger
+from loglinear import HMM, InputClassifier, Tagger
 from loglinear.data import Column, Columns
 from loglinear.data.generator import generate_rows
 from loglinear.errors import DataError, OptionError
@@ -92,6 +92,33 @@ def test_labels_see_an_order_that_values_alone_do_not():
     assert seen.score(X_test, y_test) > without + 0.1  # features that see two positions make up for it
 
 
+@pytest.mark.parametrize("finder", [Tagger(criterion="hmm:labels=2,smoothing=0.1"), HMM(labels=2, smoothing=0.1)])
+def test_labels_that_are_found_see_it_too(finder):
+    X, y, labels = two_languages(200, 0)
+    X_test, y_test, _ = two_languages(200, 1)
+    found = InputClassifier(finder).fit(X, y)
+    assert found.score(X_test, y_test) > 0.9 and [tagger.classes_ for tagger in found.taggers_] == [["0", "1"]] * 2
+    corpus = InputClassifier(finder).fit(Columns.from_rows(X), y)
+    np.testing.assert_array_equal(corpus.predict_proba(X_test), found.predict_proba(X_test))
+    with pytest.raises(OptionError, match=r"but the data has some \(C, V\)"):
+        InputClassifier(finder).fit(X, y, labels)
+
+
+def test_a_hidden_markov_model_is_a_tagger():
+    X, y, labels = two_languages(60, 0)
+    weights = np.linspace(0.5, 2.0, len(X))
+    for given in (labels, None):
+        own, tagger = (
+            InputClassifier(each).fit(X, y, given, sample_weight=weights)
+            for each in (HMM(order=2, smoothing=0.1), Tagger(criterion="hmm:smoothing=0.1", order=2))
+        )
+        np.testing.assert_array_equal(own.predict_proba(X), tagger.predict_proba(X))
+        assert own.predict([]).shape == (0,) and own.predict_proba([]).shape == (0, 2)
+        again = pickle.loads(pickle.dumps(own))
+        np.testing.assert_array_equal(again.predict_proba(X), own.predict_proba(X))
+    assert clone(own).get_params()["tagger__smoothing"] == 0.1
+
+
 def test_probabilities_are_those_of_bayes_rule():
     X, y, labels = two_languages(80, 0)
     classifier = InputClassifier().fit(X, y, labels)
@@ -141,7 +168,7 @@ def test_a_corpus_brings_its_own_labels():
     ("classifier", "change", "error", "reason"),
     [
         (InputClassifier(Tagger(template="words")), {}, OptionError, "conditional model"),
-        (InputClassifier("hmm"), {}, OptionError, "is no Tagger"),
+        (InputClassifier("hmm"), {}, OptionError, "is no Tagger and no HMM"),
         (InputClassifier(prior="flat"), {}, OptionError, "prior='flat' is not one of empirical, uniform"),
         (InputClassifier(), {"y": ["a"]}, DataError, "20 sequences in X and 1 classes"),
         (InputClassifier(), {"labels": [["C"]]}, DataError, "labels for 1"),

@@ -251,14 +251,16 @@ def broken(**methods):
         (broken(log_prob=lambda x, y: "much"), DataError, "log_prob said 'much', which is no number"),
         (broken(log_prob=lambda x, y: np.nan), DataError, "log_prob said nan"),
         (broken(log_prob=lambda x, y: -np.inf), DataError, "training sequence 0 .* is -inf: a base gives"),
-        (broken(sample=lambda n, rng: [([("a", "N")], ["O"])]), DataError, r"sample\(2000, rng\) gives 2000 pairs"),
-        (broken(sample=lambda n, rng: [1] * n), DataError, r"gives pairs \(x, y\), not \[1\]"),
+        (broken(sample=lambda n, rng: [([("a", "N")], ["O"])]), DataError, r"sample\(2000, rng\) must give 2000 pairs"),
+        (broken(sample=lambda n, rng: [1] * n), DataError, r"must give pairs \(x, y\), not \[1\]"),
         (broken(sample=lambda n, rng: [([("a", "N")], ["X"])] * n), DataError, "drew the label 'X', which"),
         (broken(sample=lambda n, rng: [([], [])] * n), DataError, r"sample: sequence 0 \(from 0\) is empty"),
         (broken(sample=lambda n, rng: [(["a"], ["O"])] * n), DataError, "rows have 1 columns, those of the training"),
         (broken(expectations=lambda features: np.ones(3)), DataError, r"array of shape \[3\]; it should be"),
+        (broken(expectations=lambda features: np.full(len(features), -0.5)), DataError,
+         r"gives -0.5 for Feature\(attribute='U.*cannot be negative"),
         (broken(scores=lambda x, labels: {"emission": np.zeros((2, 2))}), DataError, r"emission of shape \[2, 2\]"),
-        (broken(scores=lambda x, labels: [1]), DataError, "scores gives a dict of"),
+        (broken(scores=lambda x, labels: [1]), DataError, "scores must give a dict of"),
         (broken(scores=lambda x, labels: {}), DataError, "add up to 0 along its labels, but log_prob says"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
@@ -266,6 +268,25 @@ def broken(**methods):
 def test_mistakes_in_a_base_are_named(data, base, error, reason):
     with pytest.raises(error, match=reason):
         tagger_over(base).fit(*data)
+
+
+def test_expectations_may_be_negative_where_values_may():
+    class Expecting(OfFeatures):
+        def expectations(self, features):
+            return [self.of(feature.attribute) for feature in features]
+
+    X, y = [[{"up": -0.5, "on": 1.0}, {"down": 2.0, "on": 1.0}], [{"up": 1.0, "on": 1.0}]], [["A", "B"], ["A"]]
+
+    def fit(**negative):
+        base = Expecting()
+        base.of = lambda attribute: negative.get(str(attribute), 0.3)
+        return tagger_over(base, template=None, l2=0.5).fit(X, y)
+
+    assert fit(up=-0.1, down=-0.1, on=-1e-15).state_weights_ != fit().state_weights_
+    with pytest.raises(DataError, match=r"gives -0.1 for Feature\(attribute='on', labels=\('A',\)\)"):
+        fit(up=-0.1, on=-0.1)
+    with pytest.raises(DataError, match=r"gives -0.1 for Feature\(attribute=None, labels=\('A', 'B'\)\)"):
+        fit(**{"None": -0.1})
 
 
 def test_options_of_an_own_base_are_checked(data):

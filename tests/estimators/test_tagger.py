@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from loglinear import Constraints, Gazetteer, Tagger
 from loglinear.data.columns import Columns
-from loglinear.errors import DataError, InfeasibleError, LoglinearError, OptionError
+from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.features.python_features import token_attributes
 from loglinear.structures.constraints import constraint_masks
 
@@ -329,76 +329,3 @@ def test_partial_labels_teach_and_beat_leaving_them_out(data, more_data):
     unlabelled = [[None] * len(labels) for labels in data[1]]
     with pytest.raises(DataError, match="no token has a label"):
         Tagger(template="chunking").fit(data[0], unlabelled)
-
-
-# -- errors name the place -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda X, y: (X, y[:-1]), "60 sequences but 59 label sequences"),
-        (lambda X, y: (X, [y[0][:-1], *y[1:]]), r"sequence 0 \(from 0\) has"),
-        (lambda X, y: (X, [*y[:2], [3] * len(y[2]), *y[3:]]), r"sequence 2, position 0 \(from 0\): a label is"),
-        (lambda X, y: (X, [*y[:2], [set()] * len(y[2]), *y[3:]]), "an empty set of labels"),
-        (lambda X, y: (X, "labels"), "not a list of label sequences"),
-        (lambda X, y: ([*X[:3], [], *X[4:]], y), r"sequence 3 \(from 0\) is empty"),
-        (lambda X, y: ([*X[:3], [("a", 1)], *X[4:]], y), r"sequence 3, position 0 \(from 0\)"),
-        (lambda X, y: ([*X[:3], [("a",)], *X[4:]], y), r"sequence 3, position 0 \(from 0\)"),
-        (lambda X, y: ("sentences", y), "X is a str"),
-        (lambda X, y: ([], []), "no sequence|no token"),
-        (lambda X, y: (X, None), "column"),
-    ],
-)
-def test_bad_data_is_named(data, change, says):
-    X, y = change(*data)
-    with pytest.raises((DataError, OptionError), match=says):
-        Tagger(template="chunking").fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"l2": -1}, "l2=-1 must be at least 0"),
-        ({"l1": "much"}, "l1='much' must be a number"),
-        ({"l2": 1.0, "variance": 1.0}, "the same thing twice"),
-        ({"variance": 0}, "variance=0"),
-        ({"order": 3}, "order=3 is not one of 1, 2"),
-        ({"min_count": 0}, "min_count=0 must be at least 1"),
-        ({"max_iter": 1.5}, "max_iter=1.5 must be a whole number"),
-        ({"criterion": "crf"}, "criterion='crf' is not known"),
-        ({"constraints": "bioe"}, "no constraints named 'bioe'"),
-        ({"constraints": "bilou", "template": "words"}, "bilou"),
-        ({"template": "chunkin"}, "the named sets are chunking"),
-        ({"template": 3}, "template is a int"),
-        ({"constraints": ["bio"]}, "is not the name of a scheme"),
-        ({"gazetteers": "places.txt"}, "in a list"),
-        ({"threads": 0}, "threads=0"),
-        ({"states": "some"}, "observed, all"),
-        ({"metric": "bleu"}, "auto, f1, accuracy"),
-        ({"l2": float("nan")}, "must be a number"),
-    ],
-)
-def test_bad_options_are_named(data, options, says):
-    labels = [["E-NP" if "bilou" in options.values() else label for label in ls] for ls in data[1]]
-    with pytest.raises(LoglinearError, match=says):
-        Tagger(**{"template": "words", **options}).fit(data[0], labels)
-
-
-def test_training_labels_that_break_the_constraints_are_named(data):
-    X, y = [[("a", "b")] * 3] * 2, [["B-NP", "I-NP", "O"], ["B-NP", "O", "I-NP"]]
-    with pytest.raises(DataError, match=r"sequence 1, position 2 \(from 0\): .*constraints"):
-        Tagger(template="words", constraints="bio").fit(X, y)
-
-
-def test_a_label_the_model_does_not_know_is_named(data):
-    tagger = Tagger(template="words").fit(*data)
-    with pytest.raises(DataError, match=r"sequence 0, position 0 \(from 0\): label 'B-XP' is not one of"):
-        tagger.predict([[("a", "b")]], given=[["B-XP"]])
-    assert tagger.score([[("a", "b")]], [["B-XP"]]) == 0.0
-
-
-@pytest.mark.parametrize("weights", [[1.0], [-1.0] * 60, [0.0] * 60, [np.nan] * 60, "many"])
-def test_bad_sequence_weights_are_refused(data, weights):
-    with pytest.raises(OptionError, match="sample_weight"):
-        Tagger(template="words").fit(*data, sample_weight=weights)

@@ -23,7 +23,7 @@ def sample_command(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="Model file, trained with --criterion hmm or m-estimation.")
     ],
-    n: Annotated[int, typer.Option("-n", min=1, help="Sequences to draw.")] = 1,
+    n: Annotated[int, typer.Option("-n", min=1, help="Sequences to draw, at most 10,000,000.")] = 1,
     method: Annotated[
         str,
         typer.Option(
@@ -44,14 +44,19 @@ def sample_command(
 ) -> None:
     """Draw sequences with labels from a generative model, as the columns it was trained on."""
     from loglinear.data import atomic_output, write_columns
+    from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
     tagger = Tagger.load(model)
     tagger.set_params(threads=threads)
     screen = console()
-    with working(screen, f"drawing {n:,} sequences"), warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        corpus, label = tagger.sample_columns(n, method, seed=seed, draws=draws, sweeps=sweeps)
+    try:
+        with working(screen, f"drawing {n:,} sequences"), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            corpus, label = tagger.sample_columns(n, method, seed=seed, draws=draws, sweeps=sweeps)
+    except MemoryError:
+        remedy = "draw fewer at a time (-n, --draws), each time by another --seed"
+        raise OptionError(f"there is no memory for {max(n, draws or n):,} sequences at once; {remedy}") from None
     for warning in said:
         screen.print(f"loglinear: warning: {warning.message}", markup=False)
     with atomic_output(output) as out:

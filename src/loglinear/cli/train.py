@@ -265,6 +265,7 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     from loglinear.errors import DataError
+    from loglinear.estimators.annotation import MOST_WEIGHT
 
     numbers = []
     try:
@@ -278,8 +279,8 @@ def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
             raise DataError(
                 f"{text!r:.40} is not a number; write a weight for each sentence", str(path), line
             ) from None
-        if not 0.0 <= numbers[-1] < float("inf"):
-            raise DataError(f"{text} is no weight; weights are finite and not negative", str(path), line)
+        if not 0.0 <= numbers[-1] <= MOST_WEIGHT:
+            raise DataError(f"{text} is no weight; weights lie between 0 and {MOST_WEIGHT:g}", str(path), line)
     if len(numbers) != n_sentences:
         raise DataError(f"{len(numbers)} weights for {n_sentences} sentences", str(path))
     return np.array(numbers)

@@ -138,6 +138,8 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
         if spec in (OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX):
             raise OptionError(f"a model file does not keep your {spec}; give the cost again to train with it")
         raise OptionError(f"cost={spec!r} is not known; there are {known}")
+    if name != "hamming" and not number:
+        raise OptionError(f"cost={spec!r} needs a number, how many times worse, as in {name}:3")
     try:
         factor = float(number) if number else 1.0
     except ValueError:

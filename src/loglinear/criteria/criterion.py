@@ -52,6 +52,8 @@ class Criterion(ABC):
         Whether the model it trains is one of normalised pieces, and decoded as that.
     options
         What a spec may set (``mira:k=5``); they arrive as keywords of the constructor.
+    for_hidden
+        The names of those options that count only where labels are hidden.
     optimizers
         Those that can train it, the default first.
     chooses_after
@@ -77,6 +79,7 @@ class Criterion(ABC):
     completes: ClassVar[bool] = False
     local_decoding: bool = False
     options: ClassVar[tuple[Option, ...]] = ()
+    for_hidden: ClassVar[tuple[str, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
     chooses_after: int | None = None
     scaling: bool = False

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
-SMOOTHING = Option("smoothing", 1.0, "added to each count of a value with a label", least=0, kind=float)
-TRANSITION_SMOOTHING = Option("transition_smoothing", 0.0, "added to each count of a step", least=0, kind=float)
+MOST_SMOOTHING = 1e6  # beside which counts hardly count
+SMOOTHING = Option(
+    "smoothing", 1.0, "added to each count of a value with a label", least=0, kind=float, most=MOST_SMOOTHING
+)
+TRANSITION_SMOOTHING = Option(
+    "transition_smoothing", 0.0, "added to each count of a step", least=0, kind=float, most=MOST_SMOOTHING
+)
 LABELS = Option("labels", None, "how many labels to find where none is known, named 0, 1, ...", least=1, kind=int)
 RESTARTS = Option(
     "restarts",
@@ -47,6 +52,7 @@ class HiddenMarkov(Criterion):
     learns_weights = False
     optimizers = ("lbfgs",)
     options = (SMOOTHING, TRANSITION_SMOOTHING, LABELS, RESTARTS, ROUNDS, TOLERANCE)
+    for_hidden = ("restarts", "rounds", "tolerance")
 
     def __init__(
         self,

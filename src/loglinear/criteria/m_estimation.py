@@ -45,6 +45,7 @@ class MEstimation(Criterion):
         Option("input_only", False, "features of the input alone too, whatever the label", choices=(False, True)),
         Option("rounds", 5, "most rounds, where labels are hidden", least=1, kind=int),
     )
+    for_hidden = ("rounds",)
 
     def __init__(
         self, smoothing: float = 1.0, transition_smoothing: float = 0.0, input_only: bool = False, rounds: int = 5

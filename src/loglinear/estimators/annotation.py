@@ -18,6 +18,7 @@ from loglinear.structures.gold import Gold
 
 ANY = "*"
 EITHER = "|"
+MOST_WEIGHT = 1e9  # of a sequence
 Possible = frozenset[str] | None  # None: any label
 
 
@@ -163,17 +164,17 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
 
 
 def sequence_weights(weights: Any, n_sequences: int) -> npt.NDArray[np.float64]:
-    """Check a weight for each sequence: finite, none negative, not all zero."""
+    """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero."""
     try:
         checked = np.ascontiguousarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise OptionError("sample_weight must be a number for each sequence") from None
     if checked.shape != (n_sequences,):
         raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_sequences} sequences")
-    bad = np.flatnonzero(~np.isfinite(checked) | (checked < 0))
+    bad = np.flatnonzero(~((checked >= 0) & (checked <= MOST_WEIGHT)))
     if len(bad):
         raise OptionError(
-            f"sample_weight of sequence {bad[0]} is {checked[bad[0]]}; weights are finite and not negative"
+            f"sample_weight of sequence {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
         )
     if n_sequences and not checked.any():
         raise OptionError("sample_weight is zero for every sequence: there is nothing to learn from")

@@ -25,6 +25,7 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.base import Base, HmmBase
+from loglinear.generative.hmm import possible_steps
 from loglinear.generative.own_base import OwnBase
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
@@ -128,9 +129,19 @@ class ChainModel(ChainInference):
 
     @property
     def why_infeasible(self) -> str:
-        if not isinstance(self.base, HmmBase) or (self.base.model.parameters > 0.0).all():
+        if not isinstance(self.base, HmmBase):
             return ""
-        remedy = "hmm:transition_smoothing=0.1, m-estimation:transition_smoothing=0.1"
+        hmm, rules = self.base.model, self.penalties
+        transitions, starts, ends = map(np.isfinite, (rules.transition, rules.start, rules.stop))
+        steps = possible_steps(transitions, starts, ends, hmm.order)
+        unmet = {
+            "smoothing": any((table == 0.0).any() for table in hmm.emissions),
+            "transition_smoothing": bool((hmm.steps[steps] == 0.0).any()),
+        }
+        given = ",".join(f"{option}=0.1" for option, zero in unmet.items() if zero)
+        if not given:
+            return ""
+        remedy = f"hmm:{given}, m-estimation:{given}"
         return f"; what was not met in training has probability zero unless smoothed ({remedy})"
 
     def encode(self, corpus: Corpus) -> EncodedCorpus:

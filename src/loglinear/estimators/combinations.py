@@ -28,6 +28,16 @@ def check_combination(tagger: Any) -> None:
     _check_optimizer(tagger, criterion, spec)
 
 
+def without_effect(spec: str) -> str:
+    """What to add to the report on data whose labels are all known: options that are given for hidden ones."""
+    criterion = criterion_class(spec)
+    given = spec_options(spec, criterion.options, "criterion")
+    moot = [f"{name}={given[name]!r}" for name in criterion.for_hidden if name in given]
+    if not moot:
+        return ""
+    return f"; all labels are known, so {', '.join(moot)} {'has' if len(moot) == 1 else 'have'} no effect"
+
+
 def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     name = criterion.name
     if tagger.cost is not None and not criterion.uses_cost:
@@ -56,8 +66,8 @@ def _check_counted(tagger: Any, name: str) -> None:
                 f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
                 f"{name}:{instead}={value!r} says when EM ends"
             )
-    unused = ("optimizer", "template", "gazetteers", "l1", "l2", "variance", "min_count", "pair_features")
-    for option in unused:
+    penalties, features = ("l1", "l2", "variance"), ("min_count", "states", "transitions", "pair_features")
+    for option in ("optimizer", "template", "gazetteers", *penalties, *features):
         value = getattr(tagger, option)
         if value not in (None, default(option) if option in OPTIONS else None):
             raise OptionError(f"{option}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")

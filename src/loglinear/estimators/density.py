@@ -184,7 +184,7 @@ class Density:
     # -- draws ---------------------------------------------------------------------------------------------------
 
     def sample(
-        self, n: int, method: str, rng: np.random.Generator, draws: int | None, sweeps: int, n_threads: int = 1
+        self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
     ) -> Draws:
         """``n`` draws from p; see :meth:`loglinear.Tagger.sample`."""
         if method not in METHODS:
@@ -198,7 +198,7 @@ class Density:
                 "method='exact' is for models whose features look at labels and at single positions (a template with "
                 "rows 0 only, without label pairs); take importance or gibbs"
             )
-        drawn = self._resampled(n, max(10_000, 20 * n) if draws is None else draws, rng, n_threads)
+        drawn = self._resampled(n, draws, rng, n_threads)
         return moved(self.model, self.base.model, self.encoded, drawn, sweeps, rng) if method == "gibbs" else drawn
 
     def _weighted(

@@ -17,6 +17,7 @@ from loglinear.threads import thread_count
 Float = npt.NDArray[np.float64]
 DRAWS = 10_000
 SWEEPS = 20
+MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 
 class DensityPredictor(ChainPredictor):
@@ -68,7 +69,7 @@ class DensityPredictor(ChainPredictor):
         once.
         """
         rng_seed = _number("seed", self.seed if seed is None else seed, 0)
-        draws, steps = _number("draws", draws, 2), _number("steps", steps, 1)
+        draws, steps = _number("draws", draws, 2, MOST_DRAWS), _number("steps", steps, 1)
         return self._density().log_normaliser(draws, rng_seed, steps, thread_count(self.threads))
 
     def sample(
@@ -88,6 +89,7 @@ class DensityPredictor(ChainPredictor):
         Parameters
         ----------
         n : int
+            At most 10,000,000 at a time, as ``draws``.
         method : {"auto", "exact", "importance", "gibbs"}
             Independent draws, where p is a hidden Markov model; sequences of the base, chosen again by their weights
             (there is a warning if few of them weigh much); Markov chains that start from such a choice and go on for
@@ -95,7 +97,8 @@ class DensityPredictor(ChainPredictor):
         seed : int, optional
             The tagger's if None.
         draws : int, optional
-            Sequences drawn from the base to choose from; 20 for each one asked for, at least 10,000, if None.
+            Sequences drawn from the base to choose from; 20 for each one asked for, at least 10,000 and at most
+            10,000,000, if None.
         sweeps : int
             Of ``gibbs``.
         """
@@ -117,9 +120,9 @@ class DensityPredictor(ChainPredictor):
         """The same as a corpus and a column of labels: no Python object is made for a token."""
         density = self._density()
         rng = np.random.default_rng([_number("seed", self.seed if seed is None else seed, 0), 4])
-        most = None if draws is None else _number("draws", draws, 2)
-        n, sweeps = _number("n", n, 1), _number("sweeps", sweeps, 0)
-        drawn = density.sample(n, method, rng, most, sweeps, thread_count(self.threads))
+        n, sweeps = _number("n", n, 1, MOST_DRAWS), _number("sweeps", sweeps, 0)
+        enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else _number("draws", draws, 2, MOST_DRAWS)
+        drawn = density.sample(n, method, rng, enough, sweeps, thread_count(self.threads))
         label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
         return density.columns(drawn.fields, drawn.offsets, label), label
 
@@ -131,7 +134,9 @@ class DensityPredictor(ChainPredictor):
         return known
 
 
-def _number(name: str, value: Any, least: int) -> int:
+def _number(name: str, value: Any, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and value > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
     return int(value)

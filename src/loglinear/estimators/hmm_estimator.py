@@ -143,6 +143,11 @@ class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lear
         return self
 
     @property
+    def finds_labels(self) -> bool:
+        """Whether the labels are to be found in unlabelled data."""
+        return self.labels is not None
+
+    @property
     def hmm_(self) -> HiddenMarkovModel:
         """The probabilities."""
         return self._fitted().hmm_base.model

@@ -31,13 +31,14 @@ from loglinear.generative.open_vocabulary import OpenVocabulary
 
 Float = npt.NDArray[np.float64]
 FURTHER_STARTS = 4  # where no label is known
+HOW_MANY = "; if there are none, say how many to find (hmm:labels=10, HMM(labels=10))"
 
 
 def label_names(annotation: Annotation, n_labels: int | None) -> list[str]:
     """The labels that occur, or names for the ``n_labels`` to be found where none does."""
     known = sorted(annotation.label_names())
     if n_labels is None:
-        return known or annotation.label_set("; say how many labels to find (hmm:labels=10)")
+        return known or annotation.label_set(HOW_MANY)
     if known:
         raise OptionError(
             f"labels={n_labels} asks for labels to be found, but the data has some ({', '.join(known[:5])}"

@@ -24,6 +24,7 @@ from sklearn.exceptions import NotFittedError
 from loglinear.data.columns import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import sequence_weights
+from loglinear.estimators.hmm_estimator import HMM
 from loglinear.estimators.inputs import corpus_of
 from loglinear.estimators.tagger import Tagger
 from loglinear.generative.base import HmmBase
@@ -38,7 +39,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     Parameters
     ----------
-    tagger : Tagger or None
+    tagger : Tagger, HMM or None
         A tagger of the criteria ``hmm`` or ``m-estimation``, of which each class trains a copy; None is
         ``Tagger(criterion="hmm")``.
     prior : {"empirical", "uniform"}
@@ -48,7 +49,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     ----------
     classes_ : array [C]
         The classes, sorted.
-    taggers_ : list of Tagger
+    taggers_ : list of Tagger or HMM
         The model of each class.
     log_prior_ : float64 [C]
     shares_ : list of list of int
@@ -56,11 +57,11 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     """
 
     classes_: npt.NDArray[Any]
-    taggers_: list[Tagger]
+    taggers_: list[Tagger | HMM]
     log_prior_: Float
     shares_: list[list[int]]
 
-    def __init__(self, tagger: Tagger | None = None, prior: str = "empirical") -> None:
+    def __init__(self, tagger: Tagger | HMM | None = None, prior: str = "empirical") -> None:
         self.tagger = tagger
         self.prior = prior
 
@@ -75,25 +76,25 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             The class of each sequence.
         labels : sequence of label sequences, optional
             The labels of the tokens. If there are none, all tokens have the same: the order of values does not count
-            then, unless the tagger has features that see it.
+            then, unless the tagger has features that see it, or finds labels itself (``hmm:labels=2``).
         sample_weight : array of float, optional
             Weight of each sequence.
         """
         tagger = Tagger(criterion="hmm") if self.tagger is None else self.tagger
         if self.prior not in PRIORS:
             raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
-        if not isinstance(tagger, Tagger):
-            raise OptionError(f"tagger={tagger!r:.60} is no Tagger")
+        if not isinstance(tagger, Tagger | HMM):
+            raise OptionError(f"tagger={tagger!r:.60} is no Tagger and no HMM")
         corpus = _columns(X)
         classes, numbers = np.unique(np.asarray(y), return_inverse=True)
         if len(numbers) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
-        if labels is None and (not isinstance(X, Columns) or X.unlabelled is not None):
+        if labels is None and not tagger.finds_labels and (not isinstance(X, Columns) or X.unlabelled is not None):
             labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
         if labels is not None and len(labels) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
         weights = np.ones(len(corpus)) if sample_weight is None else sequence_weights(sample_weight, len(corpus))
-        taggers = []
+        taggers: list[Tagger | HMM] = []
         for c, name in enumerate(classes.tolist()):
             own = np.flatnonzero(numbers == c)
             if not weights[own].any():
@@ -141,7 +142,7 @@ def _columns(X: Any) -> Columns:
     return corpus
 
 
-def _shares(tagger: Tagger, corpus: Columns) -> list[int]:
+def _shares(tagger: Tagger | HMM, corpus: Columns) -> list[int]:
     """How many values of the corpus, and any other as one, each column's unknown value stands for."""
     base = tagger.model_.base
     assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
@@ -154,7 +155,7 @@ def _shares(tagger: Tagger, corpus: Columns) -> list[int]:
     return counts
 
 
-def _log_shares(tagger: Tagger, shares: list[int], corpus: Columns) -> Float:
+def _log_shares(tagger: Tagger | HMM, shares: list[int], corpus: Columns) -> Float:
     """log of what the probability of each sequence [S] is divided by, its unknown values being shares."""
     base = tagger.model_.base
     assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before

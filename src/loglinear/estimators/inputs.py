@@ -37,23 +37,27 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
         if isinstance(X, Columns) and not as_rows:
             raise OptionError(f"{X.name} holds columns, and columns need a template: {', '.join(SETS)}, or your own")
         if isinstance(X, Attributes) and as_rows:
-            raise OptionError(f"{X.name} holds ready-made features, but a template looks at columns")
+            raise OptionError(f"{X.name} holds ready-made features, but the model looks at columns")
         return X
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences")
     return Columns.from_rows(X) if as_rows else attributes_of(X)
 
 
-def annotation_of(corpus: Corpus, y: Any, label_column: int = -1, partial: bool = False) -> Annotation:
-    """Labels given apart, or those of the corpus itself."""
+def annotation_of(
+    corpus: Corpus, y: Any, label_column: int = -1, partial: bool = False, remedy: str = ""
+) -> Annotation:
+    """Labels given apart, or those of the corpus itself; where it has none, the error ends with ``remedy``."""
     if y is not None:
         return Annotation.from_python(y, corpus.offsets)
     if isinstance(corpus, Columns):
         if label_column == -1 and corpus.unlabelled is not None:
-            raise DataError("this sentence has no labels", corpus.name, corpus.unlabelled)
+            raise DataError(f"this sentence has no labels{remedy}", corpus.name, corpus.unlabelled)
+        if not len(corpus):
+            return Annotation.unknown(0)
         if corpus.n_columns < 2:
             line = int(corpus.lines[0]) if corpus.n_tokens and corpus.lines[0] else None
-            raise DataError("there is only one column: the label column is missing", corpus.name, line)
+            raise DataError(f"there is only one column: the label column is missing{remedy}", corpus.name, line)
         return Annotation.from_column(corpus.column(label_column), partial, lambda t, message: corpus.error(message, t))
     if corpus.label is not None:
         return Annotation.from_column(corpus.label, partial, lambda t, message: corpus.error(message, t))

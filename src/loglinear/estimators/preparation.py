@@ -99,6 +99,12 @@ def prepared(
     return problem.marked_for(problem.criterion(options.criterion, options.cost), options.seed)
 
 
+def check_emitted(corpus: Any, what: str) -> None:
+    """Refuse ready-made features as the data of a model that emits columns; ``what`` asks for one."""
+    if isinstance(corpus, Attributes):
+        raise OptionError(f"{corpus.name}: {what} is a model of columns, but the data is ready-made features")
+
+
 def _fitted_base(
     options: Any, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None, weights: Float | None
 ) -> tuple[Base, Sampling | None, Corpus]:
@@ -108,9 +114,8 @@ def _fitted_base(
     if is_own(options.base):
         base = OwnBase.of(options.base)
         return base.bound(labels, columns), base.sampling(options.seed), corpus
-    if not isinstance(corpus, Columns):
-        raise OptionError(f"criterion={options.criterion!r} is a model of columns, but the data is ready-made features")
-    assert columns is not None
+    check_emitted(corpus, f"criterion={options.criterion!r}")
+    assert isinstance(corpus, Columns) and columns is not None
     if not criterion_class(options.criterion).learns_weights:  # it is what training is to find
         even, seen = even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
         return even, None, seen

@@ -22,17 +22,17 @@ from loglinear.estimators import base_file, tagger_file
 from loglinear.estimators.annotation import Annotation
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.checkpoint import Checkpoint, fingerprint
-from loglinear.estimators.combinations import check_combination
+from loglinear.estimators.combinations import check_combination, without_effect
 from loglinear.estimators.density_predictor import DensityPredictor
 from loglinear.estimators.dev_data import DevData
-from loglinear.estimators.hmm_training import HmmInTraining, check_use, counted, em_phase, expectation_of
+from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, em_phase, expectation_of
 from loglinear.estimators.inputs import (
     annotation_of,
     corpus_of,
 )
 from loglinear.estimators.options import check_options, default, l2_factor
 from loglinear.estimators.phases import phases_of, run_phases
-from loglinear.estimators.preparation import prepared
+from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
 from loglinear.estimators.training import Progress, Training, TrainingInterrupted, TrainingOutcome, catching_signals
@@ -247,10 +247,13 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             check_use(criterion, expectation, init is not None, X_dev is not None)
             if expectation.settled:
                 self._keep(*counted(trained, expectation))
+                self.message_ += without_effect(self.criterion)
                 return self
         else:
             if names_a_criterion(init):
                 opening = opening_tagger(self, str(init))
+                if opening._emits_columns():
+                    check_emitted(problem.corpus, f"init={str(init)!r}")
                 init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
             model = None if init is None else _model_of(init)
             problem, start = starting(problem, model, self.seed, keep, n_threads)
@@ -304,6 +307,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if first is not None or opening is not None:
             name = first.name if first is not None else spec_name(str(opening.criterion if opening else ""))
             self.message_ = f"from the weights of a model of {name}: {self.message_}"
+        if problem.gold.allowed is None:
+            self.message_ += without_effect(self.criterion)
         return self
 
     def _checkpoint(self, path: Path, model: ChainModel | HmmInTraining, same: list[Any], resume: bool) -> Checkpoint:
@@ -334,14 +339,21 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
         Arguments as for :meth:`fit`.
         """
-        emits_columns = criterion_class(self.criterion).uses_base and not is_own(self.base)
+        if emits_columns := self._emits_columns():
+            check_emitted(X, f"criterion={self.criterion!r}")
         corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
-        if y is None and not partial and self._finds_labels():  # every column is something observed
+        if y is None and not partial and self.finds_labels:  # every column is something observed
             return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
-        annotation = annotation_of(corpus, y, label_column, partial)
+        remedy = "" if criterion_class(self.criterion).learns_weights else HOW_MANY
+        annotation = annotation_of(corpus, y, label_column, partial, remedy)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
 
-    def _finds_labels(self) -> bool:
+    def _emits_columns(self) -> bool:
+        """Whether the model has a base that emits the columns of the data."""
+        return criterion_class(self.criterion).uses_base and not is_own(self.base)
+
+    @property
+    def finds_labels(self) -> bool:
         """Whether the labels are to be found in unlabelled data."""
         options = spec_options(self.criterion, criterion_class(self.criterion).options, "criterion")
         return options.get("labels") is not None

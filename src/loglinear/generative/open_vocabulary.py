@@ -51,6 +51,9 @@ class OpenVocabulary:
 
     def transform(self, corpus: Columns) -> Columns:
         """The corpus with all values that are not known made unknown."""
+        if not corpus.n_tokens:  # no row says how many columns there are
+            none = np.zeros(0, dtype=np.int32)
+            return replace(corpus, columns=self.corpus([none] * len(self.columns), corpus.offsets).columns)
         replaced = list(corpus.columns)
         for c, values in zip(self.columns, self.values, strict=True):
             column = corpus.column(c)

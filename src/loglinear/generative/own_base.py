@@ -36,6 +36,7 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Corpus = Columns | Attributes
 DEFAULT_SAMPLES = 10_000
+ROUNDING = 1e-9  # that a sum which should be zero may be below it
 CHECKED = 100  # training sequences that the base is asked about before training
 CANDIDATES = Option("candidates", 10, "labellings that an approximate search keeps at a time", least=1, kind=int)
 
@@ -170,7 +171,7 @@ class OwnBase:
         t, shapes = len(x), {"transition": (y, y), "start": (y,), "stop": (y,), "trigram": (y, y, y)}
         shapes |= {"emission": (t, y), "edge": (t, y, y)}
         if not isinstance(parts, Mapping) or not parts.keys() <= shapes.keys():
-            raise DataError(f"{self.name}.scores gives a dict of {', '.join(shapes)}, as many of them as there are")
+            raise DataError(f"{self.name}.scores must give a dict of {', '.join(shapes)}, as many of them as there are")
         arrays = {}
         for name, array in parts.items():
             arrays[name] = np.array(array, dtype=np.float64, order="C")
@@ -216,12 +217,20 @@ class OwnBase:
         n_threads: int = 1,
     ) -> Float:
         """E_q0[f] [D] as the distribution says."""
-        found = self.distribution.expectations(named_features(features, encoder.names(), self.labels))
+        named = named_features(features, encoder.names(), self.labels)
+        found = self.distribution.expectations(named)
         expected = np.array(found, dtype=np.float64)
         if expected.shape != (features.n_features,) or not np.isfinite(expected).all():
             raise DataError(
                 f"{self.name}.expectations gives an array of shape {list(expected.shape)}; it should be "
                 f"{features.n_features} finite numbers, one for each feature"
+            )
+        below = np.flatnonzero(expected < -ROUNDING)
+        if (refused := below[_are_counts(features, corpus)[below]]).size:
+            first = int(refused[0])
+            raise DataError(
+                f"{self.name}.expectations gives {expected[first]:g} for {named[first]}; how often something is "
+                "expected cannot be negative"
             )
         return expected
 
@@ -232,9 +241,9 @@ class OwnBase:
             inputs, labels = [x for x, _ in drawn], [list(y) for _, y in drawn]
             lengths = [len(x) for x in inputs]
         except (TypeError, ValueError):
-            raise DataError(f"{self.name}.sample({n}, rng) gives pairs (x, y), not {drawn[:1]!r:.60}") from None
+            raise DataError(f"{self.name}.sample({n}, rng) must give pairs (x, y), not {drawn[:1]!r:.60}") from None
         if len(drawn) != n or lengths != [len(y) for y in labels]:
-            raise DataError(f"{self.name}.sample({n}, rng) gives {n} pairs (x, y), x and y of the same length")
+            raise DataError(f"{self.name}.sample({n}, rng) must give {n} pairs (x, y), x and y of the same length")
         number = {label: y for y, label in enumerate(self.labels)}
         flat = [label for y in labels for label in y]
         if unknown := set(flat) - number.keys():
@@ -257,6 +266,19 @@ class OwnBase:
         for c, column in zip(self.columns, drawn.columns, strict=True):
             columns[c] = column
         return replace(drawn, columns=columns)
+
+
+def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> npt.NDArray[np.bool_]:
+    """Whether each feature [D] counts something: all but those of attributes with values other than one."""
+    counts = np.ones(features.n_features, dtype=bool)
+    for block, incidence, segment in zip(
+        (features.state, features.edge), (corpus.state, corpus.edge), features.segments[:2], strict=True
+    ):
+        if block is not None and incidence is not None and incidence.values is not None:
+            valued = np.zeros(len(block.pointer) - 1, dtype=bool)
+            valued[incidence.ids[incidence.values != 1.0]] = True
+            counts[segment] = ~np.repeat(valued, np.diff(block.pointer))
+    return counts
 
 
 def is_own(base: Any) -> bool:

@@ -37,7 +37,7 @@ Draw = Callable[[int, np.random.Generator], tuple[Columns | Attributes, Int32]]
 DRAWS_AT_ONCE = 2_000
 STREAM = 3  # of random numbers, apart from those that training itself uses
 SAMPLES = Option("samples", None, "sequences drawn for the expectations, which are exact without it", least=1, kind=int)
-SMOOTHING = Option("smoothing", 1.0, "average training sequences that count as draws", least=0, kind=float)
+SMOOTHING = Option("smoothing", 1.0, "average training sequences that count as draws", least=0, kind=float, most=1e9)
 
 
 @dataclass(frozen=True)
