@@ -17,7 +17,7 @@ def make(name, **options):
     """A tagger by that criterion, with those of the options that it takes."""
     unfit = ("l1", "l2") if name in ONLINE else ("l1",) if options.get("optimizer") == "newton" else ()
     if not criterion_class(name).learns_weights:  # no features, no weights
-        unfit = ("l1", "l2", "template", "optimizer", "max_iter", "min_count", "pair_features")
+        unfit = ("l1", "l2", "template", "optimizer", "max_iter", "min_count", "pair_features", "states", "transitions")
     options = {key: value for key, value in options.items() if key not in unfit}
     return Tagger(criterion=name, **options)
 
