@@ -157,6 +157,25 @@ def test_loss_and_gradient_equal_brute_force(case_and_rng, scale, coarse_from, n
     np.testing.assert_allclose(gradient, by_counting, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("weight", [10.0, 20.0, 40.0, 100.0, 200.0])
+def test_a_class_whose_mass_the_node_took_away_keeps_its_gradient(weight):
+    """The rate of a class is as large as its factor, exp(weight), and must not meet the context's mass of "aaa".
+
+    Of context, node (after "p") and field (tag X):  "aaa" w - 2w + w,  its class 0 + 0 + w,  "c" w + 0 + 0.
+    """
+    spellings = ["aaa", "aaA", "aAa", "aAA", "Aaa", "AaA", "AAa", "AAA"]  # enough alike to be a class
+    rows = [[("p", "Y"), (word, tag)] for word in [*spellings, "c"] for tag in "XY"]
+    case = Case(rows, np.zeros(2 * len(rows)), "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%lower[0,0]/%x[0,1]", "all")
+    share = {"U0:aaa": 1.0, "U0:c": 1.0, "U1:p/aaa": -2.0, "U2:aaa/X": 1.0}
+    assert share.keys() <= set(case.encoder.names())
+    weights = np.zeros(case.features.n_features)
+    weights[case.features.segments[0]] = [weight * share.get(name, 0.0) for name in case.encoder.names()]
+    value, gradient = case.likelihood()(weights)
+    loss, by_counting = case.referee(weights)
+    assert value == pytest.approx(loss, rel=1e-9)
+    np.testing.assert_allclose(gradient, by_counting, rtol=1e-8, atol=1e-8)
+
+
 @settings(max_examples=30, deadline=None)
 @given(cases())
 def test_gradient_equals_finite_differences(case_and_rng):

@@ -127,22 +127,6 @@ def _enter_node(
 
 
 @kernel
-def _mend_classes(
-    count: int, class_of: Int32, members: Int32, member_pointer: Int64, masses: Float, classes: Float, marks: Int64
-) -> None:
-    """Sum anew the classes that lost nearly all, since a leftover of rounding may yet meet a large factor."""
-    seen, stamp = marks[SEEN], marks[STAMP, 0]
-    for i in range(count):
-        k = class_of[marks[NODE_TOUCHED, i]]
-        if seen[masses.shape[0] + k] != stamp and classes[NODE_MASS, k] < 0.01 * classes[CONTEXT_MASS, k]:
-            seen[masses.shape[0] + k] = stamp
-            total = 0.0
-            for j in range(member_pointer[k], member_pointer[k + 1]):
-                total += masses[members[j]]
-            classes[NODE_MASS, k] = total
-
-
-@kernel
 def _leave_node(
     count: int, class_of: Int32, values: Float, classes: Float, parts: Float, marks: Int64, state: Float
 ) -> None:
@@ -196,6 +180,8 @@ def _listed_sum(
             parts[unit] = mass * before[unit]
             total += parts[unit] - mass
             largest = max(largest, parts[unit])
+            if state[FRESH] == 0.0:  # CONTEXT_MASS is what NODE_MASS was taken from, and meets the rate on the way back
+                largest = max(largest, classes[CONTEXT_MASS, unit - n_values] * before[unit])
     for i in range(count):
         v = touched[i]
         if v < n_values:
@@ -296,8 +282,6 @@ def evaluate(
     spans: Int64,
     entries: Int32,
     class_of: Int32,
-    members: Int32,
-    member_pointer: Int64,
     values: Float,
     classes: Float,
     units: Float,
@@ -327,8 +311,6 @@ def evaluate(
             node = fields[i, NODE]
             count = _collect(bundles, spans, entries, node, weights, extra, marks)
             _enter_node(count, class_of, values, classes, extra, marks, state)
-            if class_of.shape[0] and state[FRESH] == 0.0:
-                _mend_classes(count, class_of, members, member_pointer, values[MASS], classes, marks)
             while i < end and fields[i, CONTEXT] == context and fields[i, NODE] == node:
                 leaf, observed = fields[i, LEAF], fields[i, OBSERVED]
                 listed = _collect(bundles, spans, entries, leaf, weights, extra, marks)

@@ -169,8 +169,6 @@ class _Fields:
         self._spans = np.stack([pointer[in_bundles], pointer[in_bundles + 1]], axis=1)
         self._entries = np.concatenate([np.zeros((0, 2), dtype=np.int32), *(lists.entries for lists in column.lists)])
         self._class_of = column.class_of.astype(np.int32)
-        self._members = np.argsort(column.class_of, kind="stable").astype(np.int32)
-        self._member_pointer = offsets_of(np.bincount(column.class_of, minlength=column.n_classes))
         self._sizes = column.n_values, column.n_classes
         cost = np.cumsum(self._costs())
         cuts = np.searchsorted(cost, np.linspace(0.0, cost[-1], n_shards + 1)[1:-1])
@@ -190,7 +188,7 @@ class _Fields:
         """Loss of a shard; adds to its gradient [D]."""
         return evaluate(
             self._table, self._weights, self._bounds[shard], self._bounds[shard + 1],
-            self._bundles, self._spans, self._entries, self._class_of, self._members, self._member_pointer,
+            self._bundles, self._spans, self._entries, self._class_of,
             *new_work(*self._sizes), weights, gradient,
         )  # fmt: skip
 
