@@ -159,6 +159,7 @@ def test_a_signal_leaves_a_checkpoint(tmp_path, sign):
 
 def test_an_interruption_without_a_checkpoint_is_still_an_interruption(data):
     before = signal.getsignal(signal.SIGINT)
+
     def interrupt(progress):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
