@@ -31,6 +31,8 @@ loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:
 
 loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
 
+loglinear train train.txt -o np.model --criterion m-estimation --template chunking --variance 1
+
 loglinear train dictionary.txt -o pos.model --criterion hmm:smoothing=0.1 --partial   (labels like NN|VB and *)
 
 loglinear train words.txt -o classes.model --criterion hmm:labels=10   (no labels at all)

@@ -100,7 +100,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Most iterations of the optimizer (passes over the data, where it goes sequence by sequence); None is 1000 for
         L-BFGS, 50 for stochastic and 20 for online ones.
     tolerance : float
-        Stop when 10 iterations lower the objective by less than this share of it.
+        Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or a pass of ``dual`` by
+        less than ten times that.
     metric : {"auto", "f1", "accuracy"}
         What the dev data is judged by; auto is chunk F1 if the labels are those of chunks.
     patience : int
