@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.criteria.criterion import CostCriterion, criterion_class
+from loglinear.criteria.criterion import criterion_class
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators import base_file, tagger_file
@@ -25,17 +24,14 @@ from loglinear.estimators.checkpoint import Checkpoint, fingerprint
 from loglinear.estimators.combinations import check_combination, without_effect
 from loglinear.estimators.density_predictor import DensityPredictor
 from loglinear.estimators.dev_data import DevData
-from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, em_phase, expectation_of
-from loglinear.estimators.inputs import (
-    annotation_of,
-    corpus_of,
-)
+from loglinear.estimators.fitting import Plan, carry_out, plan_em, plan_weights
+from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, expectation_of
+from loglinear.estimators.inputs import annotation_of, corpus_of
 from loglinear.estimators.options import check_options, default, l2_factor
-from loglinear.estimators.phases import phases_of, run_phases
 from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
-from loglinear.estimators.starting import names_a_criterion, opening_tagger, starting
-from loglinear.estimators.training import Progress, Training, TrainingInterrupted, TrainingOutcome, catching_signals
+from loglinear.estimators.starting import names_a_criterion, opening_tagger
+from loglinear.estimators.training import Progress, Training, TrainingOutcome
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
@@ -241,88 +237,55 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         criterion = problem.criterion(self.criterion, self.cost)
-        trained: ChainModel | HmmInTraining = problem.model
-        opening = None
+        seconds_before, began_by = 0.0, None
         if isinstance(criterion, HiddenMarkov):
-            expectation, trained = expectation_of(problem, criterion, n_threads), HmmInTraining(problem.model)
+            expectation = expectation_of(problem, criterion, n_threads)
             check_use(criterion, expectation, init is not None, X_dev is not None)
             if expectation.settled:
-                self._keep(*counted(trained, expectation))
+                self._keep(*counted(HmmInTraining(problem.model), expectation))
                 self.message_ += without_effect(self.criterion)
                 return self
+            plan = plan_em(problem, criterion, expectation, self.seed, X_dev is not None)
         else:
             if names_a_criterion(init):
                 opening = opening_tagger(self, str(init))
                 if opening._emits_columns():
                     check_emitted(problem.corpus, f"init={str(init)!r}")
                 init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-            model = None if init is None else _model_of(init)
-            problem, start = starting(problem, model, self.seed, keep, n_threads)
-            trained = problem.model
-        model = problem.model
-        training = functools.partial(
-            Training,
-            l1=self.l1,
-            patience=self.patience,
-            checkpoint_seconds=checkpoint_seconds,
-            observe=observe or (_print_progress if self.verbose else None),
-        )
-        same_data = problem.arrays()
-        if isinstance(criterion, CostCriterion):
-            same_data.append(criterion.cost.table)
+                seconds_before, began_by = opening.seconds_ or 0.0, spec_name(opening.criterion)
+            plan = plan_weights(
+                problem, criterion, self._optimizer(), self._l2(), None if init is None else _model_of(init),
+                keep=keep, seed=self.seed, n_threads=n_threads,
+            )  # fmt: skip
+            began_by = began_by or plan.starts_from
+        dev = None
         if X_dev is not None:
-            dev = DevData.of(trained, X_dev, y_dev, label_column, partial, self.metric, n_threads)
-            training = functools.partial(training, dev_score=dev.score)
-            same_data += dev.arrays
+            dev = DevData.of(plan.trained, X_dev, y_dev, label_column, partial, self.metric, n_threads)
         elif y_dev is not None:
             raise OptionError("y_dev is given without X_dev; give both, or none")
-        first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
-        if isinstance(criterion, HiddenMarkov):
-            phase, start = em_phase(problem, criterion, expectation, self.seed, X_dev is not None)
-            phases = [phase]
-        else:
-            phases = phases_of(problem, criterion, self._optimizer(), first, self._l2(), n_threads)
-        resumed = None
-        if checkpoint is not None:
-            kept = self._checkpoint(Path(checkpoint), trained, [*same_data, start], resume)
-            resumed = kept.load() if resume else None
-            training = functools.partial(training, checkpoint=kept)
-        elif resume:
-            raise OptionError("resume=True needs the checkpoint to go on from")
-        score_start = init is not None or not criterion.learns_weights
-        with catching_signals() as stop:  # what comes between the phases' own watches
-            outcome = run_phases(phases, training, start, resumed, score_start, stop)
-            if criterion.scaling:
-                began = time.perf_counter()
-                model = replace(model, scaling=problem.scaling(outcome.weights, n_threads))
-                outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
-            if stop.is_set():
-                path = None if checkpoint is None or not Path(checkpoint).exists() else str(checkpoint)
-                raise TrainingInterrupted(outcome.iterations, path)
-        if opening is not None:
-            outcome = replace(outcome, seconds=outcome.seconds + (opening.seconds_ or 0.0))
-        if not criterion.learns_weights:
-            model = trained.with_weights(outcome.weights)
-            outcome = replace(outcome, weights=model.weights)
-        self._keep(model, outcome)
-        if first is not None or opening is not None:
-            name = first.name if first is not None else spec_name(str(opening.criterion if opening else ""))
-            self.message_ = f"from the weights of a model of {name}: {self.message_}"
+        kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
+        training = functools.partial(
+            Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
+            observe=observe or (_print_progress if self.verbose else None),
+        )  # fmt: skip
+        model, outcome = carry_out(plan, training, dev, kept, resume, n_threads)
+        self._keep(model, replace(outcome, seconds=outcome.seconds + seconds_before))
+        if began_by is not None:
+            self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
             self.message_ += without_effect(self.criterion)
         return self
 
-    def _checkpoint(self, path: Path, model: ChainModel | HmmInTraining, same: list[Any], resume: bool) -> Checkpoint:
-        """Where to keep what is needed to go on; one that is there is for going on only."""
+    def _checkpoint(self, path: Path, plan: Plan, dev: DevData | None) -> Checkpoint:
+        """Where to keep what is needed to go on."""
         varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
         if is_own(self.base):  # what it says of the training data is among what must be the same, too
             own = OwnBase.of(self.base)
             options["base"] = (own.name, own.samples, own.smoothing)
-        kept = Checkpoint(path, model, self._stored_options(), fingerprint({**options, "labels": model.labels}, same))
-        if path.exists() and not resume:
-            raise OptionError(f"{path} is of a training that did not end; go on with resume, or remove it")
-        return kept
+        same = plan.same_data if dev is None else [*plan.same_data, *dev.arrays]
+        mark = fingerprint({**options, "labels": plan.trained.labels}, same)
+        return Checkpoint(path, plan.trained, self._stored_options(), mark)
 
     def _optimizer(self) -> Optimizer:
         first_choice = criterion_class(self.criterion).optimizers[0]
