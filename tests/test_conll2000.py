@@ -48,7 +48,7 @@ def test_the_optimum_and_the_score_are_crfsuites(corpora, train, tmp_path):
     trainer.train(str(tmp_path / "peer"))
     peer = pycrfsuite.Tagger()
     peer.open(str(tmp_path / "peer"))
-    tagger = Tagger(template="chunking", l2=1.0).fit(part)
+    tagger = Tagger(template="chunking", l2=1.0, tolerance=1e-7).fit(part)
     assert tagger.objective_ == pytest.approx(trainer.logparser.last_iteration["loss"], rel=1e-4)
     predicted = [peer.tag(sequence) for sequence in strings(test, encoder.transform(test))]
     theirs = chunk_scores(test.labels(), predicted).f1

@@ -21,7 +21,6 @@ def test_a_tagger_trained_so_is_that_of_lbfgs(data, more_data):
         ({"pair_features": True}, "first-order chains without pair features"),
         ({"sub_labels": 2}, "one label for each token, and no sub-labels"),
         ({"l2": 0.0}, "needs an L2 penalty, and l2 is 0"),
-        ({"l1": 0.5}, "takes no l1"),
         ({"criterion": "memm"}, "is trained by lbfgs"),
     ],
     ids=str,
@@ -38,3 +37,34 @@ def test_other_starts_and_partial_labels_are_refused(data):
     hidden = [[None, *labels[1:]] for labels in data[1]]
     with pytest.raises(OptionError, match="one label for each token"):
         Tagger(optimizer="dual", template="words").fit(data[0], hidden)
+
+
+@pytest.mark.parametrize(
+    ("options", "unit"),
+    [
+        ({}, "passes"),
+        ({"criterion": "softmax-margin"}, "passes"),
+        ({"l1": 0.1, "l2": 0.1}, "passes"),
+        ({"l1": 0.1, "l2": 0.0}, "iterations"),
+        ({"order": 2}, "iterations"),
+        ({"pair_features": True}, "iterations"),
+        ({"sub_labels": 2}, "iterations"),
+        ({"criterion": "memm"}, "iterations"),
+    ],
+    ids=str,
+)
+def test_it_is_the_default_where_it_applies(data, options, unit):
+    tagger = Tagger(template="words", max_iter=2, tolerance=0.0, **options).fit(*data)
+    assert tagger.message_.startswith(f"stopped after 2 {unit}")
+
+
+def test_the_default_starts_from_another_model_by_lbfgs(data):
+    start = Tagger(template="words").fit(*data)
+    assert "iterations" in Tagger(template="words", max_iter=1, tolerance=0.0).fit(*data, init=start).message_
+
+
+def test_criteria_that_start_from_another_train_that_by_it(data):
+    tagger = Tagger(criterion="risk", template="words").fit(*data)
+    assert {progress.phase for progress in tagger.history_} == {"cll", "main"}
+    slow = Tagger(criterion="risk", optimizer="lbfgs", template="words").fit(*data)
+    assert tagger.objective_ == pytest.approx(slow.objective_, rel=0.05)

@@ -31,8 +31,8 @@ def test_the_dev_score_is_the_metric_asked_for(data, more_data, metric):
 
 
 def test_a_warm_start_saves_iterations(data):
-    cold = Tagger(template="chunking", tolerance=1e-7).fit(*data)
-    warm = Tagger(template="chunking", tolerance=1e-7).fit(*data, init=cold)
+    cold = Tagger(template="chunking", optimizer="lbfgs", tolerance=1e-7).fit(*data)
+    warm = Tagger(template="chunking", optimizer="lbfgs", tolerance=1e-7).fit(*data, init=cold)
     assert warm.n_iter_ < cold.n_iter_ / 2
     assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-5)
 

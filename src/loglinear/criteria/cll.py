@@ -27,7 +27,7 @@ class ConditionalLogLikelihood(Criterion):
     summary = "conditional log-likelihood (CRF): log Z - score of the gold"
     convex = True
     needs = ("score", "expectations", "add_labelling", "restrict")
-    optimizers = ("lbfgs", "sgd", "adagrad", "dual")
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         log_z, gradient = structure.expectations(scores, weights)

@@ -55,7 +55,7 @@ class Criterion(ABC):
     for_hidden
         The names of those options that count only where labels are hidden.
     optimizers
-        Those that can train it, the default first.
+        Those that can train it, in the order of preference: the first that applies is the default.
     chooses_after
         Iterations after which :meth:`choose_again` is asked; None if it never is.
     scaling

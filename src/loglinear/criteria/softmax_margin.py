@@ -25,7 +25,7 @@ class SoftmaxMargin(CostCriterion):
     summary = "softmax-margin: log Z of scores plus cost - score of the gold"
     convex = True
     needs = ("score", "expectations", "add_labelling", "restrict")
-    optimizers = ("lbfgs", "sgd", "adagrad", "dual")
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         log_z, gradient = structure.expectations(self.augmented(structure, scores, gold), weights)

@@ -27,6 +27,7 @@ from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import starting
 from loglinear.estimators.training import Training, TrainingInterrupted, TrainingOutcome, catching_signals
 from loglinear.generative.baum_welch import Expectation
+from loglinear.optimizers.dual import why_not_dual
 from loglinear.optimizers.optimizer import Optimizer
 
 Float = npt.NDArray[np.float64]
@@ -74,10 +75,18 @@ def plan_em(problem: Problem, criterion: HiddenMarkov, data: Expectation, seed: 
     return Plan(problem, criterion, HmmInTraining(problem.model), start, [phase], score_start=True)
 
 
+def default_optimizer(problem: Problem, criterion: Criterion, l2: float, from_zero: bool) -> str:
+    """The first of the criterion's optimizers that applies."""
+    for name in criterion.optimizers:
+        if name != "dual" or (from_zero and why_not_dual(criterion, problem.model.features, problem.gold, l2) is None):
+            return name
+    raise AssertionError(f"{criterion.name} has no optimizer that always applies")
+
+
 def plan_weights(
     problem: Problem,
     criterion: Criterion,
-    optimizer: Optimizer,
+    optimizer: Callable[[str], Optimizer],
     l2: float,
     init: ChainModel | None,
     *,
@@ -85,10 +94,15 @@ def plan_weights(
     seed: int,
     n_threads: int,
 ) -> Plan:
-    """Weights by ``criterion``, from the model ``init`` (with ``keep``, its features that say most alone) or zero."""
+    """Weights by ``criterion``, from the model ``init`` (with ``keep``, its features that say most alone) or zero.
+
+    ``optimizer`` makes one, given the name of that which is the default.
+    """
     problem, start = starting(problem, init, seed, keep, n_threads)
     first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
-    phases = phases_of(problem, criterion, optimizer, first, l2, n_threads)
+    own = optimizer(default_optimizer(problem, criterion, l2, init is None and first is None))
+    opening = own if first is None else optimizer(default_optimizer(problem, first, l2, True))
+    phases = phases_of(problem, criterion, own, first, opening, l2, n_threads)
     name = None if first is None else first.name
     return Plan(problem, criterion, problem.model, start, phases, name, score_start=init is not None)
 

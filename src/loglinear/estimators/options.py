@@ -33,14 +33,15 @@ OPTIONS: dict[str, Option] = {
         Option(
             "max_iter",
             None,
-            "most iterations, or passes over the data (lbfgs 1000, dual, sgd and adagrad 50, online 20)",
+            "most iterations, or passes over the data (lbfgs 1000, dual 100, sgd and adagrad 50, online 20)",
             least=0,
             kind=int,
         ),
         Option(
             "tolerance",
             1e-5,
-            "stop when 10 iterations lower the objective by less than this share",
+            "stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and dual "
+            "within a hundred times that",
             least=0,
             kind=float,
         ),

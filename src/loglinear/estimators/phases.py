@@ -57,16 +57,17 @@ def phases_of(
     criterion: Criterion,
     optimizer: Optimizer,
     first: Criterion | None,
+    opening: Optimizer,
     l2: float,
     n_threads: int,
 ) -> list[Phase]:
-    """The phases that train ``criterion``; ``first`` is the criterion it starts from, if any."""
+    """The phases that train ``criterion``; ``first`` is the criterion it starts from, if any, by ``opening``."""
 
     def fixed(what: Problem, by: Criterion) -> Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]:
-        return lambda start, kept: (what.objective(by, l2, n_threads), {})
+        return lambda start, kept: (what.objective(by, l2, n_threads, single_precision=True), {})
 
     if first is not None:
-        return [Phase(first.name, optimizer, fixed(problem, first)), Phase(MAIN, optimizer, fixed(problem, criterion))]
+        return [Phase(first.name, opening, fixed(problem, first)), Phase(MAIN, optimizer, fixed(problem, criterion))]
     if isinstance(criterion, MEstimation) and problem.gold.allowed is not None:
         return _rounds(problem, criterion, optimizer, l2, n_threads)
     if criterion.chooses_after is None:
@@ -78,8 +79,8 @@ def phases_of(
         return again.objective(criterion, l2, n_threads), {"contexts": contexts}
 
     after = min(criterion.chooses_after, optimizer.max_iter)
-    opening, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
-    return [Phase(OPENING, opening, fixed(problem, criterion)), Phase(MAIN, rest, with_probable_contexts)]
+    beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
+    return [Phase(OPENING, beginning, fixed(problem, criterion)), Phase(MAIN, rest, with_probable_contexts)]
 
 
 def _rounds(problem: Problem, criterion: MEstimation, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:

@@ -124,7 +124,9 @@ class Problem:
 
         return LBFGS(max_iter=SCALING_STEPS).minimise(objective, np.ones(model.features.n_labels + 1)).weights
 
-    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Objective | MEstimationObjective:
+    def objective(
+        self, criterion: Criterion, l2: float, n_threads: int, single_precision: bool = False
+    ) -> Objective | MEstimationObjective:
         """Losses by ``criterion`` and the L2 penalty as a function of the weights."""
         model = self.model
         if isinstance(criterion, MEstimation):
@@ -139,6 +141,7 @@ class Problem:
             l2,
             self.sequence_weights,
             n_threads,
+            single_precision,
         )
         if criterion.predicts_fields:
             objective.terms.append(self._field_likelihood(n_threads))

@@ -37,7 +37,7 @@ from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.em import EMState
 from loglinear.generative.own_base import OwnBase, is_own
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer
+from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
 from loglinear.options import spec_name, spec_options
 from loglinear.structures.constraints import Constraints
 from loglinear.threads import thread_count
@@ -63,7 +63,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         ``"balanced"``, a JSON file, ``{(gold, predicted): cost}``, a matrix over ``classes_``, or a function
         ``cost(gold, predicted, kind)`` (:mod:`loglinear.criteria.costs`). None is ``"hamming:1"``.
     optimizer : str or None
-        How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice.
+        How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice
+        that applies.
         See :func:`loglinear.optimizers.optimizer.optimizers`.
     base : str, object or None
         For ``m-estimation``, the generative model it starts from: ``"hmm"`` (None is the same), ``"locally-uniform"``
@@ -94,10 +95,10 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Lists of known names for the template to look at; the named sets look at all of them.
     max_iter : int or None
         Most iterations of the optimizer (passes over the data, where it goes sequence by sequence); None is 1000 for
-        L-BFGS, 50 for stochastic and 20 for online ones.
+        L-BFGS, 100 for dual ascent, 50 for stochastic and 20 for online ones.
     tolerance : float
-        Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or a pass of ``dual`` by
-        less than ten times that.
+        Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or when ``dual`` has the
+        primal and dual objectives within a hundred times this share of each other.
     metric : {"auto", "f1", "accuracy"}
         What the dev data is judged by; auto is chunk F1 if the labels are those of chunks.
     patience : int
@@ -254,7 +255,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
                 seconds_before, began_by = opening.seconds_ or 0.0, spec_name(opening.criterion)
             plan = plan_weights(
-                problem, criterion, self._optimizer(), self._l2(), None if init is None else _model_of(init),
+                problem, criterion, self._optimizer, self._l2(), None if init is None else _model_of(init),
                 keep=keep, seed=self.seed, n_threads=n_threads,
             )  # fmt: skip
             began_by = began_by or plan.starts_from
@@ -287,14 +288,14 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         mark = fingerprint({**options, "labels": plan.trained.labels}, same)
         return Checkpoint(path, plan.trained, self._stored_options(), mark)
 
-    def _optimizer(self) -> Optimizer:
-        first_choice = criterion_class(self.criterion).optimizers[0]
+    def _optimizer(self, first_choice: str) -> Optimizer:
         spec = first_choice if self.optimizer is None else self.optimizer
         return make_optimizer(spec, max_iter=self.max_iter, tolerance=self.tolerance, seed=self.seed)
 
     def _l2(self) -> float:
         """The factor of ||w||^2, none for optimizers that take no penalty."""
-        return l2_factor(self.l2, self.variance) if self._optimizer().takes_l2 else 0.0
+        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
+        return l2_factor(self.l2, self.variance) if optimizer_class(spec).takes_l2 else 0.0
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False

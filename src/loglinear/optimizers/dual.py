@@ -14,9 +14,18 @@ and descent with variance reduction in the primal: steps need not shrink, as wha
 nothing, for it is what ties w to the marginals. Few passes go a long way: on CoNLL-2000 a dozen come within 0.1 % of
 the minimum, where L-BFGS takes about a hundred.
 
-The share is 4 l2 / (1 + mean ||x||^2), at most a half, ||x||^2 being the sum of squares of a position's attribute
-values. It is halved after a pass that makes things worse. Nothing can run away: as mixtures of marginals, the kept ones
-stay marginals.
+With Delta = now_i - kept_i, the dual along the step is  c_i (share J - share^2 (J + c_i Q / 2 l2) / 2)  to the second
+order, Q = ||sum_t f(Delta_t)||^2 being the squared norm of what it does to the features and J the distance of now_i and
+kept_i (the sum of both Kullback-Leibler divergences), so the share that goes furthest is
+
+    share = J / (J + caution c_i Q / 2 l2)          J = sum_t,y 2 Delta^2 / (now + kept)
+
+J adds up the positions as if they were independent, which is too much where they are not: caution, at first 1, is
+doubled after a pass that makes things worse. Nothing can run away: as mixtures of marginals, the kept ones stay
+marginals. Half the sum of J over a pass estimates the gap between primal and dual, which says when to stop.
+
+With an L1 penalty, too, w is the above brought nearer to zero by l1 / 2 l2, or zero (proximal SDCA, the same authors
+2014): what the marginals are tied to is the sum before that, which is what is stored.
 """
 
 from __future__ import annotations
@@ -28,18 +37,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import CostCriterion
+from loglinear.criteria.criterion import Criterion
 from loglinear.errors import OptionError
-from loglinear.optimizers.dual_kernels import UNDERFLOW, dual_pass
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, register
-from loglinear.optimizers.padded_layout import PaddedLayout, PaddedWeights
+from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass
+from loglinear.optimizers.padded_layout import PaddedLayout
+from loglinear.optimizers.single_precision import why_not
+from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
-SAFETY = 4.0
-GREATEST_SHARE, SMALLEST_SHARE = 0.5, 1e-6
-WORSE = 0.01  # a rise by this share is more than the order of the sequences makes
+WORSE = 0.002  # a rise by this share is more than the order of the sequences makes
+GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
 
 
 @dataclass
@@ -50,48 +61,61 @@ class DualState:
     ----------
     iteration, evaluations : int
         Passes so far.
+    underflown : int
+        Sequences that could not take part in the last pass, as their scores leave single precision.
     value : float
         Losses as they were met in the last pass, and the penalty at its end.
-    share : float
-        How far a step goes.
+    gap : float
+        Estimate of how far primal and dual were apart in the last pass.
+    caution : float
+        What steps are kept small by.
     laid_out : PaddedWeights
+        The weights, before the L1 penalty brings them nearer to zero.
     kept : float32 [N, W]
         The marginals of each position that the weights are made of, less the gold.
-    kept_transitions : float32 [S, Y, Y]
-        The same of each sequence's transitions.
-    values : list of float
-        ``value`` after each pass.
+    kept_transitions : float32 [S, F]
+        The same of each sequence's transitions that have a feature.
+    shrink : float
+        What the L1 penalty brings weights nearer to zero by.
+    layout : PaddedLayout or None
+        None before it is known whether a stored state fits the problem.
     """
 
-    layout: PaddedLayout | None
     iteration: int
     evaluations: int
+    underflown: int
     value: float
-    share: float
+    gap: float
+    caution: float
     laid_out: PaddedWeights
     kept: Float32
     kept_transitions: Float32
-    values: list[float]
+    shrink: float = 0.0
+    layout: PaddedLayout | None = None
 
     @property
     def weights(self) -> Float:
         """The weights [D]."""
         assert self.layout is not None
-        return self.layout.vector(self.laid_out)
+        weights = self.layout.vector(*self.laid_out)
+        return weights if self.shrink == 0.0 else np.sign(weights) * np.maximum(np.abs(weights) - self.shrink, 0.0)
 
-    def copy(self) -> DualState:
-        """The same, not to be changed by what comes."""
-        weights = PaddedWeights(self.laid_out.rows.copy(), self.laid_out.lists.copy(), self.laid_out.transition.copy())
-        return DualState(
-            self.layout, self.iteration, self.evaluations, self.value, self.share, weights, self.kept.copy(),
-            self.kept_transitions.copy(), list(self.values),
-        )  # fmt: skip
+    def penalty(self, l1: float, l2: float) -> float:
+        """l1 |w| + l2 ||w||^2."""
+        total = 0.0
+        for part in self.laid_out:
+            sizes = np.abs(part.ravel())
+            if self.shrink:
+                sizes = np.maximum(sizes - np.float32(self.shrink), np.float32(0.0))
+                total += l1 * float(np.sum(sizes, dtype=np.float64))
+            total += l2 * float(np.einsum("i,i->", sizes, sizes, dtype=np.float64))
+        return total
 
     def to_arrays(self) -> Arrays:
         """All of it as named arrays, for a checkpoint."""
         return {
-            "counts": np.array([self.iteration, self.evaluations], dtype=np.int64),
-            "values": np.array([self.value, self.share, *self.values]),
+            "counts": np.array([self.iteration, self.evaluations, self.underflown], dtype=np.int64),
+            "values": np.array([self.value, self.gap, self.caution]),
             "rows": self.laid_out.rows.copy(),
             "lists": self.laid_out.lists.copy(),
             "transition": self.laid_out.transition.copy(),
@@ -103,33 +127,33 @@ class DualState:
 @register
 @dataclass(frozen=True)
 class DualAscent(Optimizer):
-    """Passes of dual coordinate ascent until one of them changes little.
+    """Passes of dual coordinate ascent until primal and dual are nearly the same.
 
     Parameters
     ----------
     max_iter : int
         Most passes.
     tolerance : float
-        Stop when a pass lowers the objective by less than ten times this share of it.
+        Stop when the gap between primal and dual is less than a hundred times this share of the objective.
     seed : int
         Of the order of the sequences.
     """
 
     name = "dual"
     summary = "stochastic dual coordinate ascent: few passes, first-order chains with an L2 penalty"
-    takes_l1 = False
+    default_iterations = 100
 
-    max_iter: int = 50
+    max_iter: int = 100
     tolerance: float = 1e-5
     seed: int = 0
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> DualState:
         """The state of :meth:`DualState.to_arrays`."""
-        iteration, evaluations = (int(count) for count in arrays["counts"])
-        value, share, *values = arrays["values"].tolist()
+        iteration, evaluations, underflown = (int(count) for count in arrays["counts"])
+        value, gap, caution = arrays["values"].tolist()
         weights = PaddedWeights(*(np.array(arrays[name]) for name in ("rows", "lists", "transition")))
         kept, transitions = np.array(arrays["kept"]), np.array(arrays["kept_transitions"])
-        return DualState(None, iteration, evaluations, value, share, weights, kept, transitions, values)
+        return DualState(iteration, evaluations, underflown, value, gap, caution, weights, kept, transitions)
 
     def minimise(
         self,
@@ -140,101 +164,74 @@ class DualAscent(Optimizer):
         callback: Callable[[DualState], bool | None] | None = None,
         state: DualState | None = None,
     ) -> Result:
-        _check(objective, weights0)
-        layout = PaddedLayout(objective.features, objective.corpus, objective.penalties)
-        now = _start(objective, layout, weights0) if state is None else _resumed(state, layout, objective)
-        message, converged = f"stopped after {self.max_iter} passes", False
-        while now.iteration < self.max_iter:
-            now = self._pass(objective, layout, now)
-            if callback is not None and callback(now):
-                message = "stopped by the caller"
-                break
-            change = abs(now.values[-2] - now.value) if len(now.values) > 1 else np.inf
-            if change < 10.0 * self.tolerance * abs(now.value) or now.share < SMALLEST_SHARE:
-                message, converged = f"a pass changed the objective by less than {10.0 * self.tolerance:g} of it", True
-                break
-        return Result(now, converged, message)
-
-    def _pass(self, objective: Objective, layout: PaddedLayout, now: DualState) -> DualState:
-        """The state after one more pass; if numbers run out of range it is gone again with smaller steps."""
-        rng = np.random.default_rng([self.seed, now.iteration])
-        order = rng.permutation(objective.corpus.n_sequences)
-        criterion = objective.criterion
-        costs = _padded_costs(criterion.cost.table, layout.width) if isinstance(criterion, CostCriterion) else NO_COSTS
-        losses = np.zeros(objective.corpus.n_sequences)
+        reason = why_not_dual(objective.criterion, objective.features, objective.gold, objective.l2)
+        if reason is None and weights0.any():
+            reason = "it starts from zero, not from another model"
+        if reason is not None:
+            raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
+        layout = objective.padded_layout
+        now = _start(objective, layout) if state is None else _fitting(state, layout)
+        now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
+        small = GAP * self.tolerance
         while True:
-            after = now.copy()
-            status = dual_pass(
-                order, objective.corpus.offsets, layout.pointer, layout.middle, layout.ids, layout.values,
-                after.laid_out.rows, layout.has_feature, layout.list_pointer, layout.list_labels, after.laid_out.lists,
-                after.laid_out.transition, layout.has_transition, layout.transition_factor, layout.start, layout.stop,
-                objective.gold.labels, costs, objective.sequence_weights, layout.n_labels, after.share, objective.l2,
-                after.kept, after.kept_transitions, losses,
-            )  # fmt: skip
-            after.evaluations += 1
-            after.value = float(losses.sum()) + objective.l2 * _square(after.laid_out)
-            if status != UNDERFLOW:
-                break
-            if now.share < SMALLEST_SHARE:
-                raise OptionError(
-                    "optimizer='dual' works in single precision, which scores so far apart leave; use lbfgs"
-                )
-            now.share /= 2.0
-            now.evaluations = after.evaluations
-        if after.value > (1.0 + WORSE) * now.value:
-            after.share /= 2.0
-        after.iteration += 1
-        after.values.append(after.value)
-        return after
+            if now.iteration and now.gap <= small * abs(now.value) and not now.underflown:
+                message = f"converged after {now.iteration} passes: primal and dual are within {small:g} of each other"
+                return Result(now, True, message)
+            if now.iteration >= self.max_iter:
+                return Result(now, False, _unfinished(now))
+            self._pass(objective, layout, l1, now)
+            if callback is not None and callback(now):
+                return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
+
+    def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
+        """One more pass, in place."""
+        n = objective.corpus.n_sequences
+        order = np.random.default_rng([self.seed, now.iteration]).permutation(n)
+        losses, gaps = np.zeros(n), np.zeros(n)
+        dual_pass(
+            order, layout.corpus, now.laid_out, layout.n_labels, now.shrink, objective.l2, now.caution, now.kept,
+            now.kept_transitions, losses, gaps,
+        )  # fmt: skip
+        before = now.value
+        now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
+        now.gap = float(np.nansum(gaps))
+        if now.value > (1.0 + WORSE) * before:
+            now.caution *= 2.0
+        now.iteration += 1
+        now.evaluations += 1
+        now.underflown = int(np.isnan(losses).sum())
 
 
-NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
+def _unfinished(now: DualState) -> str:
+    """Why there are no more passes; a state that is of no use is an error."""
+    if now.underflown:
+        raise OptionError(
+            f"optimizer='dual' works in single precision, which the scores of {now.underflown} sequences leave: they "
+            "are too far apart; use lbfgs"
+        )
+    apart = f", with primal and dual {now.gap / abs(now.value):.2g} apart" if now.iteration else ""
+    return f"stopped after {now.iteration} passes{apart}"
 
 
-def _start(objective: Objective, layout: PaddedLayout, weights0: Float) -> DualState:
-    n_positions, y = int(objective.corpus.offsets[-1]), layout.n_labels
-    share = min(GREATEST_SHARE, SAFETY * objective.l2 / (1.0 + layout.mean_square))
-    return DualState(
-        layout, 0, 0, np.inf, share, layout.lay_out(weights0), np.zeros((n_positions, layout.width), dtype=np.float32),
-        np.zeros((objective.corpus.n_sequences, y, y), dtype=np.float32), [],
-    )  # fmt: skip
+def why_not_dual(criterion: Criterion, features: ChainFeatures, gold: Gold, l2: float) -> str | None:
+    """What speaks against dual ascent from zero, or None."""
+    if l2 <= 0.0:
+        return f"it needs an L2 penalty, and l2 is {l2:g}"
+    return why_not(criterion, features, gold)
 
 
-def _resumed(state: DualState, layout: PaddedLayout, objective: Objective) -> DualState:
+def _start(objective: Objective, layout: PaddedLayout) -> DualState:
+    corpus = layout.corpus
+    kept = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
+    transitions = np.zeros((objective.corpus.n_sequences, len(corpus.transition_places)), dtype=np.float32)
+    return DualState(0, 0, 0, np.inf, np.inf, 1.0, layout.zeros(), kept, transitions)
+
+
+def _fitting(state: DualState, layout: PaddedLayout) -> DualState:
     """A state that was stored, if it fits the problem."""
-    n, s, y = int(objective.corpus.offsets[-1]), objective.corpus.n_sequences, layout.n_labels
-    fits = state.laid_out.rows.shape == layout.has_feature.shape and state.kept.shape == (n, layout.width)
-    if not fits or state.kept_transitions.shape != (s, y, y) or len(state.laid_out.lists) != len(layout.list_labels):
+    corpus, zeros = layout.corpus, layout.zeros()
+    fits = all(part.shape == zero.shape for part, zero in zip(state.laid_out, zeros, strict=True))
+    fits = fits and state.kept.shape == (int(corpus.offsets[-1]), layout.width)
+    if not fits or state.kept_transitions.shape != (len(corpus.offsets) - 1, len(corpus.transition_places)):
         raise OptionError("the checkpoint's state does not fit the data; remove it to start anew")
-    state.layout = layout
     return state
-
-
-def _check(objective: Objective, weights0: Float) -> None:
-    """Refuse what has no such dual."""
-    reason = None
-    if objective.features.order != 1 or objective.features.edge is not None:
-        reason = "it goes over first-order chains without pair features"
-    elif objective.gold.allowed is not None:
-        reason = "it needs one label for each token, and no sub-labels"
-    elif objective.l2 <= 0.0:
-        reason = f"it needs an L2 penalty, and l2 is {objective.l2:g}"
-    elif weights0.any():
-        reason = "it starts from zero, not from another model"
-    if reason is not None:
-        raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
-
-
-def _padded_costs(table: Float, width: int) -> Float32:
-    """Costs [4, Y, Y] as [4, Y, W]."""
-    padded = np.zeros((*table.shape[:2], width), dtype=np.float32)
-    padded[:, :, : table.shape[2]] = table
-    return padded
-
-
-def _square(weights: PaddedWeights) -> float:
-    """||w||^2."""
-    return sum(
-        float(np.einsum("i,i->", part.ravel(), part.ravel(), dtype=np.float64))
-        for part in (weights.rows, weights.lists, weights.transition)
-    )

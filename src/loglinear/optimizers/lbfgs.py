@@ -205,6 +205,9 @@ class LBFGS(Optimizer):
                     run.state, False, f"stopped after {run.state.iteration} iterations (max_iter {self.max_iter})"
                 )
             if not run.iterate():
+                if getattr(objective, "sharpen", bool)():  # the steps have become too small for single precision
+                    run.evaluate_again()
+                    continue
                 return Result(
                     run.state,
                     False,

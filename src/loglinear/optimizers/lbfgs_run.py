@@ -173,6 +173,12 @@ class Run:
         state.value = value
         state.values.append(value)
 
+    def evaluate_again(self) -> None:
+        """Go on from here with an objective that has become more precise."""
+        self.state.values = []
+        self._evaluate_start()
+        self._update_steepest()
+
     def _update_steepest(self) -> None:
         if self.l1.size:
             pseudo_gradient(self.state.weights, self.state.gradient, self.l1, self.steepest)

@@ -6,19 +6,25 @@ The corpus is cut into shards whose number depends on the data alone. A worker t
 blocks that stay in cache: weights to part scores (features), part scores to loss and part gradient (criterion and
 structure), part gradient to weight gradient (features). The shards' sums are then added in their order, so that the
 result is the same, to the last bit, for any number of threads.
+
+Where it applies, passes may be made in single precision (:mod:`~loglinear.optimizers.single_precision`), several times
+quicker; whoever needs more calls :meth:`Objective.sharpen`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion
+from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.optimizers.padded_layout import PaddedLayout
+from loglinear.optimizers.single_precision import SHARDS, SinglePrecision, why_not
 from loglinear.structures.chain import Chain
 from loglinear.structures.chain_features import ChainFeatures, ChainGradient, ChainWeights, Penalties
 from loglinear.structures.gold import Gold
@@ -58,6 +64,8 @@ class Objective:
         Weight of each sequence's loss; one if not given.
     n_threads : int
         Threads to use; the value does not depend on it.
+    single_precision : bool
+        Whether passes may be made in single precision where that applies.
     """
 
     def __init__(
@@ -70,25 +78,45 @@ class Objective:
         l2: float = 0.0,
         sequence_weights: Float | None = None,
         n_threads: int = 1,
+        single_precision: bool = False,
     ) -> None:
         self.features, self.corpus, self.gold = features, corpus, gold
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
         self.n_threads = n_threads
         self.terms: list[AnyObjective] = []  # more of the same kind: value and gradient [D]
-        self._shards = shards(corpus.offsets)
-        self._gradients = [ChainGradient(features) for _ in self._shards]
+        self._single_precision = single_precision
+
+    @cached_property
+    def padded_layout(self) -> PaddedLayout:
+        """Weights and corpus laid out for passes in single precision, where they apply."""
+        costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
+        return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
+
+    @cached_property
+    def _quick(self) -> SinglePrecision | None:
+        """Passes in single precision, if they apply."""
+        if why_not(self.criterion, self.features, self.gold) is not None:
+            return None
+        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+
+    @cached_property
+    def _shards(self) -> list[tuple[int, int]]:
+        return shards(self.corpus.offsets)
+
+    @cached_property
+    def _gradients(self) -> list[ChainGradient]:
+        return [ChainGradient(self.features) for _ in self._shards]
+
+    def sharpen(self) -> bool:
+        """Go on in double precision; False if that makes no difference."""
+        was_quick, self._single_precision = self._single_precision and self._quick is not None, False
+        return was_quick
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]; the gradient array is used again by the next call."""
-        laid_out = self.features.lay_out(weights, self.penalties)
-        values = in_threads(
-            lambda shard: self._evaluate_shard(shard, laid_out), range(len(self._shards)), self.n_threads
-        )
-        value = float(sum(values))
-        gradient = self._gradients[0].vector
-        for other in self._gradients[1:]:
-            gradient += other.vector
+        found = self._quick(weights, self.n_threads) if self._single_precision and self._quick is not None else None
+        value, gradient = self._in_blocks(weights) if found is None else found
         for term in self.terms:
             more, more_gradient = term(weights)
             value += more
@@ -97,6 +125,17 @@ class Objective:
             with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
                 value += self.l2 * float(np.sum(weights**2))
                 gradient += 2.0 * self.l2 * weights
+        return value, gradient
+
+    def _in_blocks(self, weights: Float) -> tuple[float, Float]:
+        laid_out = self.features.lay_out(weights, self.penalties)
+        values = in_threads(
+            lambda shard: self._evaluate_shard(shard, laid_out), range(len(self._shards)), self.n_threads
+        )
+        value = float(sum(values))
+        gradient = self._gradients[0].vector
+        for other in self._gradients[1:]:
+            gradient += other.vector
         return value, gradient
 
     def _evaluate_shard(self, shard: int, weights: ChainWeights) -> float:

@@ -1,43 +1,95 @@
 """A chain's weights laid out for quick passes: rows padded to a multiple of eight labels, in single precision.
 
-Attributes with at least three features have a row of W numbers each, of which those of missing features stay zero;
-the others have lists. Rows and lists are sorted by how often their attribute occurs, so that the busy ones lie together
-in the cache, and each position names its rows first, then its lists:
-
-    position t    rows  ids[pointer[t]:middle[t]]         lists  ids[middle[t]:pointer[t + 1]]
+Attributes with at least three features have a row of W numbers each, of which those of missing features stay zero; the
+features of the others are single. Rows are sorted by how often their attribute occurs, so that the busy ones lie
+together in the cache; single features by where they first occur, so that those of a sequence lie together.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.kernels import kernel
+from loglinear.optimizers.padded_kernels import PaddedCorpus, PaddedWeights
 from loglinear.structures.chain_features import ChainFeatures, Penalties
 
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
+Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 LANES = 8  # numbers that a vector instruction works on at a time
+NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
-@dataclass
-class PaddedWeights:
-    """Weights, or a gradient by them.
+@kernel
+def _number_singles(ids: Int32, in_row: npt.NDArray[np.bool_], features: Int64, first: Int64, order: Int64) -> None:
+    """Number the single features as they are met: ``first`` [A] of each attribute (-1 so far), ``order`` [F]."""
+    n = 0
+    for j in range(ids.shape[0]):
+        a = ids[j]
+        if not in_row[a] and first[a] < 0:
+            first[a] = n
+            for f in range(features[a], features[a + 1]):
+                order[n] = f
+                n += 1
+    for a in range(in_row.shape[0]):  # attributes that do not occur
+        if not in_row[a] and first[a] < 0:
+            first[a] = n
+            for f in range(features[a], features[a + 1]):
+                order[n] = f
+                n += 1
 
-    Parameters
-    ----------
-    rows : float32 [R, W]
-    lists : float32 [F]
-    transition : float32 [W, W]
-    """
 
-    rows: Float32
-    lists: Float32
-    transition: Float32
+@kernel
+def _count_entries(
+    pointer: Int64, ids: Int32, in_row: npt.NDArray[np.bool_], features: Int64, rows: Int64, singles: Int64
+) -> None:
+    """Where the rows and single features of each position begin [N + 1]."""
+    for t in range(pointer.shape[0] - 1):
+        n_rows, n_singles = 0, 0
+        for j in range(pointer[t], pointer[t + 1]):
+            if in_row[ids[j]]:
+                n_rows += 1
+            else:
+                n_singles += features[ids[j] + 1] - features[ids[j]]
+        rows[t + 1], singles[t + 1] = rows[t] + n_rows, singles[t] + n_singles
+
+
+@kernel
+def _fill_entries(
+    pointer: Int64,
+    ids: Int32,
+    values: Float,
+    in_row: npt.NDArray[np.bool_],
+    features: Int64,
+    codes: Int32,
+    row_of: Int32,
+    first: Int64,
+    row_ids: Int32,
+    row_values: Float32,
+    list_ids: Int32,
+    list_labels: Int16,
+    list_values: Float32,
+) -> None:
+    """The rows and single features that each position looks at."""
+    r, s, has_values = 0, 0, values.shape[0] > 0
+    for j in range(ids.shape[0]):
+        a = ids[j]
+        if in_row[a]:
+            row_ids[r] = row_of[a]
+            if has_values:
+                row_values[r] = values[j]
+            r += 1
+        else:
+            for f in range(features[a], features[a + 1]):
+                list_ids[s] = first[a] + f - features[a]
+                list_labels[s] = codes[f]
+                if has_values:
+                    list_values[s] = values[j]
+                s += 1
 
 
 class PaddedLayout:
@@ -46,101 +98,119 @@ class PaddedLayout:
     Parameters
     ----------
     features : ChainFeatures
-    corpus : EncodedCorpus
+    encoded : EncodedCorpus
     penalties : Penalties
         Constraints; what they rule out has a factor of zero.
+    gold : int32 [N]
+    sequence_weights : float64 [S]
+    costs : float64 [4, Y, Y], optional
+        Of labels, by the kind of place and the gold label.
     """
 
-    def __init__(self, features: ChainFeatures, corpus: EncodedCorpus, penalties: Penalties) -> None:
-        block, y = features.state, features.n_labels
-        self.features, self.n_labels, self.width = features, y, -(-y // LANES) * LANES
-        dense, counts = block.row_of >= 0, np.diff(block.pointer)
-        seen = np.bincount(corpus.state.ids, minlength=len(counts))
-        by_use = np.argsort(-seen, kind="stable")
-        rows, lists = by_use[dense[by_use]], by_use[~dense[by_use]]
-        number = np.empty(len(counts), dtype=np.int32)
-        number[rows], number[lists] = np.arange(len(rows)), np.arange(len(lists))
-        self._place_features(features, number, dense, len(rows), counts[lists])
-        self.pointer = corpus.state.pointer
-        self.ids, self.middle, self.values = _rows_first(corpus, dense, number)
-        self.transition_factor, self.start, self.stop = self._factors(penalties)
-
-    def _place_features(
+    def __init__(
         self,
         features: ChainFeatures,
-        number: Int32,
-        dense: npt.NDArray[np.bool_],
-        n_rows: int,
-        list_lengths: Int64,
+        encoded: EncodedCorpus,
+        penalties: Penalties,
+        gold: Int32,
+        sequence_weights: Float,
+        costs: Float | None = None,
     ) -> None:
-        block, w = features.state, self.width
-        owner = np.repeat(np.arange(len(number)), np.diff(block.pointer))
-        in_row = dense[owner]
-        self.list_pointer = np.concatenate([[0], np.cumsum(list_lengths)]).astype(np.int64)
-        within = np.arange(len(owner)) - block.pointer[owner]
-        listed = np.flatnonzero(~in_row)
-        self._list_feature = np.empty(len(listed), dtype=np.int64)
-        self._list_feature[self.list_pointer[number[owner[listed]]] + within[listed]] = listed
-        self.list_labels = np.ascontiguousarray(block.codes[self._list_feature])
-        self._row_feature = np.flatnonzero(in_row)
-        self._row_place = number[owner[in_row]].astype(np.int64) * w + block.codes[in_row]
-        self.has_feature = np.zeros((n_rows, w), dtype=np.float32)
-        self.has_feature.ravel()[self._row_place] = 1.0
-        codes = features.transitions.astype(np.int64)
-        self._transition_place = codes // self.n_labels * w + codes % self.n_labels
-        self.has_transition = np.zeros((w, w), dtype=np.float32)
-        self.has_transition.ravel()[self._transition_place] = 1.0
+        block, y = features.state, features.n_labels
+        self.features, self.n_labels, self.width = features, y, -(-y // LANES) * LANES
+        in_row = block.row_of >= 0
+        seen = np.bincount(encoded.state.ids, minlength=len(in_row))
+        rows = np.flatnonzero(in_row)
+        rows = rows[np.argsort(-seen[rows], kind="stable")]
+        row_of = np.full(len(in_row), -1, dtype=np.int32)
+        row_of[rows] = np.arange(len(rows))
+        first = np.full(len(in_row), -1, dtype=np.int64)
+        self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int64)
+        _number_singles(encoded.state.ids, in_row, block.pointer, first, self._single_feature)
+        owner = np.repeat(row_of, np.diff(block.pointer))
+        self._row_feature = np.flatnonzero(owner >= 0)
+        self._row_place = owner[self._row_feature].astype(np.int64) * self.width + block.codes[self._row_feature]
+        self.n_rows = len(rows)
+        self.corpus = PaddedCorpus(
+            encoded.offsets, *_entries(encoded, in_row, block.pointer, block.codes, row_of, first),
+            self._blank(), self._has_feature(), self._transition_places(), *self._allowed(penalties), gold,
+            NO_COSTS if costs is None else self._padded(costs), sequence_weights,
+        )  # fmt: skip
 
-    def _factors(self, penalties: Penalties) -> tuple[Float32, Float32, Float32]:
+    def _blank(self) -> Float32:
+        blank = np.zeros(self.width, dtype=np.float32)
+        blank[self.n_labels :] = -1e30
+        return blank
+
+    def _has_feature(self) -> npt.NDArray[np.int8]:
+        has_feature = np.zeros((self.n_rows, self.width), dtype=np.int8)
+        has_feature.ravel()[self._row_place] = 1
+        return has_feature
+
+    def _transition_places(self) -> Int64:
+        codes = self.features.transitions.astype(np.int64)
+        return codes // self.n_labels * self.width + codes % self.n_labels
+
+    def _allowed(self, penalties: Penalties) -> tuple[Float32, Float32, Float32]:
         y, w = self.n_labels, self.width
-        transition, start, stop = np.zeros((w, w)), np.zeros(w), np.zeros(w)
+        transition, start, stop = (np.zeros(shape, dtype=np.float32) for shape in ((w, w), w, w))
         transition[:y, :y], start[:y], stop[:y] = map(np.exp, (penalties.transition, penalties.start, penalties.stop))
-        return transition.astype(np.float32), start.astype(np.float32), stop.astype(np.float32)
+        return transition, start, stop
+
+    def _padded(self, costs: Float) -> Float32:
+        padded = np.zeros((*costs.shape[:2], self.width), dtype=np.float32)
+        padded[:, :, : self.n_labels] = costs
+        return padded
+
+    def zeros(self) -> PaddedWeights:
+        """Weights of zero."""
+        return PaddedWeights(
+            np.zeros((self.n_rows, self.width), dtype=np.float32),
+            np.zeros(len(self._single_feature), dtype=np.float32),
+            np.zeros((self.width, self.width), dtype=np.float32),
+        )
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
         state, _, transition, _ = self.features.segments
-        laid_out = PaddedWeights(
-            np.zeros_like(self.has_feature),
-            weights[state][self._list_feature].astype(np.float32),
-            np.zeros_like(self.has_transition),
-        )
+        laid_out = self.zeros()
         laid_out.rows.ravel()[self._row_place] = weights[state][self._row_feature]
-        laid_out.transition.ravel()[self._transition_place] = weights[transition]
+        laid_out.lists[:] = weights[state][self._single_feature]
+        laid_out.transition.ravel()[self.corpus.transition_places] = weights[transition]
         return laid_out
 
-    def vector(self, laid_out: PaddedWeights) -> Float:
+    def vector(
+        self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]
+    ) -> Float:
         """The weight vector [D] of a layout."""
         weights = np.zeros(self.features.n_features)
-        state, _, transition, _ = self.features.segments
-        weights[state][self._row_feature] = laid_out.rows.ravel()[self._row_place]
-        weights[state][self._list_feature] = laid_out.lists
-        weights[transition] = laid_out.transition.ravel()[self._transition_place]
+        state, _, transitions, _ = self.features.segments
+        weights[state][self._row_feature] = rows.ravel()[self._row_place]
+        weights[state][self._single_feature] = lists
+        weights[transitions] = transition.ravel()[self.corpus.transition_places]
         return weights
 
-    @property
-    def mean_square(self) -> float:
-        """Sum of the squared values of a position's attributes, on average."""
-        n = max(len(self.pointer) - 1, 1)
-        return float(np.sum(self.values.astype(np.float64) ** 2)) / n if len(self.values) else len(self.ids) / n
 
-
-def _rows_first(corpus: EncodedCorpus, dense: npt.NDArray[np.bool_], number: Int32) -> tuple[Int32, Int64, Float32]:
-    """The rows and lists [E] of each position, rows first; where its lists begin [N]; and the values [E], if any."""
-    state = corpus.state
-    position = np.repeat(np.arange(len(state.pointer) - 1), np.diff(state.pointer))
-    in_row = dense[state.ids]
-    n_rows = np.bincount(position, in_row, minlength=len(state.pointer) - 1).astype(np.int64)
-    middle = state.pointer[:-1] + n_rows
-    rows_before: Int64 = np.cumsum(in_row) - in_row  # among all entries
-    first_row = rows_before[np.minimum(state.pointer[:-1], max(len(position) - 1, 0))] if len(position) else n_rows
-    place_in_rows = rows_before - first_row[position]
-    place_in_lists = np.arange(len(position)) - state.pointer[position] - place_in_rows
-    place = np.where(in_row, state.pointer[position] + place_in_rows, middle[position] + place_in_lists)
-    ids = np.empty(len(position), dtype=np.int32)
-    ids[place] = number[state.ids]
-    values = np.zeros(0, dtype=np.float32)
-    if state.values is not None:
-        values = np.empty(len(position), dtype=np.float32)
-        values[place] = state.values
-    return ids, middle, values
+def _entries(
+    encoded: EncodedCorpus,
+    in_row: npt.NDArray[np.bool_],
+    features: Int64,
+    codes: Int32,
+    row_of: Int32,
+    first: Int64,
+) -> tuple[Int64, Int32, Float32, Int64, Int32, Int16, Float32]:
+    """Pointer, ids and values of the rows, and pointer, ids, labels and values of the single features."""
+    state, n = encoded.state, len(encoded.state.pointer) - 1
+    row_pointer, list_pointer = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    _count_entries(state.pointer, state.ids, in_row, features, row_pointer, list_pointer)
+    n_rows, n_lists = int(row_pointer[-1]), int(list_pointer[-1])
+    row_ids, list_ids = np.empty(n_rows, dtype=np.int32), np.empty(n_lists, dtype=np.int32)
+    list_labels = np.empty(n_lists, dtype=np.int16)
+    valued = state.values is not None
+    row_values, list_values = (np.empty(size if valued else 0, dtype=np.float32) for size in (n_rows, n_lists))
+    values = np.zeros(0) if state.values is None else state.values
+    _fill_entries(
+        state.pointer, state.ids, values, in_row, features, codes, row_of, first, row_ids, row_values, list_ids,
+        list_labels, list_values,
+    )  # fmt: skip
+    return row_pointer, row_ids, row_values, list_pointer, list_ids, list_labels, list_values
