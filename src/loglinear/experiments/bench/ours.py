@@ -57,8 +57,7 @@ def warm_up(job: Job) -> None:
     """Compile, or load, every kernel that the job needs."""
     scratch = Path(job.scratch)
     few = read_columns(job.train)
-    few = few.select(np.arange(min(Float = npt.NDArray[np.float64]
-WARM_SENTENCES, len(few))))
+    few = few.select(np.arange(min(WARM_SENTENCES, len(few))))
     small, model = scratch / "warm.txt", scratch / "warm.model"
     with atomic_output(small) as out:
         write_columns(few, out)
