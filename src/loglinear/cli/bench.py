@@ -152,10 +152,10 @@ def bench_command(
         peer_most=size_of(peer_most),
         profile=profile or full,
     )
-    tasks = task or (["conll2000", "pos", "generated:1e6"] if full else [])
     screen = console()
     if not screen.is_terminal:
         screen.width = PLAIN_WIDTH
+    tasks = task or (_all_tasks(screen) if full and train is None else [])
     results = Results(json, resume)
     with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
         corpora = _corpora(train, test, template, tasks, quick, Path(folder))
@@ -166,7 +166,8 @@ def bench_command(
             _watch(benchmark, screen)
         except KeyboardInterrupt:
             kept = "" if json is None else f"; what was measured is in {json}: go on with --resume"
-            raise KeyboardInterrupt(f"the benchmark was interrupted{kept}") from None
+            typer.echo(f"loglinear: interrupted{kept}", err=True)
+            raise typer.Exit(130) from None
         finally:
             if results.runs:
                 _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
@@ -176,7 +177,7 @@ def _corpora(
     train: str | None, test: Path | None, template: str | None, tasks: list[str], quick: bool, folder: Path
 ) -> list[Corpus]:
     from loglinear.errors import OptionError
-    from loglinear.experiments.bench.corpora import described, has_conll2000, prepare
+    from loglinear.experiments.bench.corpora import has_conll2000, own, prepare
 
     if train is None:
         if test is not None:
@@ -189,7 +190,17 @@ def _corpora(
         raise OptionError(f"{train}: name a file to test on with --test")
     if tasks:
         raise OptionError("a file of your own and --task both say what to measure on; give one")
-    return [described(Path(train).stem, Path(train), test, template)]
+    return [own(Path(train), test, folder, template)]
+
+
+def _all_tasks(screen: Console) -> list[str]:
+    """What --full measures on: real corpora if they are there."""
+    from loglinear.experiments.bench.corpora import has_conll2000
+
+    if has_conll2000():
+        return ["conll2000", "pos", "generated:1e6"]
+    screen.print("conll2000 and pos are left out: set LOGLINEAR_DATA to the folder that holds conll2000/ and ewt/")
+    return ["bundled", "generated:1e6"]
 
 
 def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:

@@ -23,6 +23,10 @@ def measure(job: Job, say: Say) -> dict[str, Any]:
         from loglinear.experiments.bench.peer import measure_peer
 
         return measure_peer(job, say)
+    if job.kind == "listed":
+        from loglinear.experiments.bench.peer import measure_listed
+
+        return measure_listed(job, say)
     if job.kind == "profile":
         from loglinear.experiments.bench.profile import profile
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from loglinear.data import atomic_output, read_columns
+from loglinear.data import atomic_output, read_columns, write_columns
 from loglinear.data.bundled import bundled_text
 from loglinear.data.generator import generate_rows
 from loglinear.data.treebank.derive import Rows
@@ -107,6 +107,23 @@ def generated(n_tokens: int, folder: Path, template: str | None = None) -> Corpu
     _write(train, _so_many(generate_rows(None, 1, "chunk"), n_tokens))
     _write(test, _so_many(generate_rows(None, 2, "chunk"), min(n_tokens, TEST_TOKENS)))
     return described(f"generated:{n_tokens:.0e}".replace("e+0", "e"), train, test, template or "chunking")
+
+
+def own(train: Path, test: Path, folder: Path, template: str | None = None) -> Corpus:
+    """The user's own files, copied to ``folder`` as bare rows, so that a plain script reads them as we do."""
+    copies = []
+    widths = []
+    for part, path in (("train", train), ("test", test)):
+        corpus = read_columns(path)
+        widths.append(corpus.n_columns)
+        copies.append(folder / f"own-{part}.txt")
+        with atomic_output(copies[-1]) as out:
+            write_columns(replace(corpus, layout=None), out)
+    if widths[0] != widths[1] or widths[0] < 2:
+        raise DataError(
+            f"{train} has {widths[0]} columns, {test} {widths[1]}; give files with the same columns, labels last"
+        )
+    return described(train.stem, copies[0], copies[1], template)
 
 
 def described(name: str, train: Path, test: Path, template: str | None) -> Corpus:

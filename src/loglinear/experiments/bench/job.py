@@ -16,8 +16,9 @@ class Job:
 
     Parameters
     ----------
-    kind : {"ours", "passes", "peer", "criteria", "profile"}
-        Whose training and tagging is timed; ``passes`` is our objective and test score after each pass, not timed.
+    kind : {"ours", "passes", "peer", "listed", "criteria", "profile"}
+        Whose training and tagging is timed; ``passes`` is our objective and test score after each pass, not timed;
+        ``listed`` the peer's memory if all features are in a list first.
     task : str
         Name of the corpus.
     train, test : str
@@ -66,6 +67,8 @@ class Job:
         """Who or what is measured, in words."""
         if self.kind == "peer":
             return f"python-crfsuite {self.algorithm}"
+        if self.kind == "listed":
+            return "python-crfsuite, memory with features in a list"
         if self.kind == "criteria":
             return "an evaluation of each criterion"
         way = self.criterion if self.optimizer is None else f"{self.criterion} by {self.optimizer}"

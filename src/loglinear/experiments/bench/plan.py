@@ -22,7 +22,7 @@ from loglinear.experiments.bench.peer import ALGORITHMS
 from loglinear.experiments.bench.results import Results
 
 Way = tuple[str, str | None]  # criterion, optimizer
-GROWTH_PASSES = 3
+GROWTH_PASSES, LISTED_PASSES = 3, 2
 
 
 def peer_is_installed() -> bool:
@@ -142,6 +142,8 @@ class Benchmark:
         for number, corpus in enumerate(self.corpora):
             for criterion, optimizer in settings.ways:
                 yield self._job("passes", corpus, criterion=criterion, optimizer=optimizer, max_iter=settings.max_iter)
+            if settings.peer:
+                yield self._job("listed", corpus, max_iter=LISTED_PASSES)
             algorithms = ["lbfgs", *(name for name in settings.algorithms if name != "lbfgs" and number == 0)]
             for repeat in range(settings.repeat):
                 yield from self._round(corpus, algorithms, repeat)

@@ -125,6 +125,12 @@ def _comparison(results: Results, settings: Settings, task: str, way: Way) -> Ta
         table.add(
             row.name, [*ours, theirs, *ratios], [*(number(v, row.digits) for v in (*ours, theirs)), *map(times, ratios)]
         )
+    listed = median(run["peak_mb"] for run in results.of("listed", task=task))
+    if listed is not None:
+        table.notes.append(
+            "python-crfsuite's peak is with each sentence's features handed over as they are made; it is "
+            f"{listed:,.0f} MB if those of all sentences are made first, as its tutorial has it."
+        )
     table.notes += _remarks(results, task, peers, bound)
     return table
 
@@ -172,6 +178,10 @@ def _algorithms(results: Results, settings: Settings, task: str) -> Table | None
     table.notes.append(
         "whole is from file to model. Ours is the quickest way measured; - is a score that no pass of ours reached."
     )
+    limits = {run["iterations"] for name in names for run in results.of("peer", task=task, algorithm=name)
+              if run["stopped_early"]}  # fmt: skip
+    if limits:
+        table.notes.append(f"python-crfsuite was stopped after {max(limits)} passes where it had not ended before.")
     return table
 
 
