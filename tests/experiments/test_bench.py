@@ -210,7 +210,7 @@ def test_an_interrupted_benchmark_goes_on_from_its_file(corpus, tmp_path):
     assert again == []
     other = Results(path, resume=True)
     benchmark(corpus, tmp_path, other, counts, l2=0.5).run(ignore, quiet)  # another objective is another measurement
-    assert len(other.runs) == 2 * (2 + 3 * 3)
+    assert len(other.runs) == 2 * (2 + 3 * 3) and {job.l2 for job, _ in other.current} == {0.5}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {"job": {}, "result": {}}}}'])

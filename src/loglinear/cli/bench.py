@@ -169,7 +169,7 @@ def bench_command(
             typer.echo(f"loglinear: interrupted{kept}", err=True)
             raise typer.Exit(130) from None
         finally:
-            if results.runs:
+            if results.current:
                 _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
 
 

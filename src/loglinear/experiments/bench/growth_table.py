@@ -14,7 +14,7 @@ PARTS = ("encode", "evaluation", "pass", "tag")
 
 def growth(results: Results, settings: Settings) -> Table | None:
     """The table, None if nothing of it was measured."""
-    jobs = [job for job, _ in results.runs.values() if job.task.startswith("growth ")]
+    jobs = [job for job, _ in results.current if job.task.startswith("growth ")]
     sizes = sorted({(job.tokens, job.task) for job in jobs})
     if not sizes:
         return None
@@ -47,7 +47,7 @@ def growth(results: Results, settings: Settings) -> Table | None:
             )  # fmt: skip
         if remark := flatness(name, per_token):
             table.notes.append(remark)
-    for job, result in results.runs.values():
+    for job, result in results.current:
         if job.task.startswith("growth ") and "failed" in result:
             table.notes.append(f"{job.tokens:,} tokens, {job.side}: {result['failed']}.")
     table.notes.append("Each size tags its own training file.")

@@ -123,6 +123,7 @@ class Benchmark:
         jobs = [*self._jobs()]
         total = len(jobs) + self._growth_count()
         for number, job in enumerate(chain(jobs, self._growth()), 1):
+            self.results.asked.add(job.key)
             if job.key not in self.results.runs:
                 before(number, total, job)
                 self.results.add(job, self.measure(job, observe))

@@ -52,6 +52,7 @@ class Results:
     def __init__(self, path: Path | None = None, resume: bool = False) -> None:
         self.path = path
         self.runs: dict[str, tuple[Job, dict[str, Any]]] = {}
+        self.asked: set[str] = set()
         self.corpora: dict[str, dict[str, Any]] = {}
         self.tables: list[dict[str, Any]] = []
         if resume and path is not None and path.exists():
@@ -62,11 +63,16 @@ class Results:
         self.runs[job.key] = (job, result)
         self.save()
 
+    @property
+    def current(self) -> list[tuple[Job, dict[str, Any]]]:
+        """The measurements that were asked for; a file may hold others, with other settings."""
+        return [run for key, run in self.runs.items() if key in self.asked]
+
     def of(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
-        """Results of the jobs of that kind whose fields are as wanted, those that failed left out."""
+        """Results of the current jobs of that kind whose fields are as wanted, those that failed left out."""
         return [
             result
-            for job, result in self.runs.values()
+            for job, result in self.current
             if job.kind == kind and "failed" not in result and all(getattr(job, n) == v for n, v in wanted.items())
         ]
 

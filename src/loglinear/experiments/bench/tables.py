@@ -44,7 +44,7 @@ def make_tables(results: Results, settings: Settings, peer_missing: bool = False
 
 
 def _tasks(results: Results) -> list[str]:
-    found = dict.fromkeys(job.task for job, _ in results.runs.values())
+    found = dict.fromkeys(job.task for job, _ in results.current)
     return [task for task in found if not task.startswith("growth ")]
 
 
@@ -140,7 +140,7 @@ def _remarks(results: Results, task: str, peers: list[Run], bound: float | None)
     yield "times is python-crfsuite's figure over ours; - is a goal that was not reached, or nothing to compare."
     if any(run["stopped_early"] for run in peers):
         yield f"python-crfsuite after {peers[0]['iterations']} iterations, where it was stopped: it had not converged."
-    for job, result in results.runs.values():
+    for job, result in results.current:
         if job.task == task and "failed" in result:
             yield f"{job.side}: {result['failed']}."
     if bound is not None:
