@@ -163,14 +163,15 @@ def bench_command(
         if settings.peer:
             _check_peer(settings, corpora)
         try:
-            _watch(benchmark, screen)
+            try:
+                _watch(benchmark, screen)
+            finally:
+                if results.current:
+                    _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
         except KeyboardInterrupt:
             kept = "" if json is None else f"; what was measured is in {json}: go on with --resume"
             typer.echo(f"loglinear: interrupted{kept}", err=True)
             raise typer.Exit(130) from None
-        finally:
-            if results.current:
-                _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
 
 
 def _corpora(
