@@ -9,7 +9,7 @@ help:
 	@echo "make demo    train on the bundled corpus, print scores and tagged sentences"
 	@echo "make test    run the tests"
 	@echo "make check   lint, type-check and check the import contract"
-	@echo "make bench   compare with python-crfsuite (wants LOGLINEAR_DATA)"
+	@echo "make bench   measure speed beside python-crfsuite (hours; BENCH=--quick: a minute)"
 
 demo: $(VENV)/.installed
 	$(BIN)/loglinear demo
@@ -23,8 +23,11 @@ check: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What to measure: make bench BENCH="--quick"
+BENCH ?= --full --json bench.json --markdown bench.md --resume
+
 bench: $(VENV)/.installed-bench
-	$(BIN)/python -m benchmarks.chunking
+	LOGLINEAR_DATA=$${LOGLINEAR_DATA:-../shared/data} $(BIN)/loglinear bench $(BENCH)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loglinear needs Python 3.11 or newer; try make PYTHON=python3.12")'

@@ -1,1 +1,1 @@
-"""Comparisons with the peers, each side measured in the same run."""
+"""Experiments behind the tables of the guides; speed beside python-crfsuite is `loglinear bench`."""

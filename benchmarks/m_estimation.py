@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.chunking import data_folder
+from benchmarks.corpora import data_folder
 from benchmarks.np_chunking import noun_phrases
 from benchmarks.np_criteria import FEATURES
 from benchmarks.runs import Runs

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from benchmarks.chunking import data_folder
+from benchmarks.corpora import data_folder
 from loglinear import Tagger, read_columns
 from loglinear.data import Column, Columns
 

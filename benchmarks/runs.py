@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.chunking import data_folder
+from benchmarks.corpora import data_folder
 from loglinear import Tagger
 from loglinear.data import Column, Columns
 from loglinear.data.files import atomic_output

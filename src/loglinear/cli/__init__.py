@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from loglinear.cli import corpus, criteria, demo, evaluate, inspect, sample, tag, template, train
+from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, sample, tag, template, train
 
 app = typer.Typer(
     help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
@@ -27,6 +27,7 @@ for verb, module in (
     ("template", template),
     ("corpus", corpus),
     ("sample", sample),
+    ("bench", bench),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 

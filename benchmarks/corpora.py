@@ -1,0 +1,15 @@
+"""Where the real corpora are: LOGLINEAR_DATA, else ../shared/data beside the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def data_folder() -> Path:
+    """The folder of CoNLL-2000."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("LOGLINEAR_DATA", default)) / "conll2000"
+    if not folder.is_dir():
+        raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds conll2000/")
+    return folder

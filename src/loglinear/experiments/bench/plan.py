@@ -1,0 +1,188 @@
+"""Which measurements a benchmark is made of, in the order in which they are done.
+
+A round has each side once, so that a slow moment of the machine falls on both; rounds are repeated.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from loglinear.criteria.criterion import criteria, criterion_class
+from loglinear.errors import OptionError
+from loglinear.estimators.tagger import Tagger
+from loglinear.experiments.bench.children import in_child
+from loglinear.experiments.bench.corpora import Corpus, generated
+from loglinear.experiments.bench.job import Job
+from loglinear.experiments.bench.peer import ALGORITHMS
+from loglinear.experiments.bench.results import Results
+
+Way = tuple[str, str | None]  # criterion, optimizer
+GROWTH_PASSES, LISTED_PASSES = 3, 2
+
+
+def peer_is_installed() -> bool:
+    """Whether python-crfsuite can be measured."""
+    return importlib.util.find_spec("pycrfsuite") is not None
+
+
+def distinct(ways: Iterable[Way]) -> tuple[Way, ...]:
+    """The ways without those whose optimizer is the default of one before."""
+    kept: dict[tuple[str, str], Way] = {}
+    for criterion, optimizer in ways:
+        chosen = criterion_class(criterion).optimizers[0] if optimizer is None else optimizer
+        kept.setdefault((criterion, chosen), (criterion, optimizer))
+    return tuple(kept.values())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be measured.
+
+    Parameters
+    ----------
+    threads : tuple of int
+        Numbers of threads of ours.
+    repeat : int
+        Rounds.
+    l2 : float
+    ways : tuple of (criterion, optimizer or None)
+        How ours trains; None is the criterion's first choice.
+    algorithms : tuple of str
+        The peer's other algorithms, on the first corpus.
+    criteria : tuple of str
+        Criteria whose evaluation is measured on the first corpus, none if empty.
+    sizes : tuple of int
+        Tokens of the generated corpora that show how cost grows.
+    max_iter, peer_iterations : int or None
+        Most passes of ours and of the peer; None is each side's default stop.
+    peer : bool
+        Measure python-crfsuite, too.
+    peer_most : int
+        Most tokens of a growth corpus that the peer is measured on.
+    profile : bool
+    """
+
+    threads: tuple[int, ...] = (1, 2)
+    repeat: int = 3
+    l2: float = 1.0
+    ways: tuple[Way, ...] = (("cll", None), ("cll", "lbfgs"))
+    algorithms: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    max_iter: int | None = None
+    peer_iterations: int | None = None
+    peer: bool = True
+    peer_most: int = 1_000_000
+    profile: bool = False
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise OptionError(f"repeat={self.repeat} must be at least 1")
+        for n in self.threads:
+            if n < 1:
+                raise OptionError(f"threads={n} must be at least 1")
+        if not self.threads or not self.ways:
+            raise OptionError("give at least one number of threads and one way to train")
+        for name in self.algorithms:
+            if name not in ALGORITHMS:
+                raise OptionError(f"algorithm={name!r} is not python-crfsuite's; it has {', '.join(ALGORITHMS)}")
+        for name in self.criteria:
+            if name not in criteria():
+                raise OptionError(f"criterion={name!r} is not known; there are {', '.join(criteria())}")
+        for criterion, optimizer in self.ways:
+            Tagger(criterion=criterion, optimizer=optimizer).check_options()
+
+
+@dataclass
+class Benchmark:
+    """The jobs of a benchmark over some corpora.
+
+    Parameters
+    ----------
+    settings : Settings
+    corpora : list of Corpus
+    scratch : Path
+        Folder for files that are made on the way.
+    results : Results
+        Where measurements go; those that it has already are not done again.
+    """
+
+    settings: Settings
+    corpora: list[Corpus]
+    scratch: Path
+    results: Results
+    measure: Callable[[Job, Callable[[str], None]], dict[str, Any]] = field(default=in_child)
+
+    def run(self, before: Callable[[int, int, Job], None], observe: Callable[[str], None]) -> None:
+        """Do all jobs; ``before`` is told which comes, of how many, ``observe`` how it gets on."""
+        jobs = [*self._jobs()]
+        total = len(jobs) + self._growth_count()
+        for number, job in enumerate(chain(jobs, self._growth()), 1):
+            self.results.asked.add(job.key)
+            if job.key not in self.results.runs:
+                before(number, total, job)
+                self.results.add(job, self.measure(job, observe))
+
+    def _job(self, kind: str, corpus: Corpus, **fields: Any) -> Job:
+        self.results.corpora[corpus.name] = {
+            "sentences": corpus.n_sentences, "tokens": corpus.n_tokens, "labels": corpus.n_labels,
+            "metric": corpus.metric,
+        }  # fmt: skip
+        return Job(
+            kind=kind, task=corpus.name, train=str(corpus.train), test=str(corpus.test), template=corpus.template,
+            metric=corpus.metric, tokens=corpus.n_tokens, scratch=str(self.scratch), l2=self.settings.l2, **fields,
+        )  # fmt: skip
+
+    def _jobs(self) -> Iterator[Job]:
+        settings = self.settings
+        for number, corpus in enumerate(self.corpora):
+            for criterion, optimizer in settings.ways:
+                yield self._job("passes", corpus, criterion=criterion, optimizer=optimizer, max_iter=settings.max_iter)
+            if settings.peer:
+                yield self._job("listed", corpus, max_iter=LISTED_PASSES)
+            algorithms = ["lbfgs", *(name for name in settings.algorithms if name != "lbfgs" and number == 0)]
+            for repeat in range(settings.repeat):
+                yield from self._round(corpus, algorithms, repeat)
+        first = self.corpora[:1]
+        for corpus in first if settings.criteria else ():
+            yield self._job("criteria", corpus, names=settings.criteria)
+        for corpus in first if settings.profile else ():
+            for criterion, optimizer in settings.ways:
+                yield self._job("profile", corpus, criterion=criterion, optimizer=optimizer, max_iter=settings.max_iter)
+
+    def _round(self, corpus: Corpus, algorithms: list[str], repeat: int) -> Iterator[Job]:
+        settings = self.settings
+        for criterion, optimizer in settings.ways:
+            for threads in settings.threads:
+                yield self._job(
+                    "ours", corpus, criterion=criterion, optimizer=optimizer, threads=threads, repeat=repeat,
+                    max_iter=settings.max_iter,
+                )  # fmt: skip
+        for algorithm in algorithms if settings.peer else ():
+            yield self._job("peer", corpus, algorithm=algorithm, repeat=repeat, max_iter=settings.peer_iterations)
+
+    def _growth(self) -> Iterator[Job]:
+        """Generated corpora from small to large, each made when its turn comes and removed after."""
+        settings = self.settings
+        for size in sorted(settings.sizes):
+            corpus = generated(size, self.scratch)
+            corpus = Corpus(**{**vars(corpus), "name": f"growth {corpus.name}", "test": corpus.train})
+            for repeat in range(settings.repeat):
+                for threads in settings.threads:
+                    yield self._job(
+                        "ours", corpus, criterion=settings.ways[0][0], optimizer=settings.ways[0][1], threads=threads,
+                        repeat=repeat, max_iter=GROWTH_PASSES,
+                    )  # fmt: skip
+                if settings.peer and size <= settings.peer_most:
+                    yield self._job("peer", corpus, repeat=repeat, max_iter=GROWTH_PASSES)
+            corpus.train.unlink(missing_ok=True)
+
+    def _growth_count(self) -> int:
+        settings = self.settings
+        sides = [len(settings.threads) + (settings.peer and size <= settings.peer_most) for size in settings.sizes]
+        return settings.repeat * sum(sides)

@@ -1,0 +1,43 @@
+"""A table as plain data: what the command line shows, Markdown writes and JSON keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MISSING = "-"
+
+
+@dataclass
+class Row:
+    """A row: its name, its figures, and how they are shown (which may have more cells)."""
+
+    name: str
+    figures: list[float | None]
+    cells: list[str]
+
+
+@dataclass
+class Table:
+    """Rows under named columns, and remarks below them."""
+
+    title: str
+    columns: list[str]
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, figures: Sequence[float | None], cells: Sequence[str]) -> None:
+        """One more row."""
+        if len(cells) != len(self.columns) - 1:
+            raise ValueError(f"{len(cells)} cells for {len(self.columns) - 1} columns")
+        self.rows.append(Row(name, list(figures), list(cells)))
+
+
+def number(value: float | None, digits: int) -> str:
+    """A figure with so many digits after the point."""
+    return MISSING if value is None else f"{value:,.{digits}f}"
+
+
+def times(value: float | None) -> str:
+    """A ratio."""
+    return MISSING if value is None else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"

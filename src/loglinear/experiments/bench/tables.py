@@ -1,0 +1,245 @@
+"""Measurements as tables: medians over the rounds, and how many times less ours is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loglinear.experiments.bench.figures import first_at_least, first_at_most, median, objective_bound, ratio
+from loglinear.experiments.bench.growth_table import growth
+from loglinear.experiments.bench.plan import Settings, Way
+from loglinear.experiments.bench.results import Results
+from loglinear.experiments.bench.table import MISSING, Table, number, times
+
+Run = dict[str, Any]
+PERCENT = 1e-9  # slack of a comparison of scores, which are in percent
+INSTALL = "python-crfsuite is not installed, so only ours is measured: pip install python-crfsuite"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the comparison: its name, what it takes from a run of either side, and digits."""
+
+    name: str
+    ours: Callable[[Run], float | None]
+    peer: Callable[[Run], float | None]
+    digits: int = 3
+    compared: bool = True
+
+
+def make_tables(results: Results, settings: Settings, peer_missing: bool = False) -> list[Table]:
+    """All tables that the measurements so far allow."""
+    tables: list[Table] = []
+    for task in _tasks(results):
+        tables += [_comparison(results, settings, task, way) for way in settings.ways]
+        tables += filter(None, [_algorithms(results, settings, task)])
+        tables += [_criteria(results, task)] if results.of("criteria", task=task) else []
+        tables += [table for way in settings.ways for table in _profiles(results, task, way)]
+    tables += filter(None, [growth(results, settings)])
+    if peer_missing:
+        for table in tables[:1]:
+            table.notes.append(INSTALL)
+    return tables
+
+
+def _tasks(results: Results) -> list[str]:
+    found = dict.fromkeys(job.task for job, _ in results.current)
+    return [task for task in found if not task.startswith("growth ")]
+
+
+def _name(way: Way, results: Results, task: str) -> str:
+    criterion, optimizer = way
+    runs = results.of("ours", task=task, criterion=criterion, optimizer=optimizer)
+    chosen = runs[0]["optimizer"] if runs else optimizer
+    return f"{criterion} by {chosen}" + (" (the default)" if optimizer is None else "")
+
+
+def _by_pass(results: Results, task: str, way: Way, run: Run, what: str) -> list[tuple[float, float]]:
+    """The run's seconds after each pass with the pass's ``objectives`` or ``scores``, which another run looked at."""
+    found = results.of("passes", task=task, criterion=way[0], optimizer=way[1])
+    if not found:
+        return [(s, v) for s, v in run["history"]] if what == "objectives" and run["exact_history"] else []
+    values = found[0][what]
+    return [(seconds, v) for (seconds, _), v in zip(run["history"], values, strict=False) if v is not None]
+
+
+def bound_of(results: Results, settings: Settings, task: str) -> float | None:
+    """The objective that counts as converged: within 0.1 % of the least end of all sides."""
+    ends = [run["objective"] for run in results.of("peer", task=task, algorithm="lbfgs")]
+    for criterion, optimizer in settings.ways:
+        if criterion == "cll":
+            ends += [run["objective"] for run in results.of("ours", task=task, criterion="cll", optimizer=optimizer)]
+    return objective_bound(ends)
+
+
+def _comparison(results: Results, settings: Settings, task: str, way: Way) -> Table:
+    peers = results.of("peer", task=task, algorithm="lbfgs")
+    corpus = results.corpora[task]
+    score = median(run["score"] for run in peers)
+    bound = bound_of(results, settings, task) if way[0] == "cll" else None
+    metric = {"f1": "test F1", "accuracy": "test accuracy"}[corpus["metric"]]
+
+    def to_bound(run: Run) -> float | None:
+        history = _by_pass(results, task, way, run, "objectives")
+        return None if bound is None else first_at_most(history, bound)
+
+    def to_score(run: Run) -> float | None:
+        history = _by_pass(results, task, way, run, "scores")
+        return None if score is None else first_at_least(history, score - PERCENT)
+
+    rows = [
+        _Row("read and encode (s)", _sum("read", "encode"), _sum("read", "encode")),
+        _Row("optimise to the default stop (s)", _get("optimise"), _get("optimise")),
+        _Row(
+            "optimise to within 0.1 % of the converged objective (s)", to_bound,
+            lambda run: None if bound is None else first_at_most(run["history"], bound),
+        ),
+        _Row(f"optimise to python-crfsuite's {metric} (s)", to_score, _get("optimise")),
+        _Row("value and gradient, one full pass (s)", _get("per_evaluation"), _get("per_pass")),
+        _Row("a pass of the optimizer (s)", _get("per_pass"), _get("per_pass")),
+        _Row("file to model (s)", _get("file_to_model"), _get("file_to_model")),
+        _Row("load the model (s)", _get("load"), _get("load"), 4),
+        _Row("column file to tagged column file (s)", _get("tag"), _get("tag")),
+        _Row("peak memory (MB)", _get("peak_mb"), _get("peak_mb"), 0),
+        _Row("model file (MB)", _get("model_mb"), _get("model_mb"), 2),
+        _Row("passes", _get("iterations"), _get("iterations"), 0, compared=False),
+        _Row("features", _get("features"), _get("features"), 0, compared=False),
+        _Row("objective", _get("objective"), _get("objective"), 2, compared=False),
+        _Row(metric, _get("score"), _get("score"), 2, compared=False),
+    ]  # fmt: skip
+    title = (
+        f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, results, task)}, "
+        f"l2 = {settings.l2:g}, medians of {settings.repeat}"
+    )
+    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in settings.threads]
+    table = Table(title, ["", *labels, "python-crfsuite", *(f"times, {label}" for label in labels)])
+    sides = [
+        results.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=settings.max_iter)
+        for n in settings.threads
+    ]
+    for row in rows:
+        ours = [median(map(row.ours, runs)) for runs in sides]
+        theirs = median(map(row.peer, peers))
+        ratios = [ratio(theirs, value) if row.compared else None for value in ours]
+        table.add(
+            row.name, [*ours, theirs, *ratios], [*(number(v, row.digits) for v in (*ours, theirs)), *map(times, ratios)]
+        )
+    listed = median(run["peak_mb"] for run in results.of("listed", task=task))
+    if listed is not None:
+        table.notes.append(
+            "python-crfsuite's peak is with each sentence's features handed over as they are made; it is "
+            f"{listed:,.0f} MB if those of all sentences are made first, as its tutorial has it."
+        )
+    table.notes += _remarks(results, task, peers, bound)
+    return table
+
+
+def _remarks(results: Results, task: str, peers: list[Run], bound: float | None) -> Iterator[str]:
+    """What a reader must know about the figures."""
+    yield "times is python-crfsuite's figure over ours; - is a goal that was not reached, or nothing to compare."
+    if any(run["stopped_early"] for run in peers):
+        yield f"python-crfsuite after {peers[0]['iterations']} iterations, where it was stopped: it had not converged."
+    for job, result in results.current:
+        if job.task == task and "failed" in result:
+            yield f"{job.side}: {result['failed']}."
+    if bound is not None:
+        yield f"Within 0.1 % of the converged objective is below {bound:,.2f}."
+
+
+def _algorithms(results: Results, settings: Settings, task: str) -> Table | None:
+    """Each algorithm of the peer, and how long ours takes to its test score."""
+    names = [name for name in settings.algorithms if results.of("peer", task=task, algorithm=name)]
+    if not names:
+        return None
+    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in settings.threads]
+    table = Table(
+        f"{task}: python-crfsuite's algorithms, and ours until its test score is theirs",
+        ["algorithm", "passes", "score", "optimise (s)", "whole (s)", *(f"ours, {x} (s)" for x in labels),
+         *(f"times, {x}" for x in labels), *(f"whole, times, {x}" for x in labels), "ours trained"],
+    )  # fmt: skip
+    for name in names:
+        peers = results.of("peer", task=task, algorithm=name)
+        passes, score, optimise, whole = (
+            median(run[key] for run in peers) for key in ("iterations", "score", "optimise", "file_to_model")
+        )
+        assert score is not None
+        best: list[tuple[float | None, float | None, str]] = []
+        for n in settings.threads:
+            reached = [found for way in settings.ways if (found := _reached(results, task, way, n, score))]
+            best.append(min(reached, key=lambda found: found[0]) if reached else (None, None, ""))
+        ours = [one[0] for one in best]
+        quicker = [ratio(optimise, one[0]) for one in best] + [ratio(whole, one[1]) for one in best]
+        shown = [
+            number(passes, 0), number(score, 2), number(optimise, 2), number(whole, 2), *(number(v, 2) for v in ours),
+            *map(times, quicker), best[0][2] or MISSING,
+        ]  # fmt: skip
+        table.add(name, [passes, score, optimise, whole, *ours, *quicker], shown)
+    table.notes.append(
+        "whole is from file to model. Ours is the quickest way measured; - is a score that no pass of ours reached."
+    )
+    limits = {run["iterations"] for name in names for run in results.of("peer", task=task, algorithm=name)
+              if run["stopped_early"]}  # fmt: skip
+    if limits:
+        table.notes.append(f"python-crfsuite was stopped after {max(limits)} passes where it had not ended before.")
+    return table
+
+
+def _reached(results: Results, task: str, way: Way, threads: int, score: float) -> tuple[float, float, str] | None:
+    """Seconds of optimising, and from file to model, until a score; and the way."""
+    runs = results.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=threads)
+    until = []
+    for run in runs:
+        seconds = first_at_least(_by_pass(results, task, way, run, "scores"), score - PERCENT)
+        if seconds is not None:
+            until.append((seconds, run["file_to_model"] - run["optimise"] + seconds))
+    if not until:
+        return None
+    optimise, whole = (median(values) for values in zip(*until, strict=True))
+    assert optimise is not None and whole is not None
+    return optimise, whole, _name(way, results, task)
+
+
+def _criteria(results: Results, task: str) -> Table:
+    seconds: dict[str, float] = results.of("criteria", task=task)[-1]["per_evaluation"]
+    table = Table(f"{task}: value and gradient by each criterion, one thread", ["criterion", "seconds", "to cll"])
+    for name, value in seconds.items():
+        share = value / seconds["cll"]
+        table.add(name, [value, share], [number(value, 4), f"{share:.2f}"])
+    return table
+
+
+def _profiles(results: Results, task: str, way: Way) -> Iterator[Table]:
+    for found in results.of("profile", task=task, criterion=way[0], optimizer=way[1])[-1:]:
+        for part, rows in found.items():
+            if part == "optimizer":
+                continue
+            whole = sum(row["seconds"] for row in rows) or 1.0
+            title = f"{task}: {part}, {way[0]} by {found['optimizer']}, one thread, {whole:.3f} s in all"
+            table = Table(title, [part.split()[1].removesuffix("s"), "seconds", "share", "calls"])
+            for row in rows:
+                share = row["seconds"] / whole
+                if share >= 0.001:
+                    shown = [number(row["seconds"], 4), f"{100 * share:.1f} %", number(row["calls"], 0)]
+                    table.add(row["name"], [row["seconds"], share, row["calls"]], shown)
+            yield table
+
+
+def _get(key: str) -> Callable[[Run], float | None]:
+    return lambda run: run[key]
+
+
+def _sum(*keys: str) -> Callable[[Run], float | None]:
+    return lambda run: sum(run[key] for key in keys)
+
+
+def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
+    """The tables as a page, with the machine and the command that made them."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    parts = [f"`{command}`, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
+    for table in tables:
+        head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
+        body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
+        notes = "".join(f"\n{note}\n" for note in table.notes)
+        parts.append(f"**{table.title}**\n\n{head}{body}{notes}")
+    return "\n".join(parts)
