@@ -54,9 +54,9 @@ class ChainInference(ABC):
         """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
 
-    def encode(self, corpus: Columns | Attributes) -> EncodedCorpus:
+    def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""
-        return self.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind of corpus
+        return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
 
     @abstractmethod
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:

@@ -1,0 +1,221 @@
+r"""Best labellings of first-order chains straight from attributes: scores and Viterbi in one kernel.
+
+For models whose features are (attribute, label) and label bigrams, which most are. What :meth:`Chain.viterbi` finds
+from part scores is found here without them::
+
+    A_1(y) = s_1(y) + start(y)          A_t(y) = s_t(y) + max_b (A_{t-1}(b) + transition(b, y))          ties: least b
+
+The weights are laid out once for a model. Attributes of at least three features have a row of W numbers, W a multiple
+of eight with -inf transitions into what is no label; the others have two pairs (label, weight), of which missing ones
+weigh zero. O(T (Y^2 + attributes Y)) for a sequence of T positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.kernels import kernel
+from loglinear.structures.chain_features import ChainFeatures, Penalties
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Allowed = npt.NDArray[np.uint8]
+
+LANES = 8
+PAIRS = 2
+ALL_WELL, NO_SCORES = -1, -2  # statuses of the kernel; others are numbers of sequences
+NO_VALUES = np.zeros(0)
+
+
+@kernel
+def _lay_out(
+    pointer: Offsets, codes: Ints, state: Floats, place: Ints, rows: Floats, labels: Ints, weights: Floats
+) -> None:
+    """Weights ``state`` [F] of attributes' features into ``rows`` [R, W], and ``labels`` and ``weights`` [P, 2]."""
+    for a in range(place.shape[0]):
+        for f in range(pointer[a], pointer[a + 1]):
+            if place[a] >= 0:
+                rows[place[a], codes[f]] = state[f]
+            else:
+                labels[-1 - place[a], f - pointer[a]] = codes[f]
+                weights[-1 - place[a], f - pointer[a]] = state[f]
+
+
+@kernel
+def _add_scores(
+    first: int,
+    end: int,
+    ids: Ints,
+    values: Floats,
+    place: Ints,
+    rows: Floats,
+    labels: Ints,
+    weights: Floats,
+    out: Floats,
+) -> None:
+    """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``; ``labels`` and ``weights`` [P, 2]."""
+    has_values = values.shape[0] > 0
+    for y in range(out.shape[0]):
+        out[y] = 0.0
+    for j in range(first, end):
+        p = place[ids[j]]
+        value = values[j] if has_values else 1.0
+        if p >= 0:
+            row = rows[p]
+            if has_values:
+                for y in range(out.shape[0]):
+                    out[y] += value * row[y]
+            else:
+                for y in range(out.shape[0]):
+                    out[y] += row[y]
+        else:
+            out[labels[-1 - p, 0]] += value * weights[-1 - p, 0]
+            out[labels[-1 - p, 1]] += value * weights[-1 - p, 1]
+
+
+@kernel
+def _step(before: Floats, transition: Floats, scores: Floats, now: Floats, spare: Floats) -> None:
+    """``now`` [W] = ``scores`` + max over b of ``before`` [W] + transition [W, W], four b at a time.
+
+    Two rows take turns: a maximum written back to where it came from compiles to slow masked stores.
+    """
+    row, other = now, spare
+    for y in range(now.shape[0]):
+        row[y] = -np.inf
+    for b in range(0, now.shape[0], 4):
+        v0, v1, v2, v3 = before[b], before[b + 1], before[b + 2], before[b + 3]
+        r0, r1, r2, r3 = transition[b], transition[b + 1], transition[b + 2], transition[b + 3]
+        for y in range(now.shape[0]):
+            x0, x1, x2, x3, old = v0 + r0[y], v1 + r1[y], v2 + r2[y], v3 + r3[y], row[y]
+            one = x0 if x0 > x1 else x1
+            two = x2 if x2 > x3 else x3
+            best = one if one > two else two
+            other[y] = best if best > old else old
+        row, other = other, row
+    for y in range(now.shape[0]):
+        now[y] = row[y] + scores[y]
+
+
+@kernel
+def _best_labels(
+    offsets: Offsets,
+    pointer: Offsets,
+    ids: Ints,
+    values: Floats,
+    allowed: Allowed,
+    place: Ints,
+    rows: Floats,
+    pair_labels: Ints,
+    pair_weights: Floats,
+    tables: tuple[Floats, Floats, Floats, Floats],
+    n_labels: int,
+    labels: Ints,
+) -> int:
+    """Best labellings into ``labels`` [n]; the number of the first sequence that has none, ALL_WELL or NO_SCORES.
+
+    ``offsets`` [S + 1] of n positions in all; ``pointer`` [n + 1]; ``allowed`` [n or 0, Y]; ``tables`` are the
+    transitions [W, W], the same turned round, the starts and the stops [W].
+    """
+    transition, turned, start, stop = tables
+    width, longest, origin = transition.shape[0], 0, offsets[0]
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    reached, scores, spare = np.empty((longest, width)), np.empty(width), np.empty(width)
+    for i in range(offsets.shape[0] - 1):
+        first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
+        for t in range(n):
+            _add_scores(
+                pointer[first + t], pointer[first + t + 1], ids, values, place, rows, pair_labels, pair_weights, scores
+            )
+            for y in range(n_labels if values.shape[0] > 0 else 0):
+                if not scores[y] < np.inf:
+                    return NO_SCORES
+            if allowed.shape[0] > 0:
+                for y in range(n_labels):
+                    if not allowed[first + t, y]:
+                        scores[y] = -np.inf
+            if t == n - 1:
+                for y in range(width):
+                    scores[y] += stop[y]
+            if t > 0:
+                _step(reached[t - 1], transition, scores, reached[t], spare)
+            else:
+                for y in range(width):
+                    reached[0, y] = scores[y] + start[y]
+        best = int(np.argmax(reached[n - 1]))
+        if reached[n - 1, best] == -np.inf:
+            return i
+        labels[first + n - 1] = best
+        for t in range(n - 1, 0, -1):
+            before, into, top = reached[t - 1], turned[best], -np.inf
+            for b in range(n_labels):
+                x = before[b] + into[b]
+                if x > top:
+                    best, top = b, x
+            labels[first + t - 1] = best
+    return ALL_WELL
+
+
+class ChainDecoder:
+    """A first-order chain's weights laid out for finding best labellings. Threads may share it.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of order 1, without edge features.
+    weights : float64 [D]
+    penalties : Penalties
+    """
+
+    def __init__(self, features: ChainFeatures, weights: Floats, penalties: Penalties) -> None:
+        assert self.suits(features)
+        block, y = features.state, features.n_labels
+        state, _, transition, _ = (weights[segment] for segment in features.segments)
+        w = -(-y // LANES) * LANES
+        counts = np.diff(block.pointer)
+        dense = counts > PAIRS
+        self._place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
+        n_rows = int(dense.sum())
+        self._rows = np.zeros((n_rows, w))
+        self._pair_labels = np.zeros((len(counts) - n_rows, PAIRS), dtype=np.int32)
+        self._pair_weights = np.zeros((len(counts) - n_rows, PAIRS))
+        _lay_out(block.pointer, block.codes, state, self._place, self._rows, self._pair_labels, self._pair_weights)
+        table, start, stop = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
+        matrix = np.zeros(y * y)
+        matrix[features.transitions] = transition
+        table[:y, :y] = matrix.reshape(y, y) + penalties.transition
+        start[:y], stop[:y] = penalties.start, penalties.stop
+        self._tables = (table, np.ascontiguousarray(table.T), start, stop)
+        self.n_labels = y
+        self._all_allowed = np.zeros((0, y), dtype=np.uint8)
+
+    @staticmethod
+    def suits(features: ChainFeatures) -> bool:
+        """Whether a chain of these features is one of those that this module is for."""
+        return features.order == 1 and features.edge is None and not features.input_only
+
+    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: Allowed | None = None) -> Ints:
+        """Best labels of the positions of sequences ``first`` to ``end``, of those that ``allowed`` [N, Y] leaves."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        state = corpus.state
+        run = Incidence(state.pointer[lo : hi + 1], state.ids, state.values)
+        mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
+        return self.best(corpus.offsets[first : end + 1], run, mask)
+
+    def best(self, offsets: Offsets, state: Incidence, allowed: Allowed | None = None) -> Ints:
+        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, of which ``state`` holds the attributes."""
+        labels = np.empty(len(state.pointer) - 1, dtype=np.int32)
+        status = _best_labels(
+            offsets, state.pointer, state.ids, NO_VALUES if state.values is None else state.values,
+            self._all_allowed if allowed is None else allowed, self._place, self._rows, self._pair_labels,
+            self._pair_weights, self._tables, self.n_labels, labels,
+        )  # fmt: skip
+        if status == NO_SCORES:
+            raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
+        if status != ALL_WELL:
+            raise InfeasibleError(int(status))
+        return labels
