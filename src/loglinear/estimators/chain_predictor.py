@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
 
 from loglinear.criteria.costs import make_cost
 from loglinear.errors import DataError, OptionError
@@ -147,6 +146,8 @@ class ChainPredictor:
 
     def _fitted(self) -> ChainModel:
         if not hasattr(self, "model_"):
+            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
+
             raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
         return self.model_
 
