@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, console, read_corpus, start_quickly, working
+from loglinear.cli.common import (
+    Comments,
+    Format,
+    LabelColumn,
+    Separator,
+    Threads,
+    console,
+    read_corpus,
+    start_quickly,
+    working,
+)
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns

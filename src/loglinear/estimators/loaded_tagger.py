@@ -1,4 +1,4 @@
-"""A model file to label with, and nothing else: what the command line needs, without scikit-learn's second of imports."""
+"""A model file to label with: what the command line needs, without the second that importing scikit-learn takes."""
 
 from __future__ import annotations
 
