@@ -46,7 +46,47 @@ def _lay_out(
 
 
 @kernel
-def _add_scores(
+def _fill_scores(
+    first: int,
+    end: int,
+    ids: Ints,
+    place: Ints,
+    rows: Floats,
+    labels: Ints,
+    weights: Floats,
+    in_rows: Offsets,
+    in_pairs: Offsets,
+    out: Floats,
+) -> None:
+    """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``, each of value one.
+
+    Rows and pairs are told apart without a branch, and rows added four at a time (the last row is zero), so that the
+    processor waits for four of them at once. ``labels`` and ``weights`` are [P, 2], the others scratch.
+    """
+    n_rows, n_pairs = 0, 0
+    for j in range(first, end):
+        p = place[ids[j]]
+        in_rows[n_rows] = p
+        in_pairs[n_pairs] = -1 - p
+        n_rows += 1 if p >= 0 else 0
+        n_pairs += 0 if p >= 0 else 1
+    while n_rows % 4:
+        in_rows[n_rows] = rows.shape[0] - 1
+        n_rows += 1
+    for y in range(out.shape[0]):
+        out[y] = 0.0
+    for j in range(0, n_rows, 4):
+        r0, r1, r2, r3 = rows[in_rows[j]], rows[in_rows[j + 1]], rows[in_rows[j + 2]], rows[in_rows[j + 3]]
+        for y in range(out.shape[0]):
+            out[y] += (r0[y] + r1[y]) + (r2[y] + r3[y])
+    for j in range(n_pairs):
+        p = in_pairs[j]
+        out[labels[p, 0]] += weights[p, 0]
+        out[labels[p, 1]] += weights[p, 1]
+
+
+@kernel
+def _fill_weighted_scores(
     first: int,
     end: int,
     ids: Ints,
@@ -57,21 +97,15 @@ def _add_scores(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``; ``labels`` and ``weights`` [P, 2]."""
-    has_values = values.shape[0] > 0
+    """The same where attribute j has the value ``values[j]``."""
     for y in range(out.shape[0]):
         out[y] = 0.0
     for j in range(first, end):
-        p = place[ids[j]]
-        value = values[j] if has_values else 1.0
+        p, value = place[ids[j]], values[j]
         if p >= 0:
             row = rows[p]
-            if has_values:
-                for y in range(out.shape[0]):
-                    out[y] += value * row[y]
-            else:
-                for y in range(out.shape[0]):
-                    out[y] += row[y]
+            for y in range(out.shape[0]):
+                out[y] += value * row[y]
         else:
             out[labels[-1 - p, 0]] += value * weights[-1 - p, 0]
             out[labels[-1 - p, 1]] += value * weights[-1 - p, 1]
@@ -121,19 +155,24 @@ def _best_labels(
     transitions [W, W], the same turned round, the starts and the stops [W].
     """
     transition, turned, start, stop = tables
-    width, longest, origin = transition.shape[0], 0, offsets[0]
+    width, longest, most, origin = transition.shape[0], 0, 0, offsets[0]
     for i in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
+    for t in range(labels.shape[0]):
+        most = max(most, pointer[t + 1] - pointer[t])
     reached, scores, spare = np.empty((longest, width)), np.empty(width), np.empty(width)
+    in_rows, in_pairs = np.empty(most + 4, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
     for i in range(offsets.shape[0] - 1):
         first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
         for t in range(n):
-            _add_scores(
-                pointer[first + t], pointer[first + t + 1], ids, values, place, rows, pair_labels, pair_weights, scores
-            )
-            for y in range(n_labels if values.shape[0] > 0 else 0):
-                if not scores[y] < np.inf:
-                    return NO_SCORES
+            begin, end = pointer[first + t], pointer[first + t + 1]
+            if values.shape[0] == 0:
+                _fill_scores(begin, end, ids, place, rows, pair_labels, pair_weights, in_rows, in_pairs, scores)
+            else:
+                _fill_weighted_scores(begin, end, ids, values, place, rows, pair_labels, pair_weights, scores)
+                for y in range(n_labels):
+                    if not scores[y] < np.inf:
+                        return NO_SCORES
             if allowed.shape[0] > 0:
                 for y in range(n_labels):
                     if not allowed[first + t, y]:
@@ -180,7 +219,7 @@ class ChainDecoder:
         dense = counts > PAIRS
         self._place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
         n_rows = int(dense.sum())
-        self._rows = np.zeros((n_rows, w))
+        self._rows = np.zeros((n_rows + 1, w))  # and one of nothing
         self._pair_labels = np.zeros((len(counts) - n_rows, PAIRS), dtype=np.int32)
         self._pair_weights = np.zeros((len(counts) - n_rows, PAIRS))
         _lay_out(block.pointer, block.codes, state, self._place, self._rows, self._pair_labels, self._pair_weights)
