@@ -4,8 +4,8 @@
 
 Both sides label CoNLL-2000's test file with the 19 ``chunking`` templates, in turn, in one process: they read the file,
 make the features (theirs in Python), label, and write the file with a column more. Warm: models are loaded, kernels
-compiled. The median of the repeats counts. How far the peer was trained does not matter to its speed. Wants the corpus
-in LOGLINEAR_DATA, as ``benchmarks.chunking``.
+compiled. The medians of the repeats count, by the clock on the wall and by the processor's (of this process). How far
+the peer was trained does not matter to its speed. Wants the corpus in LOGLINEAR_DATA, as ``benchmarks.chunking``.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def label_by_peer(tagger: Any, templates: TemplateSet, source: Path, target: Pat
             out.write("".join(f"{' '.join(row)} {label}\n" for row, label in zip(sentence, labels, strict=True)) + "\n")
 
 
-def seconds(action: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+def seconds(action: Callable[[], Any]) -> tuple[float, float]:
+    """Of the clock on the wall, and of this process."""
+    began, worked = time.perf_counter(), time.process_time()
     action()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - worked
 
 
 def trained_peer(folder: Path, templates: TemplateSet, iterations: int, path: Path) -> Any:
@@ -66,9 +67,9 @@ def trained_peer(folder: Path, templates: TemplateSet, iterations: int, path: Pa
     return tagger
 
 
-def in_turn(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+def in_turn(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[tuple[float, float]]]:
     """Seconds of each action, all of them once in each repeat."""
-    times: dict[str, list[float]] = {name: [] for name in actions}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in actions}
     for action in actions.values():
         action()
     for _ in range(repeats):
@@ -77,7 +78,7 @@ def in_turn(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, li
     return times
 
 
-def measured(folder: Path, scratch: Path, repeats: int, iterations: int) -> dict[str, list[float]]:
+def measured(folder: Path, scratch: Path, repeats: int, iterations: int) -> dict[str, list[tuple[float, float]]]:
     templates = TemplateSet.parse(template_text("chunking"))
     ours = Tagger(template="chunking", optimizer="dual").fit(read_columns(folder / "train.txt"))
     ours.save(scratch / "ours.model")
@@ -113,12 +114,16 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         times = measured(data_folder(), Path(scratch), arguments.repeats, arguments.peer_iterations)
-    table = Table("what", "median", "least", "python-crfsuite / loglinear")
+    table = Table("what", "median", "least", "processor", "python-crfsuite / loglinear", "by processor")
     for name, each in times.items():
-        peer = times.get(f"{name.split(', ')[0]}, python-crfsuite")
-        per_call, unit = (1e6 / CALLS, "µs") if "tokens" in name else (1e3, "ms")
-        ratio = f"{statistics.median(peer) / statistics.median(each):.1f}" if peer and "loglinear" in name else ""
-        table.add_row(name, f"{statistics.median(each) * per_call:,.0f} {unit}", f"{min(each) * per_call:,.0f}", ratio)
+        factor, unit = (1e6 / CALLS, "µs") if "tokens" in name else (1e3, "ms")
+        wall, processor = (statistics.median(column) for column in zip(*each, strict=True))
+        ratios = ["", ""]
+        if "file, l" in name or "tokens, l" in name:
+            peer = zip(*times[f"{name.split(', ')[0]}, python-crfsuite"], strict=True)
+            ratios = [f"{statistics.median(p) / own:.1f}" for p, own in zip(peer, (wall, processor), strict=True)]
+        used = "" if "tag," in name else f"{processor * factor:,.0f}"
+        table.add_row(name, f"{wall * factor:,.0f} {unit}", f"{min(each)[0] * factor:,.0f}", used, *ratios)
     Console().print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(times, indent=1), encoding="utf-8")

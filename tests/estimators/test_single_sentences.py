@@ -87,9 +87,29 @@ def test_strings_as_tokens_and_lists_of_features(data):
     tagger = Tagger(l2=0.1, max_iter=30).fit(X, data[1])
     for x in (*X[:10], [["w=the", "w=the", "no"], []]):
         assert tagger.model_.labels_of_sentence(x) == in_the_general_way(tagger, x)
-    for x in ([["a", 3]], [{"w": "the"}], ["w=the"], [{"t=N"}], [("t=N",)], [], "t=N", [["a"], None]):
+    for x in ([["a", 3]], ["w=the"], [{"t=N"}], [("t=N",)], [], "t=N", [["a"], None], [{3: "a"}], [{"a": None}]):
         assert tagger.model_.labels_of_sentence(x) is None
         assert single(tagger, x) == in_the_general_way(tagger, x)
+
+
+scalars = st.one_of(words, st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.lists(words, max_size=2))
+features = st.dictionaries(st.sampled_from(["w", "t", "n", "new"]), scalars | st.just(float("nan")), max_size=4)
+
+
+@pytest.fixture(scope="module")
+def feature_tagger(data):
+    X = [
+        [{"w": word, "t": tag, "n": len(word) / 4, "first": t == 0} for t, (word, tag) in enumerate(x)] for x in data[0]
+    ]
+    return Tagger(l2=0.1, max_iter=30).fit(X, data[1])
+
+
+@settings(max_examples=60)
+@given(x=st.lists(features | st.lists(words, max_size=2), min_size=1, max_size=5))
+def test_dicts_of_features(feature_tagger, x):
+    assert single(feature_tagger, x) == in_the_general_way(feature_tagger, x)
+    if isinstance(single(feature_tagger, x), list):
+        assert feature_tagger.model_.labels_of_sentence(x) is not None
 
 
 def test_what_constraints_leave_no_labelling_for():

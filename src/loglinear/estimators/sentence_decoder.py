@@ -16,6 +16,7 @@ import numpy.typing as npt
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import Incidence
 from loglinear.features.name_encoder import NameEncoder
+from loglinear.features.python_features import token_attributes
 from loglinear.features.quick_encoder import QuickEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.structures.chain_decoder import ChainDecoder
@@ -94,18 +95,22 @@ class _RowSentences:
 
 
 class _FeatureSentences:
-    """Attributes of a sentence whose tokens are lists of strings."""
+    """Attributes of a sentence whose tokens are lists of strings or dicts."""
 
     def __init__(self, encoder: NameEncoder) -> None:
-        self._number, self._pairs = encoder.vocabulary.id, encoder.pair_features
+        self._number = encoder.vocabulary.id
 
     def __call__(self, x: Any, offsets: Offsets) -> Incidence | None:
-        if set(map(type, x)) != {list}:
-            return None
-        pointer, ids = [0], []
+        number, pointer, ids, values = self._number, [0], [], []
         for token in x:
-            if set(map(type, token)) - {str}:
+            if type(token) is dict:
+                found = [(number(name), value) for name, value in token_attributes(token)]
+            elif type(token) is list and set(map(type, token)) <= {str}:
+                found = [(known, 1.0) for known in map(number, token)]
+            else:
                 return None
-            ids += [number for number in map(self._number, token) if number >= 0]
+            ids += [known for known, _ in found if known >= 0]
+            values += [value for known, value in found if known >= 0]
             pointer.append(len(ids))
-        return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32))
+        weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
+        return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
