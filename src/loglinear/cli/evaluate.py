@@ -96,10 +96,9 @@ def _label_column(corpus: Columns | Attributes, number: int) -> Column:
 
 def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -> Column:
     from loglinear.data import Column
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.loaded_tagger import LoadedTagger
 
-    tagger = Tagger.load(model)
-    tagger.set_params(threads=threads)
+    tagger = LoadedTagger.load(model, threads)
     return Column(tagger.predict_numbers(corpus)[0], tagger.classes_)
 
 

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, console, read_corpus, working
+from loglinear.cli.common import (
+    Comments,
+    Format,
+    LabelColumn,
+    Separator,
+    Threads,
+    console,
+    read_corpus,
+    start_quickly,
+    working,
+)
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.chain_predictor import ChainPredictor
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -58,18 +68,18 @@ def tag_command(
     label_column: LabelColumn = -1,
 ) -> None:
     """Label a file: its rows come out with the predicted label appended."""
+    start_quickly()
     from loglinear.cli import tagged_output as outputs
     from loglinear.data import atomic_output
     from loglinear.errors import OptionError
     from loglinear.estimators.inputs import annotation_of
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.loaded_tagger import LoadedTagger
 
     if nbest is not None and (marginals or decoding != "viterbi"):
         raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
     if label_column != -1 and not force:
         raise OptionError("--label-column goes with --force: only then are labels of the input looked at")
-    tagger = Tagger.load(model)
-    tagger.set_params(threads=threads)
+    tagger = LoadedTagger.load(model, threads)
     screen = console()
     with working(screen, f"reading {input}"):
         corpus = read_corpus(input, format, separator, comments)
@@ -101,7 +111,7 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
         raise corpus.error(message + error.hint, first) from None
 
 
-def _check_label_column(tagger: Tagger, corpus: Columns | Attributes, label_column: int) -> None:
+def _check_label_column(tagger: ChainPredictor, corpus: Columns | Attributes, label_column: int) -> None:
     """Refuse to take for labels a column that the model looks at."""
     from loglinear.data import Columns
     from loglinear.errors import OptionError

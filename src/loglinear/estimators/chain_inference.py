@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,9 +54,13 @@ class ChainInference(ABC):
         """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
 
-    def encode(self, corpus: Columns | Attributes) -> EncodedCorpus:
+    def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""
-        return self.encoder.transform(corpus)  # type: ignore[arg-type]  # the encoder's kind of corpus
+        return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
+
+    def labels_of_sentence(self, x: Any) -> list[str] | None:
+        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora."""
+        return None
 
     @abstractmethod
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:

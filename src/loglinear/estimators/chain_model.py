@@ -21,6 +21,7 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.estimators.approximate_decoding import best_found
 from loglinear.estimators.chain_inference import Allowed, ChainInference, R
+from loglinear.estimators.sentence_decoder import SentenceDecoder
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
@@ -28,13 +29,16 @@ from loglinear.generative.base import Base, HmmBase
 from loglinear.generative.hmm import possible_steps
 from loglinear.generative.own_base import OwnBase
 from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain_decoder import ChainDecoder
 from loglinear.structures.chain_features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.constraints import Constraints
+from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Corpus = Columns | Attributes
 ANY_LABEL = "(any label)"
+WORKED_OUT = ("penalties", "laid_out", "decoder", "_sentences")  # kept from one question to the next
 
 
 @dataclass
@@ -91,9 +95,28 @@ class ChainModel(ChainInference):
         """The weights prepared for scoring."""
         return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
+    @cached_property
+    def decoder(self) -> ChainDecoder | None:
+        """The weights laid out for finding best labellings; None if that needs part scores."""
+        plain = self.base is None and self.scaling is None and not self.local
+        if not plain or not ChainDecoder.suits(self.features):
+            return None
+        return ChainDecoder(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @cached_property
+    def _sentences(self) -> SentenceDecoder | None:
+        return None if self.decoder is None else SentenceDecoder.of(self.encoder, self.decoder, self.labels)
+
+    def labels_of_sentence(self, x: Any) -> list[str] | None:
+        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora.
+
+        That is so for models that :class:`ChainDecoder` does not suit, and for what is no plain and faultless sentence.
+        """
+        return None if self._sentences is None else self._sentences.labels_of(x)
+
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: what can be worked out again stays behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("penalties", "laid_out")}
+        return {name: value for name, value in self.__dict__.items() if name not in WORKED_OUT}
 
     def with_weights(self, weights: Float) -> ChainModel:
         """The same model with other weights."""
@@ -144,12 +167,12 @@ class ChainModel(ChainInference):
         remedy = f"hmm:{given}, m-estimation:{given}"
         return f"; what was not met in training has probability zero unless smoothed ({remedy})"
 
-    def encode(self, corpus: Corpus) -> EncodedCorpus:
+    def encode(self, corpus: Corpus, n_threads: int = 1) -> EncodedCorpus:
         """A corpus in numbers, as this model looks at it."""
         if self.base is None:
-            return super().encode(corpus)
+            return super().encode(corpus, n_threads)
         known = self.base.prepare(corpus)
-        return self.base.attach(super().encode(known), known)
+        return self.base.attach(super().encode(known, n_threads), known)
 
     def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
         if self.base is not None and self.base.one_by_one:
@@ -174,6 +197,8 @@ class ChainModel(ChainInference):
         n_threads: int = 1,
         cost: Cost | None = None,
     ) -> Int32:
+        if decoding == "viterbi" and self.decoder is not None:
+            return self._quickly_decoded(self.decoder, corpus, allowed, n_threads)
         base = self.base
         if not isinstance(base, OwnBase) or base.has_parts or decoding != "viterbi":
             return super().decode(corpus, allowed, decoding, n_threads, cost)
@@ -188,6 +213,21 @@ class ChainModel(ChainInference):
             except InfeasibleError:
                 raise InfeasibleError(i) from None
         return labels
+
+    def _quickly_decoded(
+        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: Allowed | None, n_threads: int
+    ) -> Int32:
+        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
+
+        def best(run: tuple[int, int]) -> Int32:
+            try:
+                return decoder.decode(corpus, *run, mask)
+            except InfeasibleError as error:
+                raise InfeasibleError(run[0] + error.sequence) from None
+
+        found = in_threads(best, self.blocks(corpus), n_threads)
+        labels = np.concatenate([np.zeros(0, dtype=np.int32), *found])
+        return labels if self.sub_labels == 1 else labels // self.sub_labels
 
     # -- the weights by name -------------------------------------------------------------------------------------
 

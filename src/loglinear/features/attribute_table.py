@@ -143,10 +143,10 @@ def _look_up(
 
 @dataclass
 class Group:
-    """The attributes of one skeleton: ``keys`` [A, M] in use up to ``n_keys``, ``slots`` the hash table."""
+    """The attributes of one skeleton: ``keys`` [A, M] in use up to ``n_keys``, ``slots`` the hash table, if made."""
 
     keys: Int32
-    slots: Int32
+    slots: Int32 | None
     n_keys: int = 0
 
     @classmethod
@@ -156,19 +156,24 @@ class Group:
     @classmethod
     def from_keys(cls, keys: Int32) -> Group:
         """A table of the given distinct tuples [A, M]."""
-        size = 4
-        while size < 2 * (len(keys) + 1):
-            size *= 2
-        slots = np.full(size, -1, dtype=np.int32)
-        keys = np.ascontiguousarray(keys)
-        _fill_slots(keys, len(keys), slots)
-        return cls(keys, slots, len(keys))
+        return cls(np.ascontiguousarray(keys), None, len(keys))
+
+    def _table(self) -> Int32:
+        """The hash table, made at the first use: a model that only labels needs none."""
+        if self.slots is None:
+            size = 4
+            while size < 2 * (self.n_keys + 1):
+                size *= 2
+            slots = np.full(size, -1, dtype=np.int32)
+            _fill_slots(self.keys, self.n_keys, slots)
+            self.slots = slots
+        return self.slots
 
     def observe(self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32) -> Int32:
         """Row of each position's tuple [N], growing the table; -1 where a value is missing."""
         out = np.empty(sources.shape[1], dtype=np.int32)
         self.keys, self.slots, self.n_keys = _observe(
-            sources, offsets, macros, before, after, self.keys, self.slots, self.n_keys, out
+            sources, offsets, macros, before, after, self.keys, self._table(), self.n_keys, out
         )
         return out
 
@@ -176,7 +181,7 @@ class Group:
         self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32, base: int, out: Int32
     ) -> None:
         """``base`` + row of each position's tuple into ``out`` [N]; -1 where the table does not have it."""
-        _look_up(sources, offsets, macros, before, after, self.keys, self.slots, base, out)
+        _look_up(sources, offsets, macros, before, after, self.keys, self._table(), base, out)
 
     def rows_of(self, keys: Int32) -> Int32:
         """Row of each of the tuples ``keys`` [B, M] (negative entries are never found), or -1."""

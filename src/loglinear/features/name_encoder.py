@@ -38,8 +38,8 @@ class NameEncoder:
         self.vocabulary = Vocabulary([corpus.values[i] for i in np.flatnonzero(kept).tolist()], locked=True)
         return self._encoded(corpus, np.where(kept, np.cumsum(kept) - 1, UNKNOWN).astype(np.int32))
 
-    def transform(self, corpus: Attributes) -> EncodedCorpus:
-        """Encode a corpus with the attributes known from training; others are left out."""
+    def transform(self, corpus: Attributes, n_threads: int = 1) -> EncodedCorpus:
+        """Encode a corpus with the attributes known from training; others are left out. One thread does it."""
         return self._encoded(corpus, self.vocabulary.ids(corpus.values))
 
     def _encoded(self, corpus: Attributes, new_ids: npt.NDArray[np.int32]) -> EncodedCorpus:

@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from loglinear.data.columns import Columns
 from loglinear.errors import TemplateError
+from loglinear.features.attribute_index import AttributeIndex, TemplatePlan
 from loglinear.features.attribute_table import Group
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.gazetteer import MARKS, Gazetteer
+from loglinear.features.quick_encoder import QuickEncoder
 from loglinear.features.template import GAZETTEER, Macro, Template, TemplateSet
 from loglinear.features.vocabulary import UNKNOWN, Vocabulary
 
@@ -75,10 +77,10 @@ class TemplateEncoder:
             raise TemplateError(f"the template names the gazetteer {sorted(missing)[0]!r}, which was not given")
         self.values = Vocabulary()
         self._observing: tuple[Template, ...] = templates.observing
-        self._sources: list[Macro] = list(
+        self.sources: list[Macro] = list(
             {macro.source: macro for template in self._observing for macro in template.macros}.values()
         )
-        source_index = {macro.source: i for i, macro in enumerate(self._sources)}
+        source_index = {macro.source: i for i, macro in enumerate(self.sources)}
         self._macros = [
             np.array([(source_index[m.source], m.row, m.absolute) for m in template.macros], dtype=np.int32).reshape(
                 -1, 3
@@ -88,8 +90,9 @@ class TemplateEncoder:
         skeletons = list(dict.fromkeys(template.skeleton for template in self._observing))
         self._group_of = [skeletons.index(template.skeleton) for template in self._observing]
         self._template_of_group = [self._observing[self._group_of.index(g)] for g in range(len(skeletons))]
-        self._reach = max((abs(m.row) for template in self._observing for m in template.macros), default=0) + 1
+        self.reach = max((abs(m.row) for template in self._observing for m in template.macros), default=0) + 1
         self.groups: list[Group] = [Group.empty(len(template.macros)) for template in self._template_of_group]
+        self._quick: tuple[QuickEncoder | None] | None = None  # None: not made yet
 
     # -- encoding ------------------------------------------------------------------------------------------------
 
@@ -98,6 +101,7 @@ class TemplateEncoder:
 
         Attributes seen fewer than ``min_count`` times are left out.
         """
+        self._quick = None
         sources, before, after = self._observe_values(corpus)
         self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
         matrix = np.empty((len(self._observing), corpus.n_tokens), dtype=np.int32)
@@ -116,8 +120,11 @@ class TemplateEncoder:
         self.values.lock()
         return self._encoded(corpus, matrix)
 
-    def transform(self, corpus: Columns) -> EncodedCorpus:
+    def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus with the attributes known from training; others are left out."""
+        if (quick := self.quick) is not None:
+            self._check_width(corpus)
+            return quick.transform(corpus, n_threads)
         sources, before, after = self._observe_values(corpus)
         matrix = np.empty((len(self._observing), corpus.n_tokens), dtype=np.int32)
         bases = self._bases()
@@ -127,14 +134,35 @@ class TemplateEncoder:
             )
         return self._encoded(corpus, matrix)
 
-    def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
-        """Value numbers of each source at each position [sources, N], and those of the boundaries."""
+    @property
+    def quick(self) -> QuickEncoder | None:
+        """The index that :meth:`transform` looks attributes up in, made at the first use; None in training, and where
+        a template has too many macros for it."""
+        if self._quick is None and self.values.locked:
+            bases = self._bases()
+            plans = [
+                TemplatePlan(self._macros[k], self.groups[g].keys[: self.groups[g].n_keys], int(bases[g]))
+                for k, g in enumerate(self._group_of)
+            ]
+            fits = AttributeIndex.fits(plans, len(self.sources), len(self.values))
+            self._quick = (QuickEncoder(self, plans) if fits else None,)
+        return None if self._quick is None else self._quick[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: the index can be made again."""
+        return {**self.__dict__, "_quick": None}
+
+    def _check_width(self, corpus: Columns) -> None:
         if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
                 f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
             )
-        sources = np.zeros((max(1, len(self._sources)), corpus.n_tokens), dtype=np.int32)
-        for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
+
+    def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
+        """Value numbers of each source at each position [sources, N], and those of the boundaries."""
+        self._check_width(corpus)
+        sources = np.zeros((max(1, len(self.sources)), corpus.n_tokens), dtype=np.int32)
+        for i, macro in enumerate(self.sources if corpus.n_tokens else ()):
             column = corpus.columns[macro.column]
             if macro.function == GAZETTEER:
                 marks = self.values.ids([*MARKS, None])
@@ -147,19 +175,19 @@ class TemplateEncoder:
             compute = macro.compute()
             observations = [compute(v) if u else None for v, u in zip(column.values, used.tolist(), strict=True)]
             sources[i] = self.values.ids(observations)[column.ids]
-        before = self.values.ids([f"_B-{k}" for k in range(1, self._reach + 1)])
-        after = self.values.ids([f"_B+{k}" for k in range(1, self._reach + 1)])
+        before = self.values.ids([f"_B-{k}" for k in range(1, self.reach + 1)])
+        after = self.values.ids([f"_B+{k}" for k in range(1, self.reach + 1)])
         return sources, before, after
 
     def _encoded(self, corpus: Columns, matrix: Int32) -> EncodedCorpus:
-        in_state, in_edge = self._scopes()
+        in_state, in_edge = self.scopes()
         state = Incidence.from_matrix(matrix, in_state)
         edge = None
         if len(in_edge):
             edge = state if np.array_equal(in_edge, in_state) else Incidence.from_matrix(matrix, in_edge)
         return EncodedCorpus(corpus.offsets, state, edge)
 
-    def _scopes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def scopes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The templates whose attributes are joined with labels, and with pairs of labels."""
         scopes = [template.scope for template in self._observing]
         if self.pair_features:
@@ -176,8 +204,8 @@ class TemplateEncoder:
 
     def tables(self) -> list[TemplateTable]:
         """The attributes of each template that observes something, as numbers."""
-        before, after = (self.values.ids([f"_B{sign}{k}" for k in range(1, self._reach + 1)]) for sign in "-+")
-        bases, scopes = self._bases(), [set(chosen.tolist()) for chosen in self._scopes()]
+        before, after = (self.values.ids([f"_B{sign}{k}" for k in range(1, self.reach + 1)]) for sign in "-+")
+        bases, scopes = self._bases(), [set(chosen.tolist()) for chosen in self.scopes()]
         tables = []
         for k, (template, g) in enumerate(zip(self._observing, self._group_of, strict=True)):
             keys = self.groups[g].keys[: self.groups[g].n_keys]

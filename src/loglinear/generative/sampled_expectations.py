@@ -26,7 +26,6 @@ import numpy.typing as npt
 from loglinear.data.columns import Attributes, Columns
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.m_estimation import sentence_counts
 from loglinear.options import Option
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.threads import in_threads
@@ -77,6 +76,7 @@ class Sampling:
         self, draw: Draw, encoder: TemplateEncoder | NameEncoder, features: ChainFeatures, n_threads: int = 1
     ) -> Estimate:
         """Mean feature counts of what ``draw(n, rng)`` draws: a corpus of n sequences and their labels [N]."""
+        from loglinear.generative.m_estimation import sentence_counts  # SciPy, which labelling does without
 
         def batch(number: int) -> tuple[Float, Float]:
             n = min(DRAWS_AT_ONCE, self.samples - number * DRAWS_AT_ONCE)

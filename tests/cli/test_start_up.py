@@ -1,0 +1,39 @@
+"""What is not needed to label a file is not imported."""
+
+import subprocess
+import sys
+
+
+def modules_after(code, *arguments):
+    told = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", told, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return done.stdout, set(done.stderr.split())
+
+
+RUN = "from loglinear.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+
+
+def test_labelling_a_file_needs_neither_scikit_learn_nor_scipys_linear_algebra(model, files):
+    tagged, modules = modules_after(RUN, "tag", model, files / "train.txt", "--marginals")
+    assert len(tagged.splitlines()[0].split()) == 5
+    assert not modules & {"sklearn", "scipy.linalg", "scipy.sparse", "scipy.stats"}
+    assert "numba" in modules
+
+
+def test_evaluation_with_a_model_needs_no_scikit_learn(model, files):
+    _, modules = modules_after(RUN, "eval", files / "train.txt", "--model", model)
+    assert not modules & {"sklearn", "scipy.sparse"}
+
+
+def test_help_and_the_package_itself_are_light():
+    _, modules = modules_after(RUN, "tag", "--help")
+    assert not modules & {"numpy", "numba", "sklearn", "scipy"}
+    _, modules = modules_after("import loglinear")
+    assert not modules & {"numpy", "numba", "sklearn", "scipy", "typer", "rich"}
+
+
+def test_scipy_is_there_for_whoever_wants_it_afterwards(model, files):
+    after = RUN + "\nimport scipy.linalg\nassert scipy.linalg.solve([[2.0]], [4.0]) == 2.0"
+    modules_after(after, "tag", model, files / "train.txt")
