@@ -1,5 +1,7 @@
 """Dual coordinate ascent: its layout, one step by hand, what ties weights and marginals, and the optimum."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from first_order import objectives
@@ -69,12 +71,17 @@ def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes)
     state = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, np.zeros(features.n_features)).state
     weight = objective.sequence_weights
     lengths = np.diff(objective.corpus.offsets)
-    emission = state.kept[:, : features.n_labels].astype(np.float64) * np.repeat(weight, lengths)[:, None]
+    gold = np.eye(features.n_labels)[objective.gold.labels]
+    emission = (state.kept[:, : features.n_labels].astype(np.float64) - gold) * np.repeat(weight, lengths)[:, None]
     vector, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))
     own = features.segments[0]
     features.state.add_gradient(objective.corpus.state, 0, len(emission), emission, vector[own], rows)
     features.state.gather(rows, vector[own])
-    vector[features.segments[2]] = weight @ state.kept_transitions.astype(np.float64)
+    labels, offsets = objective.gold.labels, objective.corpus.offsets
+    for i, (first, end) in enumerate(pairwise(offsets)):
+        for f, code in enumerate(features.transitions):
+            steps = np.sum(labels[first : end - 1] * features.n_labels + labels[first + 1 : end] == code)
+            vector[features.segments[2]][f] += weight[i] * (state.kept_transitions[i, f] - steps)
     np.testing.assert_allclose(state.weights, -vector / (2.0 * objective.l2), atol=1e-4)
 
 

@@ -41,7 +41,7 @@ from loglinear.criteria.criterion import Criterion
 from loglinear.errors import OptionError
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, register
-from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass
+from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass, keep_gold
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.optimizers.single_precision import why_not
 from loglinear.structures.chain_features import ChainFeatures
@@ -72,7 +72,7 @@ class DualState:
     laid_out : PaddedWeights
         The weights, before the L1 penalty brings them nearer to zero.
     kept : float32 [N, W]
-        The marginals of each position that the weights are made of, less the gold.
+        The marginals of each position that the weights are made of.
     kept_transitions : float32 [S, F]
         The same of each sequence's transitions that have a feature.
     shrink : float
@@ -224,6 +224,7 @@ def _start(objective: Objective, layout: PaddedLayout) -> DualState:
     corpus = layout.corpus
     kept = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
     transitions = np.zeros((objective.corpus.n_sequences, len(corpus.transition_places)), dtype=np.float32)
+    keep_gold(corpus, kept, transitions)
     return DualState(0, 0, 0, np.inf, np.inf, 1.0, layout.zeros(), kept, transitions)
 
 

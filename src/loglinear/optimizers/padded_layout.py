@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel
+from loglinear.lanes import N_LANES
 from loglinear.optimizers.padded_kernels import PaddedCorpus, PaddedWeights
 from loglinear.structures.chain_features import ChainFeatures, Penalties
 
@@ -20,7 +21,6 @@ Float32 = npt.NDArray[np.float32]
 Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
-LANES = 8  # numbers that a vector instruction works on at a time
 NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
@@ -117,7 +117,7 @@ class PaddedLayout:
         costs: Float | None = None,
     ) -> None:
         block, y = features.state, features.n_labels
-        self.features, self.n_labels, self.width = features, y, -(-y // LANES) * LANES
+        self.features, self.n_labels, self.width = features, y, -(-y // N_LANES) * N_LANES
         in_row = block.row_of >= 0
         seen = np.bincount(encoded.state.ids, minlength=len(in_row))
         rows = np.flatnonzero(in_row)
