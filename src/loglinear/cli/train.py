@@ -159,9 +159,9 @@ def train_command(
     if template is not None and template not in SETS:
         tagger.template = load_template(Path(template))
     with working(out, f"reading {train}"):
-        corpus = read_corpus(train, format, separator, comments)
+        corpus = read_corpus(train, format, separator, comments, layout=False)
     sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
-    dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments)
+    dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
     if isinstance(corpus, Attributes):

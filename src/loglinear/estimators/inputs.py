@@ -13,7 +13,7 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation
 from loglinear.evaluation.chunks import chunk_scores
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import attributes_of
@@ -29,6 +29,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Corpus = Columns | Attributes
 Encoder = TemplateEncoder | NameEncoder
+FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
 
 
 def corpus_of(X: Any, as_rows: bool) -> Corpus:
@@ -109,14 +110,24 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
     return constraints_named(constraints, labels)
 
 
+def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> npt.NDArray[np.bool_]:
+    """Which of the sequences with these ``offsets`` the constraints leave a labelling that the annotation allows."""
+    lo, hi = int(offsets[0]), int(offsets[-1])
+    chain, scores = Chain(offsets - lo), penalties.scores(hi - lo)
+    part = gold.slice(lo, hi)
+    if part.allowed is None:
+        possible = chain.score(scores, part.labels)
+    else:
+        possible = chain.log_partition(chain.restrict(scores, part.allowed))
+    return np.asarray(possible > -np.inf)
+
+
 def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
     """Refuse training labels that the constraints rule out, naming the place."""
-    chain = Chain(encoded.offsets)
-    scores = penalties.scores(encoded.n_positions)
-    if gold.allowed is None:
-        possible = chain.score(scores, gold.labels) > -np.inf
-    else:
-        possible = chain.log_partition(chain.restrict(scores, gold.allowed)) > -np.inf
+    possible = np.concatenate([
+        _feasible(encoded.offsets[first : end + 1], gold, penalties)
+        for first, end in runs(encoded.offsets, 0, encoded.n_sequences, FEASIBILITY_BLOCK)
+    ])  # fmt: skip
     if possible.all():
         return
     first, end = encoded.offsets[int(np.argmin(possible)) :][:2].tolist()

@@ -69,7 +69,8 @@ def prepared(
             base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
-    encoded = encoder.fit(corpus, options.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
+    n_threads = thread_count(options.threads)
+    encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
     if base is not None:
         encoded = base.attach(encoded, corpus)
     if isinstance(base, OwnBase):
