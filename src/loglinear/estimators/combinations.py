@@ -66,7 +66,10 @@ def _check_counted(tagger: Any, name: str) -> None:
                 f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
                 f"{name}:{instead}={value!r} says when EM ends"
             )
-    penalties, features = ("l1", "l2", "variance"), ("min_count", "states", "transitions", "pair_features")
+    penalties, features = (
+        ("l1", "l2", "variance"),
+        ("min_count", "states", "transitions", "pair_features", "prune", "precision"),
+    )
     for option in ("optimizer", "template", "gazetteers", *penalties, *features):
         value = getattr(tagger, option)
         if value not in (None, default(option) if option in OPTIONS else None):
