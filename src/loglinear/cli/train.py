@@ -29,6 +29,8 @@ loglinear train train.txt -o small.model --l1 1 --l2 0 --dev-split 0.1
 
 loglinear train train.txt -o small.model --prune 0.9 --precision float16 --dev dev.txt
 
+loglinear train large.txt.gz -o large.model --template chunking --hash-bits 20
+
 loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:3 --dev dev.txt
 
 loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
@@ -67,6 +69,7 @@ def train_command(
         ),
     ] = None,
     min_count: Annotated[int, option("min_count", panel=FEATURES)] = default("min_count"),
+    hash_bits: Annotated[int | None, option("hash_bits", panel=FEATURES)] = default("hash_bits"),
     states: Annotated[str, option("states", panel=FEATURES)] = default("states"),
     transitions: Annotated[str, option("transitions", panel=FEATURES)] = default("transitions"),
     pair_features: Annotated[bool, option("pair_features", "--pair-features", panel=FEATURES)] = default(
@@ -153,8 +156,8 @@ def train_command(
         raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
     tagger = Tagger(
         criterion=criterion, cost=cost, optimizer=optimizer, base=base, order=order, l1=l1, l2=l2,
-        variance=variance, sub_labels=sub_labels, min_count=min_count, states=states, transitions=transitions,
-        pair_features=pair_features, prune=prune, precision=precision,
+        variance=variance, sub_labels=sub_labels, min_count=min_count, hash_bits=hash_bits, states=states,
+        transitions=transitions, pair_features=pair_features, prune=prune, precision=precision,
         constraints=_constraints(constraints), gazetteers=gazetteer or None,
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from loglinear.estimators.annotation import Annotation
 from loglinear.evaluation.chunks import chunk_scores
 from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.features.gazetteer import Gazetteer
+from loglinear.features.hashed_encoder import Buckets, HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import attributes_of
 from loglinear.features.sets import SETS, load_template
@@ -71,12 +72,17 @@ def encoder_for(
     gazetteers: Sequence[Gazetteer | str | Path],
     pair_features: bool,
     label_column: int | None,
+    hash_bits: int | None = None,
 ) -> Encoder:
-    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at."""
+    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at.
+
+    With ``hash_bits``, one that hashes attributes into so many bits.
+    """
+    buckets = None if hash_bits is None else Buckets(hash_bits)
     if isinstance(corpus, Attributes):
         if gazetteers:
             raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
-        return NameEncoder(pair_features)
+        return NameEncoder(pair_features) if buckets is None else HashedNameEncoder(pair_features, buckets)
     if isinstance(gazetteers, str | Path):
         raise OptionError("gazetteers is a list of Gazetteer objects or files; put the one you have in a list")
     read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
@@ -94,6 +100,8 @@ def encoder_for(
             f"the template looks at column {label_column % corpus.n_columns} (from 0) of {corpus.name}, which "
             "holds the labels to be learnt"
         )
+    if buckets is not None:
+        return HashedTemplateEncoder(templates, by_name, pair_features, buckets)
     return TemplateEncoder(templates, by_name, pair_features)
 
 

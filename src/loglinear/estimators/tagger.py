@@ -83,6 +83,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Hidden states that each label is split into, told apart in training from a random start.
     min_count : int
         Attributes seen fewer times in training are left out.
+    hash_bits : int or None
+        Attributes are hashed into 2^hash_bits buckets instead of being kept by name (8 to 26). Those that fall into the
+        same bucket share their weights; the model knows no names.
     states : {"observed", "all"}
         Which (attribute, label) pairs get a weight.
     transitions : {"observed", "all", "none"}
@@ -157,6 +160,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         variance: float | None = None,
         sub_labels: int = 1,
         min_count: int = 1,
+        hash_bits: int | None = None,
         states: str = "observed",
         transitions: str = "observed",
         pair_features: bool = False,
@@ -183,6 +187,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         self.variance = variance
         self.sub_labels = sub_labels
         self.min_count = min_count
+        self.hash_bits = hash_bits
         self.states = states
         self.transitions = transitions
         self.pair_features = pair_features

@@ -22,6 +22,7 @@ from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.options import OPTIONS
 from loglinear.estimators.weight_precision import MOST_EXPONENT, restored, stored
 from loglinear.features.block import FeatureBlock
+from loglinear.features.hashed_encoder import HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.base import Base
@@ -33,8 +34,7 @@ from loglinear.structures.constraints import Constraints
 KIND = "tagger"
 MOST_SCALING = 1e6
 ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
-    TemplateEncoder.kind: TemplateEncoder,
-    NameEncoder.kind: NameEncoder,
+    encoder.kind: encoder for encoder in (TemplateEncoder, NameEncoder, HashedTemplateEncoder, HashedNameEncoder)
 }
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -109,6 +109,8 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
         raise ValueError(f"unknown encoder {kind!r}")
     encoder_arrays = {key.removeprefix("encoder."): a for key, a in arrays.items() if key.startswith("encoder.")}
     encoder = ENCODERS[kind].from_storage(header["encoder"], encoder_arrays, strings)
+    if header["encoder"].get("bits") != options.get("hash_bits"):
+        raise ValueError("the attributes are not hashed as the options say")
     sub_labels = header.get("sub_labels", 1)
     OPTIONS["sub_labels"].check(sub_labels)
     n = len(labels) * sub_labels

@@ -136,6 +136,19 @@ class AttributeBlocks:
             ids.resize(filled, refcheck=False)  # gives the rest back without a copy; no view on it is left
         return Incidence(pointer, ids)
 
+    def encoded(
+        self,
+        in_state: npt.NDArray[np.int64],
+        in_edge: npt.NDArray[np.int64],
+        firsts: npt.NDArray[np.int64],
+        renamed: npt.NDArray[np.int32] | None,
+    ) -> EncodedCorpus:
+        """The corpus of the attributes of the templates ``in_state`` and ``in_edge``, as of :meth:`incidence`."""
+        alike = np.array_equal(in_edge, in_state)
+        edge = self.incidence(in_edge, firsts, renamed) if len(in_edge) and not alike else None
+        state = self.incidence(in_state, firsts, renamed, last=True)
+        return EncodedCorpus(self._offsets, state, state if len(in_edge) and alike else edge)
+
 
 @kernel
 def _transpose(

@@ -108,11 +108,7 @@ class TemplateEncoder:
             fewer = self.keeping(kept)
             self.values, self.groups = fewer.values, fewer.groups
         self.values.lock()
-        in_state, in_edge = self._scopes()
-        alike = np.array_equal(in_edge, in_state)
-        edge = blocks.incidence(in_edge, firsts, renamed) if len(in_edge) and not alike else None
-        state = blocks.incidence(in_state, firsts, renamed, last=True)
-        return EncodedCorpus(corpus.offsets, state, state if len(in_edge) and alike else edge)
+        return blocks.encoded(*self._scopes(), firsts, renamed)
 
     def _collect(self, corpus: Columns, n_threads: int) -> AttributeBlocks:
         """Fill the groups' tables with what a corpus holds; which attribute, of its group, is where."""
@@ -141,12 +137,16 @@ class TemplateEncoder:
             )
         return self._encoded(corpus, matrix)
 
-    def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
-        """Value numbers of each source at each position [sources, N], and those of the boundaries."""
+    def check_columns(self, corpus: Columns) -> None:
+        """Refuse a corpus that lacks a column the templates look at."""
         if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
                 f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
             )
+
+    def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
+        """Value numbers of each source at each position [sources, N], and those of the boundaries."""
+        self.check_columns(corpus)
         sources = np.zeros((max(1, len(self._sources)), corpus.n_tokens), dtype=np.int32)
         for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
             column = corpus.columns[macro.column]
