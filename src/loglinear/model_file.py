@@ -59,6 +59,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
     "BOOL": np.dtype("?"),
 }
+_DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive"),
     (b"\x1f\x8b", "a gzip file (unpack it first)"),
@@ -111,8 +112,7 @@ def save(
             raise ModelFileError(f"cannot save {path}: the folder {target.parent} does not exist; create it first")
         if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe: written to, not replaced
             with open(target, "wb") as stream:
-                stream.write(table)
-                stream.write(data)
+                stream.writelines((table, *data))
         else:
             _replace(target, table, data)
     except ModelFileError:
@@ -135,15 +135,13 @@ def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray
         float64, float32, float16, int64, int32, uint8 or bool, of any shape.
     """
     table, data = _table_and_data(kind, header, arrays)
-    return b"".join((table, data))
+    return b"".join((table, *data))
 
 
 def _table_and_data(
     kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> tuple[bytes, memoryview]:
-    """The two parts of the file: length and table, signed; and the data."""
-    import safetensors.numpy
-
+) -> tuple[bytes, list[memoryview]]:
+    """The two parts of the file: length and table, signed; and the data, views on the arrays where they are."""
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -152,18 +150,24 @@ def _table_and_data(
         "header": _json(_with_string_keys(header)),
         "checksum": _ZEROS.decode(),
     }
-    blob = safetensors.numpy.save({name: _storable(name, array) for name, array in arrays.items()}, metadata)
-    start = 8 + int.from_bytes(blob[:8], "little")
-    # the library writes the metadata in random order: the same table again, sorted
-    text = _json(json.loads(blob[8:start])).encode("ascii")
+    stored = {name: _storable(name, array) for name, array in arrays.items()}
+    table: dict[str, Any] = {"__metadata__": metadata}
+    data, end = [], 0
+    for name in sorted(stored, key=lambda name: (-stored[name].itemsize, name)):  # so that each one is aligned
+        array = stored[name]
+        place = [end, end + array.nbytes]
+        table[name] = {"dtype": _DTYPE_NAMES[array.dtype], "shape": list(array.shape), "data_offsets": place}
+        end = place[1]
+        if array.nbytes:
+            data.append(array.reshape(-1).view(np.uint8).data)
+    text = _json(table).encode("ascii")
     text += b" " * (-len(text) % 8)  # keeps the data aligned
     if len(text) > _TABLE_LIMIT:
         raise ValueError(f"a header of {len(text)} bytes is too long: put long lists into arrays (pack_strings)")
-    table = len(text).to_bytes(8, "little") + text
-    data = memoryview(blob)[start:]
-    place = table.index(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
-    digits = _checksum(table, data, place).encode("ascii")
-    return table[:place] + digits + table[place + len(digits) :], data
+    head = len(text).to_bytes(8, "little") + text
+    place_of_sum = head.index(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
+    digits = _checksum(head, data, place_of_sum).encode("ascii")
+    return head[:place_of_sum] + digits + head[place_of_sum + len(digits) :], data
 
 
 def _json(value: Any) -> str:
@@ -192,15 +196,14 @@ def _storable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(array, dtype=stored, order="C")
 
 
-def _replace(target: Path, table: bytes, data: memoryview) -> None:
+def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
     temporary = target.with_name(f".loglinear-{secrets.token_hex(8)}.tmp")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     # not mkstemp: this way a new file gets the permissions that the user's umask says
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(table)
-            stream.write(data)
+            stream.writelines((table, *data))
             stream.flush()
             os.fsync(stream.fileno())
         if mode is not None:
@@ -342,12 +345,13 @@ def _metadata(name: str, table: dict[str, Any]) -> dict[str, str]:
     return metadata
 
 
-def _checksum(table: bytes | memoryview, data: memoryview, place: int) -> str:
+def _checksum(table: bytes | memoryview, data: Sequence[memoryview], place: int) -> str:
     """SHA-256 of table and data with the 64 bytes at ``place`` in the table taken as ``0``."""
     sha256 = hashlib.sha256(table[:place])
     sha256.update(_ZEROS)
     sha256.update(table[place + len(_ZEROS) :])
-    sha256.update(data)
+    for part in data:
+        sha256.update(part)
     return sha256.hexdigest()
 
 
@@ -356,7 +360,7 @@ def _check_sum(name: str, view: memoryview, start: int, digits: str) -> None:
     signature = _CHECKSUM_KEY + digits.encode("utf-8", "replace") + b'"'
     if re.fullmatch("[0-9a-f]{64}", digits, re.ASCII) is None or table.count(signature) != 1:
         _damaged(name, "it has no checksum")
-    if _checksum(table, view[start:], table.index(signature) + len(_CHECKSUM_KEY)) != digits:
+    if _checksum(table, [view[start:]], table.index(signature) + len(_CHECKSUM_KEY)) != digits:
         _damaged(name, "its checksum does not fit its content: bytes were lost, added or changed")
 
 

@@ -393,3 +393,19 @@ def test_starting_up_imports_neither_numba_nor_scikit_learn(code):
 def test_every_verb_has_help_with_examples(run, verb):
     result = run(verb, "--help")
     assert result.status == 0 and "Examples" in result.out and f"loglinear {verb}" in result.out
+
+
+def test_prune_writes_a_smaller_model_and_says_what_is_lost(run, files):
+    run("train", files / "train.txt", "-o", files / "m", "--max-iter", 20)
+    pruned = run("prune", files / "m", "-o", files / "small", "--share", 0.5, "--test", files / "train.txt")
+    assert pruned.status == 0 and "labels differ" in pruned.err
+    assert (files / "small").stat().st_size < (files / "m").stat().st_size
+    lean = run("prune", files / "m", "-o", files / "lean", "--precision", "float16")
+    assert "before" in lean.err and (files / "lean").stat().st_size < (files / "m").stat().st_size
+    nothing = run("prune", files / "m", "-o", files / "x")
+    assert nothing.status == 2 and "--share" in nothing.err
+    trained = run(
+        "train", files / "train.txt", "-o", files / "p", "--max-iter", 20, "--prune", 0.5, "--precision", "float16",
+        "--dev", files / "train.txt",
+    )  # fmt: skip
+    assert trained.status == 0 and "pruned " in trained.err and " of " in trained.err

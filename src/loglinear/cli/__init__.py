@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, sample, tag, template, train
+from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, prune, sample, tag, template, train
 
 app = typer.Typer(
     help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
@@ -22,6 +22,7 @@ for verb, module in (
     ("tag", tag),
     ("eval", evaluate),
     ("inspect", inspect),
+    ("prune", prune),
     ("demo", demo),
     ("criteria", criteria),
     ("template", template),

@@ -90,11 +90,13 @@ def read_corpus(
     comments: str,
     docstart_is_token: bool = False,
     label_keys: tuple[str, ...] = ("labels",),
+    layout: bool = True,
 ) -> Columns | Attributes:
     """Read a corpus in the format asked for.
 
     ``docstart_is_token`` takes ``-DOCSTART-`` lines for tokens, as conlleval does, if they are as wide as the others.
-    ``label_keys`` are the keys of JSON Lines records that hold labels.
+    ``label_keys`` are the keys of JSON Lines records that hold labels. Without ``layout`` the text of a column file is
+    not kept: it takes less memory, and cannot be written back with its comments and blank lines.
     """
     from io import BytesIO
 
@@ -108,7 +110,7 @@ def read_corpus(
     if chosen != "columns":
         return read(path, chosen)
     if not docstart_is_token:
-        return read_columns(path, separator=separator, comments=comments)
+        return read_columns(path, separator=separator, comments=comments, layout=layout)
     source = BytesIO(read_bytes(path))
     source.name = source_name(path)
     try:

@@ -57,6 +57,7 @@ def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
         "criterion": tagger.criterion,
         "order": features.order,
         "attributes": tagger.model_.encoder.n_attributes,
+        "hash_bits": tagger.hash_bits,
         "features": {"state": state, "edge": edge, "transition": transition, "trigram": trigram},
         "constraints": None if tagger.model_.constraints is None else tagger.model_.constraints.to_dict(),
         "training": {
@@ -117,7 +118,10 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
         )
         out.print(f"{base.kind}: {base.model.n_parameters:,} probabilities, values: {sizes}")
     if counts or base is None:
-        out.print(f"{facts['attributes']:,} attributes, features: {counts}")
+        kind = "attributes" if facts["hash_bits"] is None else f"of {1 << facts['hash_bits']:,} buckets"
+        out.print(f"{facts['attributes']:,} {kind}, features: {counts}")
+    if facts["hash_bits"] is not None:
+        out.print("attributes are hashed into buckets: their names are not known")
     objective = facts["training"]["objective"]
     shown = "" if objective is None else f"; objective {objective:,.3f}"
     out.print(f"training: {facts['training']['message']}{shown}", markup=False, soft_wrap=True)

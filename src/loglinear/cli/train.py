@@ -27,6 +27,10 @@ loglinear train train.txt -o ner.model --template ner --constraints bio --dev de
 
 loglinear train train.txt -o small.model --l1 1 --l2 0 --dev-split 0.1
 
+loglinear train train.txt -o small.model --prune 0.9 --precision float16 --dev dev.txt
+
+loglinear train large.txt.gz -o large.model --template chunking --hash-bits 20
+
 loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:3 --dev dev.txt
 
 loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
@@ -65,11 +69,14 @@ def train_command(
         ),
     ] = None,
     min_count: Annotated[int, option("min_count", panel=FEATURES)] = default("min_count"),
+    hash_bits: Annotated[int | None, option("hash_bits", panel=FEATURES)] = default("hash_bits"),
     states: Annotated[str, option("states", panel=FEATURES)] = default("states"),
     transitions: Annotated[str, option("transitions", panel=FEATURES)] = default("transitions"),
     pair_features: Annotated[bool, option("pair_features", "--pair-features", panel=FEATURES)] = default(
         "pair_features"
     ),
+    prune: Annotated[float | None, option("prune", panel=MODEL)] = default("prune"),
+    precision: Annotated[str, option("precision", panel=MODEL)] = default("precision"),
     gazetteer: Annotated[
         list[Path] | None,
         typer.Option(
@@ -149,8 +156,9 @@ def train_command(
         raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
     tagger = Tagger(
         criterion=criterion, cost=cost, optimizer=optimizer, base=base, order=order, l1=l1, l2=l2,
-        variance=variance, sub_labels=sub_labels, min_count=min_count, states=states, transitions=transitions,
-        pair_features=pair_features, constraints=_constraints(constraints), gazetteers=gazetteer or None,
+        variance=variance, sub_labels=sub_labels, min_count=min_count, hash_bits=hash_bits, states=states,
+        transitions=transitions, pair_features=pair_features, prune=prune, precision=precision,
+        constraints=_constraints(constraints), gazetteers=gazetteer or None,
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
@@ -159,9 +167,9 @@ def train_command(
     if template is not None and template not in SETS:
         tagger.template = load_template(Path(template))
     with working(out, f"reading {train}"):
-        corpus = read_corpus(train, format, separator, comments)
+        corpus = read_corpus(train, format, separator, comments, layout=False)
     sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
-    dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments)
+    dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
     if isinstance(corpus, Attributes):
@@ -298,13 +306,17 @@ def _summarise(tagger: Tagger, corpus: Columns | Attributes, output: Path, out: 
         values = sum(len(strings) for strings in base.vocabulary.values)
         out.print(f"features   none; {base.model.n_parameters:,} probabilities, over {values:,} values")
     else:
-        out.print(f"features   {features.n_features:,}, over {tagger.model_.encoder.n_attributes:,} attributes")
+        trained = tagger.n_features_trained_
+        of = f" of {trained:,}" if features.n_features < trained else ""
+        out.print(f"features   {features.n_features:,}{of}, over {tagger.model_.encoder.n_attributes:,} attributes")
     out.print(f"training   {tagger.message_}; {tagger.seconds_:.1f} s")
     out.print(f"objective  {tagger.objective_:,.3f}" + (" at the last iteration" if tagger.best_iteration_ else ""))
     if tagger.dev_score_ is not None:
         out.print(
             f"dev score  {100 * tagger.dev_score_:.2f} at iteration {tagger.best_iteration_}, whose weights are kept"
         )
+    if tagger.pruned_score_ is not None:
+        out.print(f"pruned     {100 * tagger.pruned_score_:.2f} on the dev data")
     out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
     out.print(
         f"next       loglinear eval TEST --model {output};  loglinear tag {output} FILE;  loglinear inspect {output}"

@@ -16,27 +16,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import Column, Columns, IntArray, Layout
-from loglinear.data.files import Source, check_text, read_bytes, source_name
-from loglinear.errors import DataError, OptionError
+from loglinear.data.columns import Column, Columns, Layout
+from loglinear.data.files import Source, source_name, text_blocks
+from loglinear.errors import DataError
 
-if TYPE_CHECKING:
-    from loglinear.data.text import Lines
-
-Mask = npt.NDArray[np.bool_]
 Appended = Column | Sequence[str] | tuple[npt.NDArray[np.integer], Sequence[str]]
-_DOCSTART = b"-DOCSTART-"
-_KEY_VALUE = re.compile(rb"#[ \t]+[^ \t=].*[ \t]=([ \t]|$)")
+BLOCK = 1 << 20  # bytes that are looked at together
 _BLANK = re.compile(r"[ \t\r\n]")
 
 
-def read_columns(source: Source, *, separator: str = "auto", comments: str = "auto", docstart: bool = True) -> Columns:
-    """Read a column file.
+def read_columns(
+    source: Source, *, separator: str = "auto", comments: str = "auto", docstart: bool = True, layout: bool = True
+) -> Columns:
+    """Read a column file, block by block: with ``layout=False`` no more of its text is in memory than a block.
 
     Parameters
     ----------
@@ -49,113 +46,24 @@ def read_columns(source: Source, *, separator: str = "auto", comments: str = "au
         than the rows, or looks like ``# key = value``. ``none``: no line. Anything else: lines that begin with it.
     docstart : bool
         Whether lines with the first field ``-DOCSTART-`` are document marks (they end a sentence and are no tokens).
+    layout : bool
+        Whether to keep the file's bytes, so that :func:`write_columns` can write them back with columns appended.
 
     Returns
     -------
     Columns
-        With ``layout``, so that :func:`write_columns` keeps the file's bytes.
 
     Raises
     ------
     DataError
         With file and line: rows of different lengths, an empty field, invalid UTF-8, a NUL byte, no token at all.
     """
-    from loglinear.data import text
+    from loglinear.data.column_blocks import ColumnBlocks
 
-    separations = {"auto": text.BLANKS, "tab": text.TAB, "space": text.SPACES}
-    if separator not in separations:
-        raise OptionError(f"separator is {separator!r}; choose one of {', '.join(separations)}")
-    name, raw = source_name(source), read_bytes(source)
-    lines = text.lines_of(raw, check_text(raw, name), separations[separator])
-    filled = lines.counts > 0
-    marks = _document_marks(lines) if docstart else np.zeros(len(filled), dtype=np.bool_)
-    rows = filled & ~marks
-    rows &= ~_comments(lines, rows, comments)
-    chosen = np.flatnonzero(rows)
-    if len(chosen) == 0:
-        raise DataError("the file holds no tokens", name)
-    width = _check_rows(lines, chosen, name, separator, auto_comments=comments == "auto")
-    begins, finishes = lines.fields(chosen)
-    columns = [lines.column(begins[number::width], finishes[number::width]) for number in range(width)]
-    breaks = np.cumsum(~filled | marks)[chosen]  # equal for two tokens if and only if no break lies between
-    offsets = np.concatenate(([0], np.flatnonzero(np.diff(breaks)) + 1, [len(chosen)])).astype(np.int64)
-    return Columns(name, offsets, chosen + 1, columns, layout=_layout(lines, rows, marks, separator))
-
-
-def _document_marks(lines: Lines) -> Mask:
-    found = lines.begin_with(_DOCSTART)
-    for number in np.flatnonzero(found).tolist():
-        after = int(lines.starts[number]) + len(_DOCSTART)
-        found[number] = after == lines.ends[number] or lines.raw[after] in b" \t"
-    return found
-
-
-def _comments(lines: Lines, rows: Mask, comments: str) -> Mask:
-    """Mask [L] of the comment lines among the candidates ``rows``."""
-    if comments == "none":
-        return np.zeros(len(rows), dtype=np.bool_)
-    if comments != "auto":
-        if not comments.strip() or comments[0].isspace() or "\n" in comments:
-            raise OptionError(f"comments is {comments!r}; give auto, none, or what a comment begins with, such as #")
-        return rows & lines.begin_with(comments.encode())
-    hashed = rows & lines.begin_with(b"#")
-    if not hashed.any():
-        return hashed
-    looks = np.zeros(len(rows), dtype=np.bool_)
-    for number in np.flatnonzero(hashed & (lines.begin_with(b"# ") | lines.begin_with(b"#\t"))).tolist():
-        looks[number] = _KEY_VALUE.match(lines.raw, lines.starts[number], lines.ends[number]) is not None
-    width = lines.counts[_reference_row(rows, hashed, looks)]
-    candidates = hashed & (looks | (lines.counts != width))
-    # A candidate is a comment if the last line that is none comes before the last break between sentences.
-    order = np.arange(len(rows))
-    last_token = np.maximum.accumulate(np.where(rows & ~candidates, order, -1))
-    last_break = np.maximum.accumulate(np.where(~rows, order, -1))
-    found: Mask = candidates & (last_token <= last_break)
-    return found
-
-
-def _reference_row(rows: Mask, hashed: Mask, looks: Mask) -> int:
-    """Line (from 0) that says how many fields a row has: the first that cannot be a comment, else the first."""
-    for mask in (rows & ~hashed, rows & ~looks, rows):
-        if mask.any():
-            return int(np.argmax(mask))
-    return 0
-
-
-def _check_rows(lines: Lines, chosen: IntArray, name: str, separator: str, *, auto_comments: bool) -> int:
-    """Number of fields of the rows, after refusing the first line that is no row of that many."""
-    from loglinear.data import text
-
-    reference = chosen[0]
-    if auto_comments:
-        plain = chosen[lines.buffer[lines.starts[chosen]] != ord("#")]
-        reference = plain[0] if len(plain) else reference
-    width = int(lines.counts[reference])
-    bad = (lines.counts[chosen] != width) | (lines.flags[chosen] & (text.HAS_RETURN | text.HAS_EMPTY_FIELD) > 0)
-    if bad.any():
-        number = chosen[np.argmax(bad)]
-        flags, line = int(lines.flags[number]), int(number) + 1
-        if flags & text.HAS_RETURN:
-            raise DataError("a carriage return inside a line; end lines with LF or CRLF", name, line)
-        if flags & text.HAS_EMPTY_FIELD:
-            raise DataError("an empty field; put exactly one tab between fields", name, line)
-        message = f"this row has {lines.counts[number]} fields, the first row (line {reference + 1}) has {width}"
-        hint = (
-            "; if fields hold spaces, read with separator tab" if separator == "auto" and flags & text.HAS_TAB else ""
-        )
-        raise DataError(f"{message}; every row needs the same number{hint}", name, line)
-    return width
-
-
-def _layout(lines: Lines, rows: Mask, marks: Mask, separator: str) -> Layout:
-    from loglinear.data import text
-
-    kept = np.flatnonzero(rows | marks)
-    tabbed = (lines.flags[kept] & text.HAS_TAB > 0) if separator == "auto" else separator == "tab"
-    separators = np.where(tabbed, ord("\t"), ord(" ")).astype(np.uint8)
-    separators = np.broadcast_to(separators, kept.shape)
-    tokens = np.where(marks[kept], -1, np.cumsum(rows[kept]) - 1).astype(np.int64)
-    return Layout(lines.raw, lines.ends[kept], separators, tokens, spaced=separator == "tab")
+    blocks = ColumnBlocks(source_name(source), separator, comments, docstart, layout)
+    for block in text_blocks(source, BLOCK):
+        blocks.add(block)
+    return blocks.corpus()
 
 
 def write_columns(corpus: Columns, out: BinaryIO, appended: Sequence[Appended] = ()) -> None:

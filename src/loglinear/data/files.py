@@ -1,8 +1,9 @@
 """Bytes in and out: paths, ``.gz``, standard input and output, open binary files, and output that appears whole.
 
-:func:`read_bytes` takes any source and gives its bytes, decompressed when they begin as gzip does (so a ``.gz`` name is
-not needed, and standard input may be compressed). :func:`atomic_output` gives a file to write to that takes its name
-only when all went well: a killed or failing program leaves the old file as it was.
+:func:`byte_blocks` takes any source and gives its bytes block by block, :func:`read_bytes` all at once, decompressed
+when they begin as gzip does (so a ``.gz`` name is not needed, and standard input may be compressed).
+:func:`atomic_output` gives a file to write to that takes its name only when all went well: a killed or failing program
+leaves the old file as it was.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import shutil
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from loglinear.errors import DataError
 
@@ -34,8 +35,26 @@ def source_name(source: Source) -> str:
     return name if isinstance(name, str) else "<file>"
 
 
-def read_bytes(source: Source) -> bytes:
-    """All bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
+class _Rejoined:
+    """An open file whose first bytes, read to see what it is, stand before the rest again."""
+
+    def __init__(self, head: bytes, rest: Any) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        if not head:
+            return cast(bytes, self._rest.read(size))
+        if 0 <= size <= len(head):
+            head, self._head = head[:size], head[size:]
+            return head
+        return head + cast(bytes, self._rest.read(size - len(head) if size >= 0 else -1))
+
+
+def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
+    """The bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
+
+    In blocks of about ``size`` bytes, or all at once; the source is read no faster than the blocks are taken.
 
     Raises
     ------
@@ -43,27 +62,53 @@ def read_bytes(source: Source) -> bytes:
         When there is no such file, it cannot be read, or its compression is damaged.
     """
     name = source_name(source)
-    try:
-        if isinstance(source, str | os.PathLike):
-            raw = sys.stdin.buffer.read() if name == STDIN else Path(source).read_bytes()
-        elif hasattr(source, "read"):
-            raw = source.read()
-        else:
-            raise DataError(f"a corpus is read from a path, '-' or an open binary file, not a {type(source).__name__}")
-    except DataError:
-        raise
-    except ValueError as error:  # a path with a NUL, a closed file
-        raise DataError(f"cannot be read: {error}", name) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", name) from None
-    if not isinstance(raw, bytes):
-        raise DataError("open the file in binary mode ('rb')", name)
-    if raw.startswith(_GZIP):
+    packed = False
+    with ExitStack() as closing:
         try:
-            raw = gzip.decompress(raw)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"damaged gzip data: {error}", name) from None
-    return raw
+            if isinstance(source, str | os.PathLike):
+                stream: Any = sys.stdin.buffer if name == STDIN else closing.enter_context(open(source, "rb"))
+            elif hasattr(source, "read"):
+                stream = source
+            else:
+                kind = type(source).__name__
+                raise DataError(f"a corpus is read from a path, '-' or an open binary file, not a {kind}")
+            head = stream.read(len(_GZIP))
+            if not isinstance(head, bytes):
+                raise DataError("open the file in binary mode ('rb')", name)
+            while 0 < len(head) < len(_GZIP) and (more := stream.read(len(_GZIP) - len(head))):
+                head += more
+            packed = head == _GZIP
+            rejoined: Any = _Rejoined(head, stream)
+            if packed:
+                rejoined = closing.enter_context(gzip.GzipFile(fileobj=rejoined, mode="rb"))
+            while block := rejoined.read(size):
+                yield block
+        except DataError:
+            raise
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            if packed:
+                raise DataError(f"damaged gzip data: {error}", name) from None
+            # a ValueError is of a path with a NUL, or of a closed file
+            raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", name) from None
+
+
+def read_bytes(source: Source) -> bytes:
+    """All bytes of a source at once; see :func:`byte_blocks`."""
+    return b"".join(byte_blocks(source))
+
+
+def text_blocks(source: Source, size: int) -> Iterator[bytes]:
+    """A text in blocks of about ``size`` bytes that end where a line does; a longer line is a block of its own."""
+    pieces: list[bytes] = []
+    for block in byte_blocks(source, size):
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*pieces, block[:end]])
+            pieces = []
+        if end < len(block):
+            pieces.append(block[end:])
+    if pieces:
+        yield b"".join(pieces)
 
 
 def line_of(raw: bytes, position: int) -> int:
@@ -71,27 +116,29 @@ def line_of(raw: bytes, position: int) -> int:
     return raw.count(b"\n", 0, position) + 1
 
 
-def check_text(raw: bytes, name: str) -> int:
+def check_text(raw: bytes, name: str, lines_before: int = 0) -> int:
     """Refuse bytes that are no UTF-8 text, and give the position where the text begins (after a byte order mark).
+
+    With ``lines_before`` of the text in blocks of their own, marks of a byte order are not looked for.
 
     Raises
     ------
     DataError
         With the line of the first NUL byte or of the first invalid UTF-8; without one for UTF-16.
     """
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if not lines_before and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError("the file is UTF-16; convert it to UTF-8", name, 1)
     nul = raw.find(b"\0")
     if nul >= 0:
-        raise DataError("a NUL byte: this is not a text file", name, line_of(raw, nul))
+        raise DataError("a NUL byte: this is not a text file", name, lines_before + line_of(raw, nul))
     if not raw.isascii():
         try:
             raw.decode()
         except UnicodeDecodeError as error:
             byte = raw[error.start]
             message = f"invalid UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8"
-            raise DataError(message, name, line_of(raw, error.start)) from None
-    return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
+            raise DataError(message, name, lines_before + line_of(raw, error.start)) from None
+    return len(codecs.BOM_UTF8) if not lines_before and raw.startswith(codecs.BOM_UTF8) else 0
 
 
 class _Whole:

@@ -1,9 +1,8 @@
-"""Kernels on bytes: lines and fields of a text, equal fields to equal ids, and insertions into a text.
+"""Kernels on bytes: lines and fields of a text, and insertions into a text.
 
-A file stays one array of bytes. :func:`scan_lines` finds its lines and counts their fields, :func:`field_bounds` marks
-where the fields of chosen lines begin and end, :func:`factorise` numbers the distinct ones in order of first occurrence
-(open addressing over the 32-bit FNV-1a hash of Fowler, Noll and Vo, then an exact comparison), so that Python makes one
-string per distinct value and none per token. :func:`splice` is the way back: it copies a text with fields inserted.
+A text stays one array of bytes. :func:`scan_lines` finds its lines and counts their fields, :func:`field_bounds` marks
+where the fields of chosen lines begin and end (:mod:`.factorise` numbers the distinct ones). :func:`splice` is the way
+back: it copies a text with fields inserted.
 
 Each is one pass, O(bytes). Letters: L lines, K chosen lines, F fields, I insertions.
 """
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.data.columns import Column, IdArray, IntArray, offsets_of
+from loglinear.data.factorise import Factoriser
 from loglinear.kernels import kernel
 
 Bytes = npt.NDArray[np.uint8]
@@ -91,56 +91,6 @@ def _field_bounds(
         if in_field:
             finishes[field] = ends[line]
             field += 1
-
-
-@kernel
-def _factorise(buffer: Bytes, begins: IntArray, finishes: IntArray, ids: IdArray) -> IntArray:
-    """Fill ids [F] so that equal fields have equal ids; return each id's first field. Expected O(bytes)."""
-    size = 1024  # slots; a power of two, at most half of them taken
-    table = np.full(size, -1, np.int32)
-    first = np.empty(size // 2, np.int64)
-    hashes = np.empty(size // 2, np.int64)
-    n = 0
-    for field in range(len(begins)):
-        begin, length = begins[field], finishes[field] - begins[field]
-        code = np.int64(2166136261)
-        for k in range(length):  # 64-bit products of 32-bit numbers: no overflow, also without Numba
-            code = ((code ^ np.int64(buffer[begin + k])) * np.int64(16777619)) & np.int64(0xFFFFFFFF)
-        code = ((code ^ (code >> 15)) * np.int64(0x2C1B3C6D)) & np.int64(0xFFFFFFFF)
-        code ^= code >> 13
-        slot = code & (size - 1)
-        while table[slot] >= 0:
-            number = table[slot]
-            if hashes[number] == code:
-                other = begins[first[number]]
-                same = finishes[first[number]] - other == length
-                k = 0
-                while same and k < length:
-                    same = buffer[begin + k] == buffer[other + k]
-                    k += 1
-                if same:
-                    break
-            slot = (slot + 1) & (size - 1)
-        if table[slot] < 0:
-            if n == size // 2:
-                size *= 4
-                table = np.full(size, -1, np.int32)
-                first = np.append(first, np.empty(size // 2 - n, np.int64))
-                hashes = np.append(hashes, np.empty(size // 2 - n, np.int64))
-                for number in range(n):
-                    slot = hashes[number] & (size - 1)
-                    while table[slot] >= 0:
-                        slot = (slot + 1) & (size - 1)
-                    table[slot] = number
-                slot = code & (size - 1)
-                while table[slot] >= 0:
-                    slot = (slot + 1) & (size - 1)
-            table[slot] = n
-            first[n] = field
-            hashes[n] = code
-            n += 1
-        ids[field] = table[slot]
-    return first[:n].copy()
 
 
 @kernel
@@ -228,11 +178,9 @@ class Lines:
 
     def column(self, begins: IntArray, finishes: IntArray) -> Column:
         """Factorise fields of this text."""
-        begins, finishes = np.ascontiguousarray(begins), np.ascontiguousarray(finishes)
-        ids = np.empty(len(begins), dtype=np.int32)
-        first = _factorise(self.buffer, begins, finishes, ids)
-        bounds = zip(begins[first].tolist(), finishes[first].tolist(), strict=True)
-        return Column(ids, [self.raw[begin:finish].decode() for begin, finish in bounds])
+        factoriser = Factoriser()
+        ids = factoriser.ids(self.buffer, np.ascontiguousarray(begins), np.ascontiguousarray(finishes))
+        return Column(ids, factoriser.strings())
 
 
 def lines_of(raw: bytes, start: int, separation: Separation) -> Lines:

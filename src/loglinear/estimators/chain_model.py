@@ -22,6 +22,7 @@ from loglinear.errors import InfeasibleError, OptionError
 from loglinear.estimators.approximate_decoding import best_found
 from loglinear.estimators.chain_inference import Allowed, ChainInference, R
 from loglinear.estimators.sentence_decoder import SentenceDecoder
+from loglinear.estimators.weight_precision import restored, stored
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
@@ -122,13 +123,30 @@ class ChainModel(ChainInference):
         """The same model with other weights."""
         return replace(self, weights=weights)
 
-    def compacted(self) -> ChainModel:
-        """The same model without the features of weight zero and the attributes that have no other."""
-        kept = self.weights != 0.0
+    def keeping(self, kept: npt.NDArray[np.bool_]) -> ChainModel:
+        """The same model with the features where ``kept`` [D] only, and the attributes that still have one."""
         if kept.all():
             return self
         features, used = self.features.keeping(kept)
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
+
+    def compacted(self) -> ChainModel:
+        """The same model without the features of weight zero."""
+        return self.keeping(self.weights != 0.0)
+
+    def pruned(self, keep: int) -> ChainModel:
+        """The same model with its ``keep`` greatest weights only; of equal ones, the first."""
+        sizes = np.abs(self.weights)
+        if keep >= len(sizes):
+            return self.compacted()
+        bound = np.partition(sizes, len(sizes) - keep)[len(sizes) - keep] if keep else np.inf
+        kept = sizes > bound
+        kept[np.flatnonzero(sizes == bound)[: keep - int(kept.sum())]] = True
+        return self.keeping(kept & (sizes > 0.0))
+
+    def rounded(self, precision: str) -> ChainModel:
+        """The same model with weights that numbers of that precision hold, without those that they make zero."""
+        return self.with_weights(restored(*stored(self.weights, precision))).compacted()
 
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         scores = self.features.scores(self.laid_out, corpus, first, end)

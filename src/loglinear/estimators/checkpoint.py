@@ -32,7 +32,7 @@ def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | Non
     """Of all that a resumed run must share with the one that was interrupted: options and data."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for array in arrays:
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

@@ -19,6 +19,8 @@ def check_combination(tagger: Any) -> None:
     values = spec_options(tagger.criterion, criterion.options, "criterion")
     criterion.check(values)
     _check_criterion(tagger, criterion)
+    if tagger.hash_bits is not None:
+        _check_hashed(tagger, criterion, bool(values.get("joint")))
     spec = criterion.optimizers[0] if tagger.optimizer is None else tagger.optimizer
     if values.get("joint") and spec_name(spec) != "lbfgs":
         raise OptionError(
@@ -66,11 +68,27 @@ def _check_counted(tagger: Any, name: str) -> None:
                 f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
                 f"{name}:{instead}={value!r} says when EM ends"
             )
-    penalties, features = ("l1", "l2", "variance"), ("min_count", "states", "transitions", "pair_features")
+    penalties, features = (
+        ("l1", "l2", "variance"),
+        ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision"),
+    )
     for option in ("optimizer", "template", "gazetteers", *penalties, *features):
         value = getattr(tagger, option)
         if value not in (None, default(option) if option in OPTIONS else None):
             raise OptionError(f"{option}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
+
+
+def _check_hashed(tagger: Any, criterion: type[Criterion], joint: bool) -> None:
+    """Refuse what needs to know which attributes there are."""
+    hashed, reason = f"hash_bits={tagger.hash_bits}", None
+    if tagger.min_count > 1:
+        reason = f"min_count={tagger.min_count} counts attributes, which are not kept; prune=0.5 leaves out weights"
+    elif criterion.uses_base:
+        reason = f"criterion={tagger.criterion!r} has a base model that must know what each attribute looks at"
+    elif joint:
+        reason = f"criterion={tagger.criterion!r} predicts columns, and must know which attributes a value would make"
+    if reason is not None:
+        raise OptionError(f"{hashed}: {reason}")
 
 
 def _check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:

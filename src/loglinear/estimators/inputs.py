@@ -13,8 +13,9 @@ from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import Annotation
 from loglinear.evaluation.chunks import chunk_scores
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.features.gazetteer import Gazetteer
+from loglinear.features.hashed_encoder import Buckets, HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import attributes_of
 from loglinear.features.sets import SETS, load_template
@@ -29,6 +30,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Corpus = Columns | Attributes
 Encoder = TemplateEncoder | NameEncoder
+FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
 
 
 def corpus_of(X: Any, as_rows: bool) -> Corpus:
@@ -70,12 +72,17 @@ def encoder_for(
     gazetteers: Sequence[Gazetteer | str | Path],
     pair_features: bool,
     label_column: int | None,
+    hash_bits: int | None = None,
 ) -> Encoder:
-    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at."""
+    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at.
+
+    With ``hash_bits``, one that hashes attributes into so many bits.
+    """
+    buckets = None if hash_bits is None else Buckets(hash_bits)
     if isinstance(corpus, Attributes):
         if gazetteers:
             raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
-        return NameEncoder(pair_features)
+        return NameEncoder(pair_features) if buckets is None else HashedNameEncoder(pair_features, buckets)
     if isinstance(gazetteers, str | Path):
         raise OptionError("gazetteers is a list of Gazetteer objects or files; put the one you have in a list")
     read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
@@ -93,6 +100,8 @@ def encoder_for(
             f"the template looks at column {label_column % corpus.n_columns} (from 0) of {corpus.name}, which "
             "holds the labels to be learnt"
         )
+    if buckets is not None:
+        return HashedTemplateEncoder(templates, by_name, pair_features, buckets)
     return TemplateEncoder(templates, by_name, pair_features)
 
 
@@ -109,14 +118,24 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
     return constraints_named(constraints, labels)
 
 
+def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> npt.NDArray[np.bool_]:
+    """Which of the sequences with these ``offsets`` the constraints leave a labelling that the annotation allows."""
+    lo, hi = int(offsets[0]), int(offsets[-1])
+    chain, scores = Chain(offsets - lo), penalties.scores(hi - lo)
+    part = gold.slice(lo, hi)
+    if part.allowed is None:
+        possible = chain.score(scores, part.labels)
+    else:
+        possible = chain.log_partition(chain.restrict(scores, part.allowed))
+    return np.asarray(possible > -np.inf)
+
+
 def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
     """Refuse training labels that the constraints rule out, naming the place."""
-    chain = Chain(encoded.offsets)
-    scores = penalties.scores(encoded.n_positions)
-    if gold.allowed is None:
-        possible = chain.score(scores, gold.labels) > -np.inf
-    else:
-        possible = chain.log_partition(chain.restrict(scores, gold.allowed)) > -np.inf
+    possible = np.concatenate([
+        _feasible(encoded.offsets[first : end + 1], gold, penalties)
+        for first, end in runs(encoded.offsets, 0, encoded.n_sequences, FEASIBILITY_BLOCK)
+    ])  # fmt: skip
     if possible.all():
         return
     first, end = encoded.offsets[int(np.argmin(possible)) :][:2].tolist()

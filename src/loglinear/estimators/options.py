@@ -8,6 +8,7 @@ from typing import Any
 from loglinear.errors import OptionError
 from loglinear.options import Option
 
+PRECISIONS = ("float64", "float32", "float16")
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
@@ -26,9 +27,31 @@ OPTIONS: dict[str, Option] = {
         Option("variance", None, "variance c of a Gaussian prior on the weights: l2 = 1 / 2c", least=0, kind=float),
         Option("sub_labels", 1, "hidden states that each label is split into", least=1, most=32, kind=int),
         Option("min_count", 1, "leave out attributes seen fewer times in training", least=1, kind=int),
+        Option(
+            "hash_bits",
+            None,
+            "hash the attributes into 2 to this many buckets, so that no list of them is kept (8 to 26)",
+            least=8,
+            most=26,
+            kind=int,
+        ),
         Option("states", "observed", "which (attribute, label) pairs get a weight", choices=("observed", "all")),
         Option("transitions", "observed", "which label bigrams get a weight", choices=("observed", "all", "none")),
         Option("pair_features", False, "join every attribute with the label pair too", choices=(False, True)),
+        Option(
+            "prune",
+            None,
+            "share of the weights to leave out of the trained model, the smallest first",
+            above=0,
+            most=1,
+            kind=float,
+        ),
+        Option(
+            "precision",
+            "float32",
+            "numbers that the trained weights are kept as, also in the model file",
+            choices=PRECISIONS,
+        ),
         Option("constraints", None, "labellings ruled out: bio, iob1, bioes, bilou, or your own"),
         Option(
             "max_iter",
@@ -83,3 +106,15 @@ def l2_factor(l2: float | None, variance: float | None) -> float:
     if math.isinf(factor):
         raise OptionError(f"variance={variance} is too small: l2 = 1 / 2 variance would be infinite")
     return factor
+
+
+def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int:
+    """How many of ``n_weights`` weights stay if a ``share`` of them is to go, or so many are to be kept."""
+    if (share is None) == (keep is None):
+        raise OptionError(f"share={share!r} and keep={keep!r} are two ways to say how much to prune; give one of both")
+    if keep is not None:
+        Option("keep", None, "", least=1, kind=int).check(keep)
+        return keep
+    if share is None or not 0.0 < share < 1.0:
+        raise OptionError(f"a share of {share!r} of the weights cannot be left out; give a number between 0 and 1")
+    return n_weights - round(share * n_weights)

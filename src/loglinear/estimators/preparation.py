@@ -48,7 +48,9 @@ def prepared(
             raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
         sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
     template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
-    encoder = encoder_for(corpus, template, options.gazetteers or (), options.pair_features, label_column)
+    encoder = encoder_for(
+        corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits
+    )
     if not criterion.learns_from_hidden() and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
@@ -69,7 +71,8 @@ def prepared(
             base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
-    encoded = encoder.fit(corpus, options.min_count)  # type: ignore[arg-type]  # the encoder fits the corpus' kind
+    n_threads = thread_count(options.threads)
+    encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
     if base is not None:
         encoded = base.attach(encoded, corpus)
     if isinstance(base, OwnBase):

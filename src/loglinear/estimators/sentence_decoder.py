@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import Incidence
+from loglinear.features.hashed_encoder import HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import token_attributes
 from loglinear.features.quick_encoder import QuickEncoder
@@ -48,6 +49,8 @@ class SentenceDecoder:
         cls, encoder: TemplateEncoder | NameEncoder, decoder: ChainDecoder, labels: list[str]
     ) -> SentenceDecoder | None:
         """For a model's parts; None if its encoder needs a whole corpus."""
+        if isinstance(encoder, HashedTemplateEncoder | HashedNameEncoder):
+            return None
         if isinstance(encoder, NameEncoder):
             return cls(_FeatureSentences(encoder), decoder, labels)
         quick = encoder.quick

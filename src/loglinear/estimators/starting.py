@@ -76,9 +76,7 @@ def starting(
     times = np.asarray(abs(counts).sum(axis=0), dtype=np.float64).ravel()
     kept = np.zeros(len(start), dtype=bool)
     kept[np.argsort(-np.abs(start) * np.sqrt(times), kind="stable")[:keep]] = True
-    features, used = problem.model.features.keeping(kept)
-    encoder = problem.model.encoder.keeping(used)
-    model = replace(problem.model, encoder=encoder, features=features, weights=np.zeros(features.n_features))
+    model = problem.model.keeping(kept)
     return replace(problem, model=model, encoded=model.encode(problem.corpus)), start[kept]
 
 

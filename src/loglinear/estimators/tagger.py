@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from loglinear.estimators.dev_data import DevData
 from loglinear.estimators.fitting import Plan, carry_out, plan_em, plan_weights
 from loglinear.estimators.hmm_training import HOW_MANY, HmmInTraining, check_use, counted, expectation_of
 from loglinear.estimators.inputs import annotation_of, corpus_of
-from loglinear.estimators.options import check_options, default, l2_factor
+from loglinear.estimators.options import OPTIONS, check_options, default, kept_of, l2_factor
 from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger
@@ -83,12 +84,19 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Hidden states that each label is split into, told apart in training from a random start.
     min_count : int
         Attributes seen fewer times in training are left out.
+    hash_bits : int or None
+        Attributes are hashed into 2^hash_bits buckets instead of being kept by name (8 to 26). Those that fall into the
+        same bucket share their weights; the model knows no names.
     states : {"observed", "all"}
         Which (attribute, label) pairs get a weight.
     transitions : {"observed", "all", "none"}
         Which label bigrams (and trigrams) get a weight.
     pair_features : bool
         Join every attribute with the pair of labels as well as with the label.
+    prune : float or None
+        Share of the weights to leave out of the trained model, those nearest to zero.
+    precision : {"float64", "float32", "float16"}
+        Numbers that the trained weights are kept as, in memory and in the model file.
     constraints : str, Constraints, dict or None
         Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
     gazetteers : sequence of Gazetteer or paths, optional
@@ -119,6 +127,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
     objective_, n_iter_, n_evaluations_, converged_, message_, seconds_ : how training went.
     history_ : list of Progress
         Each iteration's objective, time and dev score.
+    n_features_trained_ : int
+        Features whose weight is not zero, before pruning.
+    pruned_score_ : score on the dev data after pruning, None without either.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
     log_likelihoods_ : list of float
         For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
@@ -133,6 +144,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
     history_: list[Progress]
     dev_score_: float | None
     best_iteration_: int | None
+    n_features_trained_: int
+    pruned_score_: float | None
     log_likelihoods_: list[float]
 
     def __init__(
@@ -148,9 +161,12 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         variance: float | None = None,
         sub_labels: int = 1,
         min_count: int = 1,
+        hash_bits: int | None = None,
         states: str = "observed",
         transitions: str = "observed",
         pair_features: bool = False,
+        prune: float | None = None,
+        precision: str = default("precision"),
         constraints: str | Constraints | dict[str, Any] | None = None,
         gazetteers: Sequence[Gazetteer | str | Path] | None = None,
         max_iter: int | None = None,
@@ -172,9 +188,12 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         self.variance = variance
         self.sub_labels = sub_labels
         self.min_count = min_count
+        self.hash_bits = hash_bits
         self.states = states
         self.transitions = transitions
         self.pair_features = pair_features
+        self.prune = prune
+        self.precision = precision
         self.constraints = constraints
         self.gazetteers = gazetteers
         self.max_iter = max_iter
@@ -271,6 +290,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         )  # fmt: skip
         model, outcome = carry_out(plan, training, dev, kept, resume, n_threads)
         self._keep(model, replace(outcome, seconds=outcome.seconds + seconds_before))
+        if self.prune is not None and X_dev is not None:
+            kept_dev = DevData.of(self.model_, X_dev, y_dev, label_column, partial, self.metric, n_threads)
+            self.pruned_score_ = kept_dev.score(self.model_.weights)
         if began_by is not None:
             self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
@@ -279,7 +301,14 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def _checkpoint(self, path: Path, plan: Plan, dev: DevData | None) -> Checkpoint:
         """Where to keep what is needed to go on."""
-        varying = ("threads", "verbose", "max_iter", "cost")  # the cost is among what must be the same as a table
+        varying = (
+            "threads",
+            "verbose",
+            "max_iter",
+            "prune",
+            "precision",
+            "cost",
+        )  # the cost is among what must be the same as a table
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
         if is_own(self.base):  # what it says of the training data is among what must be the same, too
             own = OwnBase.of(self.base)
@@ -325,8 +354,10 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
-        weights = outcome.weights.astype(np.float32).astype(np.float64)
-        self.model_ = model.with_weights(weights).compacted()
+        self.model_ = model.with_weights(outcome.weights).rounded(self.precision)
+        self.n_features_trained_, self.pruned_score_ = self.model_.features.n_features, None
+        if self.prune is not None:
+            self.model_ = self.model_.pruned(kept_of(self.n_features_trained_, self.prune))
         self.classes_ = list(model.labels)
         self.objective_ = outcome.objective
         self.n_iter_ = outcome.iterations
@@ -338,6 +369,16 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         self.dev_score_ = None if outcome.best is None else outcome.best.score
         self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
         self.log_likelihoods_ = list(outcome.state.log_likelihoods) if isinstance(outcome.state, EMState) else []
+
+    def pruned(self, share: float | None = None, *, keep: int | None = None) -> Tagger:
+        """This tagger with a smaller model: without the given ``share`` of its weights, or with ``keep`` of them.
+
+        Those nearest to zero go, and with them the attributes and values that nothing else looks at.
+        """
+        model = self._fitted()
+        smaller = copy(self)
+        smaller.model_ = model.pruned(kept_of(model.features.n_features, share, keep))
+        return smaller
 
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
@@ -357,10 +398,17 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         options["base"] = None if is_own(self.base) else self.base  # the file says so where it describes the base
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
-    def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        model = self._fitted()
+    def _storage(self, precision: str | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        if precision is not None and not criterion_class(self.criterion).learns_weights:
+            raise OptionError(
+                f"precision={precision!r}: criterion={self.criterion!r} has no weights to be kept as such"
+            )
+        precision = self.precision if precision is None else precision
+        OPTIONS["precision"].check(precision)
+        model, options = self._fitted().rounded(precision), {**self._stored_options(), "precision": precision}
         training = {
             "complete": True,
+            "features": self.n_features_trained_,
             "objective": self.objective_,
             "iterations": self.n_iter_,
             "evaluations": self.n_evaluations_,
@@ -368,16 +416,17 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             "message": self.message_,
             "dev_score": self.dev_score_,
             "best_iteration": self.best_iteration_,
+            "pruned_score": self.pruned_score_,
         }
-        return tagger_file.to_storage(model, self._stored_options(), training, np.float32)
+        return tagger_file.to_storage(model, options, training, precision)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only."""
-        model_file.save(path, tagger_file.KIND, *self._storage())
+    def save(self, path: str | Path, precision: str | None = None) -> None:
+        """Write the model to one file that holds data only, its weights as ``precision`` (else the tagger's own)."""
+        model_file.save(path, tagger_file.KIND, *self._storage(precision))
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, precision: str | None = None) -> bytes:
         """The model file's content."""
-        return model_file.dumps(tagger_file.KIND, *self._storage())
+        return model_file.dumps(tagger_file.KIND, *self._storage(precision))
 
     @classmethod
     def load(cls, source: str | Path | bytes, base: Any = None) -> Tagger:
@@ -400,8 +449,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             tagger.template = model.encoder.templates
             tagger.gazetteers = list(model.encoder.gazetteers.values()) or None
         tagger.constraints = model.constraints
-        tagger.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
+        tagger.model_ = model
         tagger.classes_ = list(model.labels)
+        tagger.n_features_trained_ = training.get("features", model.features.n_features)
         tagger.objective_ = training.get("objective")
         tagger.n_iter_ = training.get("iterations", training.get("iteration"))
         tagger.n_evaluations_ = training.get("evaluations")
@@ -409,6 +459,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         tagger.message_ = training.get("message", "a checkpoint of an unfinished training")
         tagger.dev_score_ = training.get("dev_score")
         tagger.best_iteration_ = training.get("best_iteration")
+        tagger.pruned_score_ = training.get("pruned_score")
         tagger.history_ = []
         tagger.log_likelihoods_ = []
         tagger.seconds_ = None

@@ -1,9 +1,9 @@
 """What of a chain model stands in a model file, and how it is read back with every bound checked.
 
     header   options, labels, constraints, encoder (template or pair_features ...), order, local, sub_labels,
-             input_only, base (None or see base_file), training (free notes)
-    arrays   weights [D]; scaling; strings (packed); encoder.*; state.counts, state.codes; edge.counts, edge.codes;
-             transitions; trigrams
+             input_only, weight_exponent, base (None or see base_file), training (free notes)
+    arrays   weights [D] (float64, float32 or float16; times 2^weight_exponent); scaling; strings (packed); encoder.*;
+             state.counts, state.codes; edge.counts, edge.codes; transitions; trigrams
 
 A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked before it
 is used as an index.
@@ -20,7 +20,9 @@ from loglinear.errors import LoglinearError, ModelFileError
 from loglinear.estimators import base_file
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.options import OPTIONS
+from loglinear.estimators.weight_precision import MOST_EXPONENT, restored, stored
 from loglinear.features.block import FeatureBlock
+from loglinear.features.hashed_encoder import HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.base import Base
@@ -32,8 +34,7 @@ from loglinear.structures.constraints import Constraints
 KIND = "tagger"
 MOST_SCALING = 1e6
 ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
-    TemplateEncoder.kind: TemplateEncoder,
-    NameEncoder.kind: NameEncoder,
+    encoder.kind: encoder for encoder in (TemplateEncoder, NameEncoder, HashedTemplateEncoder, HashedNameEncoder)
 }
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -44,20 +45,21 @@ def to_storage(
     """Header and arrays of a model file, the weights stored in the given ``precision``."""
     features = model.features
     blob, offsets = pack_strings(model.encoder.strings)
+    weights, exponent = stored(model.weights, precision)
     arrays: Arrays = {
-        "weights": model.weights.astype(precision),
+        "weights": weights,
         "strings.bytes": blob,
         "strings.offsets": offsets,
-        "state.counts": np.diff(features.state.pointer).astype(np.int32),
-        "state.codes": features.state.codes,
+        "state.counts": _narrow(np.diff(features.state.pointer)),
+        "state.codes": _narrow(features.state.codes),
         "transitions": features.transitions,
         "trigrams": features.trigrams,
     }
     if model.scaling is not None:
         arrays["scaling"] = model.scaling.astype(np.float64)
     if features.edge is not None:
-        arrays["edge.counts"] = np.diff(features.edge.pointer).astype(np.int32)
-        arrays["edge.codes"] = features.edge.codes
+        arrays["edge.counts"] = _narrow(np.diff(features.edge.pointer))
+        arrays["edge.codes"] = _narrow(features.edge.codes)
     base = None
     if model.base is not None:
         base, base_arrays = base_file.to_storage(model.base)
@@ -66,6 +68,7 @@ def to_storage(
     header = {
         "options": options,
         "labels": model.labels,
+        "weight_exponent": exponent,
         "order": features.order,
         "local": model.local,
         "sub_labels": model.sub_labels,
@@ -106,6 +109,8 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
         raise ValueError(f"unknown encoder {kind!r}")
     encoder_arrays = {key.removeprefix("encoder."): a for key, a in arrays.items() if key.startswith("encoder.")}
     encoder = ENCODERS[kind].from_storage(header["encoder"], encoder_arrays, strings)
+    if header["encoder"].get("bits") != options.get("hash_bits"):
+        raise ValueError("the attributes are not hashed as the options say")
     sub_labels = header.get("sub_labels", 1)
     OPTIONS["sub_labels"].check(sub_labels)
     n = len(labels) * sub_labels
@@ -121,6 +126,11 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
     weights = arrays["weights"]
     if weights.ndim != 1 or weights.dtype.kind != "f" or len(weights) != features.n_features:
         raise ValueError("the number of weights is not the number of features")
+    exponent = header.get("weight_exponent", 0)
+    if type(exponent) is not int or not 0 <= exponent <= MOST_EXPONENT:
+        raise ValueError("the weights' exponent cannot be read")
+    with np.errstate(over="ignore"):
+        weights = restored(weights, exponent)
     if not np.isfinite(weights).all():
         raise ValueError("a weight is not a finite number")
     constraints = None if header["constraints"] is None else Constraints.from_dict(header["constraints"])
@@ -144,17 +154,28 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
     return model
 
 
+def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers from 0 up as bytes where all of them fit, else as int32."""
+    return numbers.astype(np.uint8 if not len(numbers) or numbers.max() < 256 else np.int32)
+
+
+def _wide(numbers: npt.NDArray[Any], what: str) -> npt.NDArray[np.int32]:
+    """What :func:`_narrow` gave as int32: a writable copy, as Numba would compile every kernel anew for another."""
+    if numbers.ndim != 1 or numbers.dtype not in (np.uint8, np.int32):
+        raise ValueError(f"{what} are not a list of bytes or int32")
+    return numbers.astype(np.int32)
+
+
 def _codes(codes: npt.NDArray[Any], below: int) -> npt.NDArray[np.int32]:
-    if codes.ndim != 1 or codes.dtype != np.int32:
-        raise ValueError("feature codes are not a list of int32")
-    if len(codes) and (codes.min() < 0 or codes.max() >= below):
+    wide = _wide(codes, "feature codes")
+    if len(wide) and (wide.min() < 0 or wide.max() >= below):
         raise ValueError("a feature code is out of range")
-    return np.array(codes)  # a writable copy: Numba would compile every kernel anew for a read-only array
+    return wide
 
 
 def _block(arrays: Arrays, name: str, n_attributes: int, n_codes: int) -> FeatureBlock:
-    counts, codes = arrays[f"{name}.counts"], _codes(arrays[f"{name}.codes"], n_codes)
-    if counts.shape != (n_attributes,) or counts.dtype != np.int32 or (counts < 0).any() or counts.sum() != len(codes):
+    counts, codes = _wide(arrays[f"{name}.counts"], "counts"), _codes(arrays[f"{name}.codes"], n_codes)
+    if len(counts) != n_attributes or (counts < 0).any() or counts.sum(dtype=np.int64) != len(codes):
         raise ValueError(f"the {name} features do not fit the attributes")
     pointer = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
     return FeatureBlock(pointer, codes, n_codes)

@@ -77,27 +77,38 @@ def _observe(
     n_keys: int,
     out: Int32,
 ) -> tuple[Int32, Int32, int]:
-    """Attribute of one template at every position, new ones added to the table.
+    """Attribute of one template at every position of some sequences, new ones added to the table.
 
-    ``sources`` [sources, N]; ``macros`` [M, 3] are (source, row, absolute); ``out`` [N]. Returns the table, grown.
+    ``sources`` [sources, N]; ``offsets`` are of the sequences that are meant, ``out`` of their positions; ``macros``
+    [M, 3] are (source, row, absolute). Returns the table, grown.
     """
     n_macros = macros.shape[0]
     key = np.empty(n_macros, dtype=np.int32)
+    origin = offsets[0]
     for i in range(offsets.shape[0] - 1):
         first, end = offsets[i], offsets[i + 1]
         for t in range(first, end):
             known = True
             for j in range(n_macros):
-                key[j] = _value_at(sources[macros[j, 0]], t, first, end, macros[j, 1], macros[j, 2], before, after)
-                if key[j] < 0:
-                    known = False
+                row = macros[j, 1]
+                place = t + row
+                if macros[j, 2]:
+                    place = first + row - 1 if row > 0 else end + row
+                if place < first:
+                    value = before[first - place - 1]
+                elif place >= end:
+                    value = after[place - end]
+                else:
+                    value = sources[macros[j, 0], place]
+                key[j] = value
+                known &= value >= 0
             if not known:
-                out[t] = -1
+                out[t - origin] = -1
                 continue
             slot = _find(keys, slots, key)
             if slots[slot] < 0:
                 if 2 * (n_keys + 1) > slots.shape[0]:
-                    slots = np.full(2 * slots.shape[0], -1, dtype=np.int32)
+                    slots = np.full(4 * slots.shape[0], -1, dtype=np.int32)
                     _fill_slots(keys, n_keys, slots)
                     slot = _find(keys, slots, key)
                 if n_keys == keys.shape[0]:
@@ -107,7 +118,7 @@ def _observe(
                 keys[n_keys] = key
                 slots[slot] = n_keys
                 n_keys += 1
-            out[t] = slots[slot]
+            out[t - origin] = slots[slot]
     return keys, slots, n_keys
 
 
@@ -169,13 +180,14 @@ class Group:
             self.slots = slots
         return self.slots
 
-    def observe(self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32) -> Int32:
-        """Row of each position's tuple [N], growing the table; -1 where a value is missing."""
-        out = np.empty(sources.shape[1], dtype=np.int32)
+    def observe(self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32, out: Int32) -> None:
+        """Row of the tuple of each position of the sequences with these ``offsets`` into ``out``, growing the table.
+
+        -1 where a value is missing.
+        """
         self.keys, self.slots, self.n_keys = _observe(
             sources, offsets, macros, before, after, self.keys, self._table(), self.n_keys, out
         )
-        return out
 
     def look_up(
         self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32, base: int, out: Int32

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.features.encoding import Incidence
+from loglinear.features.observed_pairs import observed_pairs
 from loglinear.kernels import kernel
 
 Float = npt.NDArray[np.float64]
@@ -29,40 +30,6 @@ Uint8 = npt.NDArray[np.uint8]
 
 DENSE_FROM = 3
 NO_VALUES = np.zeros(0, dtype=np.float64)
-
-
-@kernel
-def _collect_pairs(
-    attribute_pointer: Int64,
-    positions: Int32,
-    code_pointer: Int64,
-    position_codes: Int32,
-    n_codes: int,
-    out: Int32,
-    pointer: Int64,
-) -> int:
-    """Distinct codes of each attribute, ascending, into ``out``; with an empty ``out`` they are only counted.
-
-    ``position_codes[code_pointer[t]:code_pointer[t + 1]]`` are the codes seen at position t.
-    """
-    seen = np.full(n_codes, -1, dtype=np.int32)
-    filled = 0
-    for a in range(attribute_pointer.shape[0] - 1):
-        pointer[a] = filled
-        first = filled
-        for j in range(attribute_pointer[a], attribute_pointer[a + 1]):
-            t = positions[j]
-            for k in range(code_pointer[t], code_pointer[t + 1]):
-                code = position_codes[k]
-                if seen[code] != a:
-                    seen[code] = a
-                    if out.shape[0]:
-                        out[filled] = code
-                    filled += 1
-        if out.shape[0] and filled - first > 1:
-            out[first:filled].sort()
-    pointer[attribute_pointer.shape[0] - 1] = filled
-    return filled
 
 
 @kernel
@@ -176,13 +143,8 @@ class FeatureBlock:
         cls, incidence: Incidence, n_attributes: int, code_pointer: Int64, position_codes: Int32, n_codes: int
     ) -> FeatureBlock:
         """The pairs that occur together; codes of position t: ``position_codes[code_pointer[t]:code_pointer[t+1]]``."""
-        attribute_pointer, positions = incidence.transpose(n_attributes)
-        pointer = np.zeros(n_attributes + 1, dtype=np.int64)
-        nothing = np.zeros(0, dtype=np.int32)
-        n = _collect_pairs(attribute_pointer, positions, code_pointer, position_codes, n_codes, nothing, pointer)
-        codes = np.empty(n, dtype=np.int32)
-        _collect_pairs(attribute_pointer, positions, code_pointer, position_codes, n_codes, codes, pointer)
-        return cls(pointer, codes, n_codes)
+        pairs = observed_pairs(incidence.pointer, incidence.ids, n_attributes, code_pointer, position_codes, n_codes)
+        return cls(*pairs, n_codes)
 
     @classmethod
     def everything(cls, n_attributes: int, n_codes: int) -> FeatureBlock:

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from loglinear.data.columns import Attributes, Columns
 from loglinear.kernels import kernel
 
+BLOCK = 1 << 14  # positions whose attributes are worked out together
+
 
 @kernel
 def _compress(
@@ -36,6 +38,116 @@ def _compress(
                 ids[filled] = attribute
                 filled += 1
     pointer[matrix.shape[1]] = filled
+
+
+@kernel
+def _renumber(
+    block: npt.NDArray[np.int32],
+    wanted: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.int64],
+    renamed: npt.NDArray[np.int32],
+    filled: int,
+    pointer: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int32],
+) -> int:
+    """Append the lists of a ``block`` [K, B] to ``ids``, from ``filled`` on; ``pointer`` [B + 1] is where they begin.
+
+    Entry e of row k becomes ``renamed[firsts[k] + e]``, or itself if ``renamed`` is empty; negative ones are left out.
+    """
+    for t in range(block.shape[1]):
+        pointer[t] = filled
+        for j in range(wanted.shape[0]):
+            k = wanted[j]
+            if block[k, t] >= 0:
+                attribute = firsts[k] + block[k, t]
+                if renamed.shape[0]:
+                    attribute = np.int64(renamed[attribute])
+                if attribute >= 0:
+                    ids[filled] = attribute
+                    filled += 1
+    pointer[block.shape[1]] = filled
+    return filled
+
+
+@kernel
+def _count(block: npt.NDArray[np.int32], firsts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+    """Add how often each attribute occurs in a ``block`` [K, B] to ``counts`` [A]."""
+    for k in range(block.shape[0]):
+        for t in range(block.shape[1]):
+            if block[k, t] >= 0:
+                counts[firsts[k] + block[k, t]] += 1
+
+
+class AttributeBlocks:
+    """One attribute (or -1) for each of K templates and N positions, block by block, on the way to an incidence.
+
+    Numbers are of a template's own until all are known. The blocks lie in the array that the incidence will have, so
+    that nothing stands twice in memory::
+
+        [K, B] of block 0 | [K, B] of block 1 | ...    becomes    attributes of position 0 | of position 1 | ...
+
+    Parameters
+    ----------
+    n_templates : int
+        K.
+    offsets : int64 [S + 1]
+        Of the sequences; a block is a run of whole ones.
+    """
+
+    def __init__(self, n_templates: int, offsets: npt.NDArray[np.int64]) -> None:
+        self._offsets, self._k = offsets, n_templates
+        self._entries = np.empty(int(offsets[-1]) * n_templates, dtype=np.int32)
+        self.runs = runs(offsets, 0, len(offsets) - 1, BLOCK)
+
+    def block(self, first: int, end: int) -> npt.NDArray[np.int32]:
+        """The entries [K, B] of sequences ``first`` to ``end``, to be written to."""
+        lo, hi = int(self._offsets[first]), int(self._offsets[end])
+        return self._entries[lo * self._k : hi * self._k].reshape(self._k, hi - lo)
+
+    def counts(self, firsts: npt.NDArray[np.int64], n_attributes: int) -> npt.NDArray[np.int64]:
+        """How often each attribute [A] occurs, given the number of each template's first [K]."""
+        counts = np.zeros(n_attributes, dtype=np.int64)
+        for first, end in self.runs:
+            _count(self.block(first, end), firsts, counts)
+        return counts
+
+    def incidence(
+        self,
+        wanted: npt.NDArray[np.int64],
+        firsts: npt.NDArray[np.int64],
+        renamed: npt.NDArray[np.int32] | None = None,
+        last: bool = False,
+    ) -> Incidence:
+        """The attributes that the templates ``wanted`` make, entry e of template k becoming ``firsts[k] + e``.
+
+        Those are then ``renamed`` [A], -1 being left out. The ``last`` incidence takes the blocks' own memory.
+        """
+        ids = self._entries if last else np.empty(int(self._offsets[-1]) * len(wanted), dtype=np.int32)
+        pointer = np.zeros(int(self._offsets[-1]) + 1, dtype=np.int64)
+        names = np.zeros(0, dtype=np.int32) if renamed is None else renamed
+        filled = 0
+        for first, end in self.runs:
+            lo, hi = int(self._offsets[first]), int(self._offsets[end])
+            block = self.block(first, end).copy()  # a list never begins behind the block it comes from
+            filled = _renumber(block, wanted, firsts, names, filled, pointer[lo : hi + 1], ids)
+        if last:
+            self._entries = np.zeros(0, dtype=np.int32)
+        if filled < len(ids):
+            ids.resize(filled, refcheck=False)  # gives the rest back without a copy; no view on it is left
+        return Incidence(pointer, ids)
+
+    def encoded(
+        self,
+        in_state: npt.NDArray[np.int64],
+        in_edge: npt.NDArray[np.int64],
+        firsts: npt.NDArray[np.int64],
+        renamed: npt.NDArray[np.int32] | None,
+    ) -> EncodedCorpus:
+        """The corpus of the attributes of the templates ``in_state`` and ``in_edge``, as of :meth:`incidence`."""
+        alike = np.array_equal(in_edge, in_state)
+        edge = self.incidence(in_edge, firsts, renamed) if len(in_edge) and not alike else None
+        state = self.incidence(in_state, firsts, renamed, last=True)
+        return EncodedCorpus(self._offsets, state, state if len(in_edge) and alike else edge)
 
 
 @kernel

@@ -28,8 +28,8 @@ class NameEncoder:
         self.pair_features = pair_features
         self.vocabulary = Vocabulary()
 
-    def fit(self, corpus: Attributes, min_count: int = 1) -> EncodedCorpus:
-        """Collect the attributes of a training corpus, lock, and return its encoding.
+    def fit(self, corpus: Attributes, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
+        """Collect the attributes of a training corpus, lock, and return its encoding; one thread is enough.
 
         Attributes that occur fewer than ``min_count`` times (and so those that never occur) are left out.
         """

@@ -18,11 +18,12 @@ from loglinear.data.columns import Columns
 from loglinear.errors import TemplateError
 from loglinear.features.attribute_index import AttributeIndex, TemplatePlan
 from loglinear.features.attribute_table import Group
-from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.encoding import AttributeBlocks, EncodedCorpus, Incidence
 from loglinear.features.gazetteer import MARKS, Gazetteer
 from loglinear.features.quick_encoder import QuickEncoder
 from loglinear.features.template import GAZETTEER, Macro, Template, TemplateSet
 from loglinear.features.vocabulary import UNKNOWN, Vocabulary
+from loglinear.threads import in_threads
 
 Int32 = npt.NDArray[np.int32]
 
@@ -96,34 +97,43 @@ class TemplateEncoder:
 
     # -- encoding ------------------------------------------------------------------------------------------------
 
-    def fit(self, corpus: Columns, min_count: int = 1) -> EncodedCorpus:
+    def fit(self, corpus: Columns, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
         """Collect the attributes of a training corpus, lock, and return its encoding.
 
-        Attributes seen fewer than ``min_count`` times are left out.
+        Attributes seen fewer than ``min_count`` times are left out. The result is the same for any number of threads:
+        each works on tables of its own.
         """
         self._quick = None
-        sources, before, after = self._observe_values(corpus)
-        self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
-        matrix = np.empty((len(self._observing), corpus.n_tokens), dtype=np.int32)
-        for k, group in enumerate(self._group_of):
-            matrix[k] = self.groups[group].observe(sources, corpus.offsets, self._macros[k], before, after)
-        bases = self._bases()
-        for k, group in enumerate(self._group_of):
-            matrix[k] += np.where(matrix[k] >= 0, bases[group], 0).astype(np.int32)
+        blocks = self._collect(corpus, n_threads)
+        firsts, renamed = self._bases()[self._group_of], None
         if min_count > 1:
-            kept = np.bincount(matrix.ravel() + 1, minlength=bases[-1] + 1)[1:] >= min_count
+            kept = blocks.counts(firsts, self.n_attributes) >= min_count
+            renamed = np.where(kept, np.cumsum(kept) - 1, UNKNOWN).astype(np.int32)
             fewer = self.keeping(kept)
             self.values, self.groups = fewer.values, fewer.groups
-            matrix = np.where(np.append(kept, False), np.cumsum(np.append(kept, 0)) - 1, UNKNOWN).astype(np.int32)[
-                matrix
-            ]
         self.values.lock()
-        return self._encoded(corpus, matrix)
+        return blocks.encoded(*self.scopes(), firsts, renamed)
+
+    def _collect(self, corpus: Columns, n_threads: int) -> AttributeBlocks:
+        """Fill the groups' tables with what a corpus holds; which attribute, of its group, is where."""
+        sources, before, after = self._observe_values(corpus)
+        self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
+        blocks = AttributeBlocks(len(self._observing), corpus.offsets)
+        members = [[k for k, group in enumerate(self._group_of) if group == g] for g in range(len(self.groups))]
+
+        def observe(g: int) -> None:
+            for first, end in blocks.runs:
+                block, offsets = blocks.block(first, end), corpus.offsets[first : end + 1]
+                for k in members[g]:
+                    self.groups[g].observe(sources, offsets, self._macros[k], before, after, block[k])
+
+        in_threads(observe, range(len(self.groups)), n_threads)
+        return blocks
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus with the attributes known from training; others are left out."""
         if (quick := self.quick) is not None:
-            self._check_width(corpus)
+            self.check_columns(corpus)
             return quick.transform(corpus, n_threads)
         sources, before, after = self._observe_values(corpus)
         matrix = np.empty((len(self._observing), corpus.n_tokens), dtype=np.int32)
@@ -152,7 +162,8 @@ class TemplateEncoder:
         """For pickling: the index can be made again."""
         return {**self.__dict__, "_quick": None}
 
-    def _check_width(self, corpus: Columns) -> None:
+    def check_columns(self, corpus: Columns) -> None:
+        """Refuse a corpus that lacks a column the templates look at."""
         if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
                 f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
@@ -160,7 +171,7 @@ class TemplateEncoder:
 
     def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
         """Value numbers of each source at each position [sources, N], and those of the boundaries."""
-        self._check_width(corpus)
+        self.check_columns(corpus)
         sources = np.zeros((max(1, len(self.sources)), corpus.n_tokens), dtype=np.int32)
         for i, macro in enumerate(self.sources if corpus.n_tokens else ()):
             column = corpus.columns[macro.column]
