@@ -113,8 +113,8 @@ def test_it_stops_near_the_minimum(objective):
     zero = np.zeros(objective.features.n_features)
     best = LBFGS(max_iter=500, tolerance=1e-12).minimise(objective, zero).value
     found = DualAscent(max_iter=400).minimise(objective, zero)
-    assert found.converged and "primal and dual are within 0.001" in found.message
-    assert objective(found.weights)[0] <= best * 1.003 + 1e-6
+    assert found.converged and "primal and dual are within 0.002" in found.message
+    assert objective(found.weights)[0] <= best * 1.005 + 1e-6
 
 
 @settings(max_examples=10, deadline=None)

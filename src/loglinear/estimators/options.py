@@ -64,7 +64,7 @@ OPTIONS: dict[str, Option] = {
             "tolerance",
             1e-5,
             "stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and dual "
-            "within a hundred times that",
+            "within 200 times that",
             least=0,
             kind=float,
         ),

@@ -106,7 +106,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         L-BFGS, 100 for dual ascent, 50 for stochastic and 20 for online ones.
     tolerance : float
         Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or when ``dual`` has the
-        primal and dual objectives within a hundred times this share of each other.
+        primal and dual objectives within 200 times this share of each other.
     metric : {"auto", "f1", "accuracy"}
         What the dev data is judged by; auto is chunk F1 if the labels are those of chunks.
     patience : int

@@ -348,17 +348,21 @@ def _moves(corpus: PaddedCorpus, sequences: Int64, n_rows: int, width: int) -> M
 
 
 @loose_kernel
-def _set_change(first: int, n: int, kept: Float32, desk: Desk) -> np.float32:
-    """Marginals become the difference to those that are kept [N, W]; returns its size by chi-square."""
+def _set_change(first: int, n: int, corpus: PaddedCorpus, kept: Float32, desk: Desk) -> tuple[np.float32, np.float32]:
+    """Marginals become the difference to those that are kept [N, W]; returns its size by chi-square, and the squared
+    norm of what it does to the features if no two positions looked at the same and all of them were there."""
     marginals, before, w = desk.marginals.ravel(), kept.ravel(), kept.shape[1]
-    size = same(ZERO)
+    size, apart = same(ZERO), same(ZERO)
     for t in range(n):
+        n_rows = corpus.row_pointer[first + t + 1] - corpus.row_pointer[first + t]
+        looked_at = np.float32(n_rows + corpus.list_pointer[first + t + 1] - corpus.list_pointer[first + t])
         for c in range(0, w, 8):
             now, old = load(marginals, t * w + c), load(before, (first + t) * w + c)
             change = now - old
             size = size + change * change / (now + old + TINY)
+            apart = apart + looked_at * change * change
             store(marginals, t * w + c, change)
-    return TWO * total(size)
+    return TWO * total(size), total(apart)
 
 
 @loose_kernel
@@ -397,7 +401,23 @@ def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> 
 
 
 @loose_kernel
-def _apply(
+def _apply(first: int, corpus: PaddedCorpus, change: Float32, factor: np.float32, weights: PaddedWeights) -> None:
+    """Add ``factor`` times a change of marginals [T, W] to the features that its positions look at."""
+    parts, rows, has_feature, w = change.ravel(), weights.rows.ravel(), corpus.has_feature.ravel(), change.shape[1]
+    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    for t in range(change.shape[0]):
+        for c in range(0, w, 8):
+            part = factor * load(parts, t * w + c)
+            for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
+                place, value = ids[j] * w + c, corpus.row_values[j] if has_values else ONE
+                store(rows, place, load(rows, place) + value * part * load_flags(has_feature, place))
+        for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
+            value = corpus.list_values[j] if has_values else ONE
+            weights.lists[corpus.list_ids[j]] += factor * value * parts[t * w + corpus.list_labels[j]]
+
+
+@loose_kernel
+def _apply_sums(
     first: int,
     corpus: PaddedCorpus,
     change: Float32,
@@ -445,15 +465,18 @@ def dual_pass(
     shrink: float,
     l2: float,
     caution: float,
+    measure: bool,
     kept: Float32,
     kept_transitions: Float32,
+    overlaps: Float32,
     losses: Float,
     gaps: Float,
 ) -> None:
     """A step for each of the ``sequences`` in turn; losses and gaps [S] as they were met, nan where one has underflown.
 
     ``kept`` [N, W] and ``kept_transitions`` [S, F] are the marginals that the weights are made of; the weights that
-    scores are made of are nearer to zero by ``shrink``.
+    scores are made of are nearer to zero by ``shrink``. How much the positions of a sequence look at the same features
+    is measured and written to ``overlaps`` [S], or taken from there.
     """
     w, less, places = weights.rows.shape[1], np.float32(shrink), corpus.transition_places
     desk, moves = _desk(corpus, sequences, w), _moves(corpus, sequences, weights.rows.shape[0], w)
@@ -480,8 +503,13 @@ def dual_pass(
         for c in range(0, w * w, 8):
             store(pairs, c, zero)
         _add_pairs(n, n_labels, desk)
-        size = _set_change(first, n, kept, desk)
-        used, square = _add_up(first, corpus, change, moves)
+        size, apart = _set_change(first, n, corpus, kept, desk)
+        used = 0
+        if measure:
+            used, square = _add_up(first, corpus, change, moves)
+            overlaps[i] = square / (apart + LEAST)
+        else:
+            square = overlaps[i] * apart
         for f in range(places.shape[0]):
             there = pairs[places[f]] * factors[places[f]] - kept_transitions[i, f]
             pairs[places[f]] = there
@@ -495,4 +523,7 @@ def dual_pass(
         parts = change.ravel()
         for c in range(0, n * w, 8):
             store(old, first * w + c, load(old, first * w + c) + share * load(parts, c))
-        _apply(first, corpus, change, moves, used, factor, weights)
+        if measure:
+            _apply_sums(first, corpus, change, moves, used, factor, weights)
+        else:
+            _apply(first, corpus, change, factor, weights)
