@@ -56,7 +56,7 @@ OPTIONS: dict[str, Option] = {
         Option(
             "max_iter",
             None,
-            "most iterations, or passes over the data (lbfgs 1000, dual 100, sgd and adagrad 50, online 20)",
+            "most iterations, or passes over the data (lbfgs and dual 1000, sgd and adagrad 50, online 20)",
             least=0,
             kind=int,
         ),

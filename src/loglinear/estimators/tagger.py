@@ -103,7 +103,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Lists of known names for the template to look at; the named sets look at all of them.
     max_iter : int or None
         Most iterations of the optimizer (passes over the data, where it goes sequence by sequence); None is 1000 for
-        L-BFGS, 100 for dual ascent, 50 for stochastic and 20 for online ones.
+        L-BFGS and dual ascent, 50 for stochastic and 20 for online ones.
     tolerance : float
         Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or when ``dual`` has the
         primal and dual objectives within 200 times this share of each other.

@@ -32,6 +32,10 @@ both changed is then added up. As neither sees what the other does, each takes i
 they are (CoCoA+, Ma et al. 2015; 2 would be safe whatever the data). It is done so for any number of threads, so that
 the result does not depend on it; small corpora go in one round over one part.
 
+Where the steps do not fit the data (caution has been doubled twice: long sequences whose positions look at the same
+features, with little penalty), or scores leave single precision, or a hundred passes are not enough, L-BFGS goes on
+from the weights of then, with ten times the tolerance.
+
 With an L1 penalty, too, w is the above brought nearer to zero by l1 / 2 l2, or zero (proximal SDCA, the same authors
 2014): what the marginals are tied to is the sum before that, which is what is stored.
 """
@@ -47,8 +51,9 @@ import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion
 from loglinear.errors import OptionError
+from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, register
+from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, State, register
 from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass, keep_gold
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.optimizers.single_precision import why_not
@@ -61,6 +66,7 @@ Float32 = npt.NDArray[np.float32]
 WORSE = 0.002  # a rise by this share is more than the order of the sequences makes
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 PARTS, ROUNDS, OVERLAP = 2, 4, 1.5  # of a pass; how much both parts move the same weights
+MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS goes on
 MEASURE_EVERY = 4  # passes, beside the first two
 SEQUENCES_A_PART = 250  # in a round; smaller corpora are not split
 
@@ -140,15 +146,50 @@ class DualState:
         }
 
 
+@dataclass
+class FinishState:
+    """That of L-BFGS, which goes on where dual ascent has ended.
+
+    Parameters
+    ----------
+    passes : int
+        Of dual ascent.
+    inner : LBFGSState
+    """
+
+    passes: int
+    inner: LBFGSState
+
+    @property
+    def iteration(self) -> int:
+        return self.passes + self.inner.iteration
+
+    @property
+    def evaluations(self) -> int:
+        return self.passes + self.inner.evaluations
+
+    @property
+    def value(self) -> float:
+        return self.inner.value
+
+    @property
+    def weights(self) -> Float:
+        return self.inner.weights
+
+    def to_arrays(self) -> Arrays:
+        """All of it as named arrays, for a checkpoint."""
+        return {"passes": np.array([self.passes], dtype=np.int64), **self.inner.to_arrays()}
+
+
 @register
 @dataclass(frozen=True)
 class DualAscent(Optimizer):
-    """Passes of dual coordinate ascent until primal and dual are nearly the same.
+    """Passes of dual coordinate ascent until primal and dual are nearly the same; L-BFGS where that does not happen.
 
     Parameters
     ----------
     max_iter : int
-        Most passes.
+        Most passes, the iterations of L-BFGS included.
     tolerance : float
         Stop when the gap between primal and dual is less than two hundred times this share of the objective.
     seed : int
@@ -157,14 +198,16 @@ class DualAscent(Optimizer):
 
     name = "dual"
     summary = "stochastic dual coordinate ascent: few passes, first-order chains with an L2 penalty"
-    default_iterations = 100
+    default_iterations = 1000
 
-    max_iter: int = 100
+    max_iter: int = 1000
     tolerance: float = 1e-5
     seed: int = 0
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> DualState:
-        """The state of :meth:`DualState.to_arrays`."""
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
+        """The state of :meth:`DualState.to_arrays`, or of :meth:`FinishState.to_arrays`."""
+        if "passes" in arrays:
+            return FinishState(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
         iteration, evaluations, underflown = (int(count) for count in arrays["counts"])
         value, gap, caution = arrays["values"].tolist()
         weights = PaddedWeights(*(np.array(arrays[name]) for name in ("rows", "lists", "transition")))
@@ -177,34 +220,58 @@ class DualAscent(Optimizer):
         weights0: Float,
         *,
         l1: float = 0.0,
-        callback: Callable[[DualState], bool | None] | None = None,
-        state: DualState | None = None,
+        callback: Callable[[DualState | FinishState], bool | None] | None = None,
+        state: DualState | FinishState | None = None,
     ) -> Result:
         reason = why_not_dual(objective.criterion, objective.features, objective.gold, objective.l2)
         if reason is None and weights0.any():
             reason = "it starts from zero, not from another model"
         if reason is not None:
             raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
+        if isinstance(state, FinishState):
+            return self._finish(objective, state.weights, l1, callback, state.passes, state.inner)
         layout = objective.padded_layout
         now = _start(objective, layout) if state is None else _fitting(state, layout)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
         small = GAP * self.tolerance
         while True:
-            if now.iteration and now.gap <= small * abs(now.value) and not now.underflown:
+            near = now.iteration > 0 and now.gap <= small * abs(now.value)
+            if near and not now.underflown:
                 message = f"converged after {now.iteration} passes: primal and dual are within {small:g} of each other"
                 return Result(now, True, message)
             if now.iteration >= self.max_iter:
-                return Result(now, False, _unfinished(now))
+                apart = f", with primal and dual {now.gap / abs(now.value):.2g} apart" if now.iteration else ""
+                return Result(now, False, f"stopped after {now.iteration} passes{apart}")
+            if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
+                return self._finish(objective, now.weights, l1, callback, now.iteration, None)
             self._pass(objective, layout, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
+
+    def _finish(
+        self,
+        objective: Objective,
+        weights: Float,
+        l1: float,
+        callback: Callable[[FinishState], bool | None] | None,
+        passes: int,
+        state: LBFGSState | None,
+    ) -> Result:
+        """L-BFGS from the weights [D] that so many passes have found, or from its own state."""
+        optimizer = LBFGS(max_iter=self.max_iter - passes, tolerance=10.0 * self.tolerance)
+        watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
+        result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
+        message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"
+        return Result(FinishState(passes, result.state), result.converged, message)
 
     def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
         """One more pass, in place."""
         n = objective.corpus.n_sequences
         order = np.random.default_rng([self.seed, now.iteration]).permutation(n)
         losses, gaps = np.zeros(n), np.zeros(n)
-        measure = now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
+        careful = now.caution > 1.0
+        measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
+        overlap = float(PARTS) if careful else OVERLAP
 
         def steps(sequences: npt.NDArray[np.int64], weights: PaddedWeights, overlap: float) -> None:
             dual_pass(
@@ -218,9 +285,9 @@ class DualAscent(Optimizer):
             for chosen in np.array_split(order, ROUNDS):
                 parts = np.array_split(chosen, PARTS)
                 copies = [PaddedWeights(*map(np.copy, now.laid_out)) for _ in parts]
-                in_threads(lambda k: steps(parts[k], copies[k], OVERLAP), range(PARTS), objective.n_threads)  # noqa: B023
+                in_threads(lambda k: steps(parts[k], copies[k], overlap), range(PARTS), objective.n_threads)  # noqa: B023
                 for weights, *moved in zip(now.laid_out, *copies, strict=True):
-                    weights += sum(each - weights for each in moved) / np.float32(OVERLAP)
+                    weights += sum(each - weights for each in moved) / np.float32(overlap)
         before = now.value
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
@@ -229,17 +296,6 @@ class DualAscent(Optimizer):
         now.iteration += 1
         now.evaluations += 1
         now.underflown = int(np.isnan(losses).sum())
-
-
-def _unfinished(now: DualState) -> str:
-    """Why there are no more passes; a state that is of no use is an error."""
-    if now.underflown:
-        raise OptionError(
-            f"optimizer='dual' works in single precision, which the scores of {now.underflown} sequences leave: they "
-            "are too far apart; use lbfgs"
-        )
-    apart = f", with primal and dual {now.gap / abs(now.value):.2g} apart" if now.iteration else ""
-    return f"stopped after {now.iteration} passes{apart}"
 
 
 def why_not_dual(criterion: Criterion, features: ChainFeatures, gold: Gold, l2: float) -> str | None:

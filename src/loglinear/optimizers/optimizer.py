@@ -27,9 +27,17 @@ Arrays = dict[str, npt.NDArray[Any]]
 class State(Protocol):
     """Everything needed to go on as if never stopped, and what a callback may look at."""
 
-    iteration: int
-    evaluations: int
-    value: float
+    @property
+    def iteration(self) -> int:
+        """Iterations so far."""
+
+    @property
+    def evaluations(self) -> int:
+        """Passes over the data so far."""
+
+    @property
+    def value(self) -> float:
+        """The objective, as it was met."""
 
     @property
     def weights(self) -> Float:

@@ -70,7 +70,7 @@ def warm_up(job: Job) -> None:
 def evaluation_seconds(job: Job, corpus: Columns, times: int = EVALUATIONS) -> float | None:
     """Seconds of the objective's value and gradient over the corpus: the work of a pass of L-BFGS."""
     problem = make_tagger(job).problem(corpus)
-    objective = problem.objective(problem.criterion(job.criterion), job.l2, job.threads)
+    objective = problem.objective(problem.criterion(job.criterion), job.l2, job.threads, single_precision=True)
     weights = np.random.default_rng(0).normal(scale=0.2, size=problem.model.features.n_features)
     seconds = []
     for _ in range(times + 1):
@@ -155,7 +155,9 @@ def measure_criteria(job: Job, say: Say) -> dict[str, Any]:
     names = [n for n in job.names or known if not known[n].uses_base and known[n].learns_weights]
     problem = make_tagger(job, criterion="cll", optimizer=None).problem(read_columns(job.train))
     weights = np.random.default_rng(0).normal(scale=0.2, size=problem.model.features.n_features)
-    objectives = {name: problem.objective(problem.criterion(name), job.l2, job.threads) for name in {"cll", *names}}
+    objectives = {
+        name: problem.objective(problem.criterion(name), job.l2, job.threads, True) for name in {"cll", *names}
+    }
     seconds: dict[str, list[float]] = {name: [] for name in ("cll", *names)}
     for name, objective in objectives.items():
         say(f"compiling {name}")
