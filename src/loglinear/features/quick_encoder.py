@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 MOST_REMEMBERED = 200_000  # strings of a source; then it begins anew
+FEW = 100  # strings
 POSITIONS_AT_ONCE = 8192
 
 
@@ -56,6 +57,13 @@ class SourceNumbers(dict[str, int]):
             self.clear()
         self[string] = number
         return number
+
+    def of(self, strings: Sequence[str]) -> Int32:
+        """The numbers of many strings at once; few are looked up among those met so far, which are remembered."""
+        if len(strings) <= FEW:
+            return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
+        "".join(strings).encode()  # as above
+        return self._numbers[self._values.ids(map(self._compute, strings))]
 
 
 class QuickEncoder:
@@ -127,8 +135,8 @@ def _numbers_of_values(column: Column, numbers: SourceNumbers) -> Int32:
     """The source's number of each of a column's distinct values; those that occur nowhere have -1."""
     used = np.bincount(column.ids, minlength=len(column.values)) > 0
     if used.all():
-        return np.fromiter(map(numbers.__getitem__, column.values), dtype=np.int32, count=len(column.values))
-    found = np.full(len(column.values), -1, dtype=np.int32)
-    for i in np.flatnonzero(used).tolist():
-        found[i] = numbers[column.values[i]]
+        return numbers.of(column.values)
+    found = np.full(len(used), -1, dtype=np.int32)
+    chosen = np.flatnonzero(used)
+    found[chosen] = numbers.of([column.values[number] for number in chosen.tolist()])
     return found
