@@ -31,7 +31,8 @@ def main() -> None:
     before: Tagger | None = None
     for k in arguments.k:
         tagger = Tagger(
-            criterion="softmax-margin", cost=f"recall:{k:g}", template="ner", l2=arguments.l2, max_iter=100,
+            criterion="softmax-margin", cost=f"recall:{k:g}", optimizer="lbfgs", template="ner", l2=arguments.l2,
+            max_iter=100,
             threads=arguments.threads,
         )  # fmt: skip
         name = f"recall:{k:g} l2={arguments.l2:g}"
