@@ -8,13 +8,15 @@ from first_order import objectives
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loglinear.criteria.criterion import CostCriterion
+from loglinear.criteria.criterion import CostCriterion, make_criterion
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.optimizers import dual
 from loglinear.optimizers.dual import DualAscent
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain import Chain
+from loglinear.structures.chain_features import ChainFeatures, Penalties
+from loglinear.structures.gold import Gold
 
 
 def the_first_sequence(objective):
@@ -115,7 +117,7 @@ def test_it_stops_near_the_minimum(objective):
     zero = np.zeros(objective.features.n_features)
     best = LBFGS(max_iter=500, tolerance=1e-12).minimise(objective, zero).value
     found = DualAscent(max_iter=400).minimise(objective, zero)
-    assert found.converged and ("primal and dual are within 0.002" in found.message or "L-BFGS" in found.message)
+    assert found.converged and ("differ by less than 0.002" in found.message or "L-BFGS" in found.message)
     assert objective(found.weights)[0] <= best * 1.005 + 1e-6
 
 
@@ -146,3 +148,20 @@ def test_where_steps_do_not_fit_lbfgs_goes_on(objective, l1):
             assert "passes of dual ascent, then L-BFGS" in found.message and found.state.iteration == len(seen)
             again = optimizer.minimise(objective, zero, l1=l1, state=optimizer.restore(seen[3]))
             assert np.array_equal(again.weights, found.weights) and again.state.iteration == len(seen)
+
+
+@pytest.mark.parametrize("largest", [10.0, 2_000.0, 1e5])
+def test_features_of_unlike_scale_end_no_worse_than_with_lbfgs(largest):
+    """One attribute of large values beside many of value one: steps of one sequence throw the weights far off."""
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 401, 8).astype(np.int64)
+    labels = rng.integers(0, 4, 400).astype(np.int32)
+    ids = np.stack([np.zeros(400), 1 + labels * 5 + rng.integers(0, 8, 400)], axis=1).ravel().astype(np.int32)
+    values = np.stack([rng.integers(0, largest, 400), np.ones(400)], axis=1).ravel().astype(np.float64)
+    corpus = EncodedCorpus(offsets, Incidence(np.arange(0, 801, 2).astype(np.int64), ids, values), None)
+    features = ChainFeatures.collect(corpus, 24, Gold(labels), 4, 1, "observed", "observed")
+    objective = Objective(features, corpus, Gold(labels), make_criterion("cll"), Penalties.none(4), 1.0)
+    zero = np.zeros(features.n_features)
+    best = LBFGS().minimise(objective, zero).value
+    found = DualAscent().minimise(objective, zero)
+    assert objective(found.weights)[0] <= 1.005 * best

@@ -22,7 +22,8 @@ kept_i (the sum of both Kullback-Leibler divergences), so the share that goes fu
 
 J adds up the positions as if they were independent, which is too much where they are not: caution, at first 1, is
 doubled after a pass that makes things worse. Nothing can run away: as mixtures of marginals, the kept ones stay
-marginals. Half the sum of J over a pass estimates the gap between primal and dual, which says when to stop.
+marginals. The gap between primal and dual, which says when to stop, is the sum of the divergences of kept_i from now_i:
+about J / 2 where they are near each other, and at least  loss_i - (score by kept_i - score of gold_i) - T log Y.
 
 Q is worked out exactly in the passes 1, 2, 5, 9, 13 and so on; in the others it is taken to be the same multiple of
 what it would be if no two positions looked at the same features, which costs next to nothing.
@@ -34,7 +35,7 @@ the result does not depend on it; small corpora go in one round over one part.
 
 Where the steps do not fit the data (caution has been doubled twice: long sequences whose positions look at the same
 features, with little penalty), or scores leave single precision, or a hundred passes are not enough, L-BFGS goes on
-from the weights of then, with ten times the tolerance.
+from the weights of then, or from zero if they are worse than that.
 
 With an L1 penalty, too, w is the above brought nearer to zero by l1 / 2 l2, or zero (proximal SDCA, the same authors
 2014): what the marginals are tied to is the sum before that, which is what is stored.
@@ -237,10 +238,15 @@ class DualAscent(Optimizer):
         while True:
             near = now.iteration > 0 and now.gap <= small * abs(now.value)
             if near and not now.underflown:
-                message = f"converged after {now.iteration} passes: primal and dual are within {small:g} of each other"
+                passes = f"{now.iteration} pass{'es' if now.iteration > 1 else ''}"
+                message = f"converged after {passes}: primal and dual differ by less than {small:g} of the objective"
                 return Result(now, True, message)
             if now.iteration >= self.max_iter:
-                apart = f", with primal and dual {now.gap / abs(now.value):.2g} apart" if now.iteration else ""
+                apart = (
+                    f", primal and dual differ by {now.gap / abs(now.value):.2g} of the objective"
+                    if now.iteration
+                    else ""
+                )
                 return Result(now, False, f"stopped after {now.iteration} passes{apart}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
                 return self._finish(objective, now.weights, l1, callback, now.iteration, None)
@@ -258,7 +264,9 @@ class DualAscent(Optimizer):
         state: LBFGSState | None,
     ) -> Result:
         """L-BFGS from the weights [D] that so many passes have found, or from its own state."""
-        optimizer = LBFGS(max_iter=self.max_iter - passes, tolerance=10.0 * self.tolerance)
+        if state is None and objective(weights)[0] + l1 * float(np.abs(weights).sum()) > objective(0.0 * weights)[0]:
+            weights = 0.0 * weights
+        optimizer = LBFGS(max_iter=self.max_iter - passes, tolerance=self.tolerance)
         watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
         result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
         message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"

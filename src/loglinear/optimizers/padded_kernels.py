@@ -366,6 +366,25 @@ def _set_change(first: int, n: int, corpus: PaddedCorpus, kept: Float32, desk: D
 
 
 @loose_kernel
+def _above_gold(
+    first: int, n: int, corpus: PaddedCorpus, kept: Float32, old: Float32, transition: Float32, desk: Desk
+) -> float:
+    """By how much the score (and cost) expected by the marginals ``kept`` [N, W] and transitions ``old`` [F] of a
+    sequence is above that of its gold labelling; the scores of its positions are in ``desk.alpha``."""
+    scores, flat, w, above_gold = desk.alpha.ravel(), kept.ravel(), kept.shape[1], 0.0
+    for t in range(n):
+        here = same(ZERO)
+        for c in range(0, w, 8):
+            here = here + load(flat, (first + t) * w + c) * load(scores, t * w + c)
+        above_gold += total(here) - scores[t * w + corpus.gold[first + t]]
+        if t > 0:
+            above_gold -= transition[corpus.gold[first + t - 1], corpus.gold[first + t]]
+    for f in range(old.shape[0]):
+        above_gold += transition.ravel()[corpus.transition_places[f]] * old[f]
+    return above_gold
+
+
+@loose_kernel
 def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> tuple[int, np.float32]:
     """Add up what a change of marginals [T, W] means for each row; returns their number and the squared norm of it all.
 
@@ -495,6 +514,7 @@ def dual_pass(
         else:
             _set_scores(first, corpus, weights, desk.alpha[:n])
         loss = _set_emissions(first, corpus, shrunk, desk.alpha[:n], desk)
+        above_gold = _above_gold(first, n, corpus, kept, kept_transitions[i], shrunk, desk)
         loss += float(top) * (n - 1) + _forward(n, n_labels, desk)
         if not loss < np.inf:
             losses[i] = gaps[i] = np.nan  # it keeps its marginals this time
@@ -514,7 +534,8 @@ def dual_pass(
             there = pairs[places[f]] * factors[places[f]] - kept_transitions[i, f]
             pairs[places[f]] = there
             square += there * there
-        losses[i], gaps[i] = weight * loss, weight * 0.5 * size
+        # the divergence of both is at least the second, and about the first where they are near each other
+        losses[i], gaps[i] = weight * loss, weight * max(0.5 * size, loss - above_gold - n * math.log(n_labels))
         share = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
         factor = np.float32(-weight / (2.0 * l2)) * share
         for f in range(places.shape[0]):
