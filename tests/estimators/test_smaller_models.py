@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear import HMM, Tagger, model_file
-from loglinear.errors import ModelFileError, OptionError
+from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.weight_precision import restored, stored
 
 X = [["the", "dog", "barks"], ["Anna", "sees", "the", "cat"], ["cats", "bark"], ["the", "cat", "sees", "Anna"]] * 3
@@ -139,3 +139,17 @@ def test_pruning_that_makes_no_sense_is_refused(tagger):
     for prune in (0.0, 1.5, -0.1, "half"):
         with pytest.raises(OptionError, match="prune"):
             Tagger(template="words", prune=prune).fit(X, Y)
+
+
+def test_pruning_everything_or_nothing_to_prune_is_refused_at_once():
+    with pytest.raises(OptionError, match="a share of 1"):
+        Tagger(template="words", prune=1.0).check_options()
+    few = Tagger(template="words", prune=0.999999).fit(X, Y)
+    assert few.model_.features.n_features == 1
+    with pytest.raises(OptionError, match="has no weights to leave out"):
+        Tagger(criterion="hmm").fit([[(word,) for word in x] for x in X], Y).pruned(0.5)
+
+
+def test_values_beyond_all_floats_are_refused():
+    with pytest.raises(DataError, match="more than 1e308"):
+        Tagger().fit([[{"size": 10**400}]], [["A"]])

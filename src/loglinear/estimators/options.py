@@ -92,6 +92,8 @@ def check_options(values: dict[str, Any]) -> None:
     for name, option in OPTIONS.items():
         if name in values:
             option.check(values[name])
+    if values.get("prune") is not None:
+        kept_of(1, values["prune"])
 
 
 def l2_factor(l2: float | None, variance: float | None) -> float:
@@ -109,7 +111,7 @@ def l2_factor(l2: float | None, variance: float | None) -> float:
 
 
 def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int:
-    """How many of ``n_weights`` weights stay if a ``share`` of them is to go, or so many are to be kept."""
+    """How many of ``n_weights`` weights stay, one at least, if a ``share`` is to go, or so many are to be kept."""
     if (share is None) == (keep is None):
         raise OptionError(f"share={share!r} and keep={keep!r} are two ways to say how much to prune; give one of both")
     if keep is not None:
@@ -117,4 +119,4 @@ def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int
         return keep
     if share is None or not 0.0 < share < 1.0:
         raise OptionError(f"a share of {share!r} of the weights cannot be left out; give a number between 0 and 1")
-    return n_weights - round(share * n_weights)
+    return max(1, n_weights - round(share * n_weights))

@@ -301,15 +301,10 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def _checkpoint(self, path: Path, plan: Plan, dev: DevData | None) -> Checkpoint:
         """Where to keep what is needed to go on."""
-        varying = (
-            "threads",
-            "verbose",
-            "max_iter",
-            "prune",
-            "precision",
-            "cost",
-        )  # the cost is among what must be the same as a table
-        options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
+        varying = ("threads", "verbose", "max_iter", "prune", "precision")
+        options = {
+            k: v for k, v in self.get_params(deep=False).items() if k not in (*varying, "cost")
+        }  # that is kept as a table
         if is_own(self.base):  # what it says of the training data is among what must be the same, too
             own = OwnBase.of(self.base)
             options["base"] = (own.name, own.samples, own.smoothing)
@@ -376,6 +371,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         Those nearest to zero go, and with them the attributes and values that nothing else looks at.
         """
         model = self._fitted()
+        if not model.features.n_features:
+            raise OptionError(f"a model of criterion={self.criterion!r} has no weights to leave out")
         smaller = copy(self)
         smaller.model_ = model.pruned(kept_of(model.features.n_features, share, keep))
         return smaller

@@ -2,7 +2,8 @@
 
     w = 2^k s          s of the given precision, k = 0 unless the greatest weight is beyond what it holds
 
-float16 has 11 bits, so that a weight is changed by at most 1 part in 2048, and reaches to 65504.
+float16 has 11 bits, so that a weight is changed by at most 1 part in 2048 (a small one by at most
+3e-8), and reaches to 65504.
 """
 
 from __future__ import annotations

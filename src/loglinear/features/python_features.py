@@ -29,7 +29,10 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
         for key, inner in value.items():
             yield from _walk(f"{name}:{key}", inner)
     elif isinstance(value, bool | np.bool_ | numbers.Real):
-        yield name, float(value)
+        try:
+            yield name, float(value)
+        except OverflowError:
+            raise DataError(f"feature {name!r} has a value of more than 1e308; scale it") from None
     elif isinstance(value, Iterable) and not isinstance(value, bytes):
         for item in value:
             if not isinstance(item, str):
