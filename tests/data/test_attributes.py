@@ -188,6 +188,8 @@ def test_a_line_that_would_vanish_is_refused(label: str) -> None:
     ),
     st.booleans(),
 )
+@example(b"\x0b", True)
+@example(b"\x0c\n\x0b a", False)
 def test_any_bytes_give_a_corpus_or_an_error(raw: bytes, labels: bool) -> None:
     try:
         corpus = reading(raw, labels)

@@ -192,7 +192,7 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
     fields, ids, counts = _token_fields(corpus)
     bounds = offsets_of(counts)
     first = bounds[:-1]
-    visible = np.array([not value.isspace() for value in fields], dtype=bool)[ids]
+    visible = np.array([bool(value.strip(b" ")) for value in fields], dtype=bool)[ids]
     lost = np.diff(np.concatenate([[0], np.cumsum(visible)])[bounds]) == 0
     hashed = np.array([value.startswith(b"#") for value in fields], dtype=bool)
     lost[counts == 1] |= hashed[ids[first[counts == 1]]]
