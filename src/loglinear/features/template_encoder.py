@@ -154,8 +154,7 @@ class TemplateEncoder:
                 TemplatePlan(self._macros[k], self.groups[g].keys[: self.groups[g].n_keys], int(bases[g]))
                 for k, g in enumerate(self._group_of)
             ]
-            seen = any(not string.startswith("_B") for string in self.values.strings)  # more than boundaries
-            fits = seen and AttributeIndex.fits(plans, len(self.sources), len(self.values))
+            fits = not len(self.scopes()[1]) and AttributeIndex.fits(plans, len(self.sources), len(self.values))
             self._quick = (QuickEncoder(self, plans) if fits else None,)
         return None if self._quick is None else self._quick[0]
 
