@@ -15,9 +15,9 @@ from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 
 
-def fitted(train, templates, pair_features=False, gazetteers=None):
+def fitted(train, templates, pair_features=False, gazetteers=None, min_count=1):
     encoder = TemplateEncoder(templates, gazetteers, pair_features)
-    encoder.fit(Columns.from_rows(train))
+    encoder.fit(Columns.from_rows(train), min_count)
     return encoder
 
 
@@ -38,14 +38,14 @@ def assert_same(found, expected):
 
 
 @settings(max_examples=60)
-@given(rows, rows, template_sets, st.booleans(), st.sampled_from([0, 2, 1024]), st.integers(1, 3))
-def test_the_index_finds_what_the_tables_hold(train, test, templates, pair_features, direct, n_threads):
+@given(rows, rows, template_sets, st.booleans(), st.sampled_from([0, 2, 1024]), st.integers(1, 3), st.integers(1, 3))
+def test_the_index_finds_what_the_tables_hold(train, test, templates, pair_features, direct, n_threads, min_count):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attribute_index, "DIRECT_LEAST", direct)
         patch.setattr(attribute_index, "DIRECT_SHARE", min(direct, 1))  # 0: every table is a hashed one
         patch.setattr(quick_encoder, "POSITIONS_AT_ONCE", 3)
-        encoder = fitted(train, templates, pair_features)
-        assume(encoder.quick is not None)
+        encoder = fitted(train, templates, pair_features, min_count=min_count)
+        assert encoder.quick is not None
         for corpus in map(Columns.from_rows, (train, test, test)):  # the third time from memory
             assert_same(encoder.transform(corpus, n_threads), by_tables(encoder, corpus))
 
@@ -58,6 +58,13 @@ def test_where_codes_are_too_many_the_tables_serve(train, test, templates):
         assume(templates.observing)  # without any, there is nothing to have codes
         assert encoder.quick is None
         assert_same(encoder.transform(Columns.from_rows(test)), by_tables(encoder, Columns.from_rows(test)))
+
+
+def test_a_group_left_empty_by_min_count_does_not_hide_the_next():
+    encoder = fitted([["a"], ["a"], ["b"]], TemplateSet.parse("U0:%x[@1,0]\nU1:%x[1,0]"), min_count=3)
+    corpus = Columns.from_rows([["a"]])
+    assert [encoder.names()[a] for a in encoder.transform(corpus).state.ids] == ["U1:_B+1"]
+    assert_same(encoder.transform(corpus), by_tables(encoder, corpus))
 
 
 def test_gazetteers_and_values_that_occur_nowhere(monkeypatch):

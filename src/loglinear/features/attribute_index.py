@@ -138,10 +138,12 @@ def _look_up(
 class TemplatePlan:
     """What the index needs to know of a template: its macros [M, 3] (source, row, absolute) and its attributes.
 
-    ``keys`` [A, M] are the numbers of the values of attributes ``base``, ``base + 1``, ...
+    ``keys`` [A, M] are the numbers of the values of attributes ``base``, ``base + 1``, ...; templates of one ``group``
+    (the same text around their macros) share them.
     """
 
     macros: Int32
+    group: int
     keys: Int32
     base: int
 
@@ -177,8 +179,8 @@ class AttributeIndex:
             strides = strides_of(radices)
             macros = self._macros[self._pointer[k] : self._pointer[k + 1]]
             macros[:, :3], macros[:, 3] = plan.macros, strides[1:]
-            shared = known.setdefault((plan.base, *plan.macros[:, 0].tolist()), k)
-            if shared < k:  # another template of the same text and sources
+            shared = known.setdefault((plan.group, *plan.macros[:, 0].tolist()), k)
+            if shared < k:  # another template of the same group and sources
                 self._tables[k] = self._tables[shared]
                 continue
             codes = np.zeros(len(plan.keys), dtype=np.int64)

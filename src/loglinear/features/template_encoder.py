@@ -151,10 +151,10 @@ class TemplateEncoder:
         if self._quick is None and self.values.locked:
             bases = self._bases()
             plans = [
-                TemplatePlan(self._macros[k], self.groups[g].keys[: self.groups[g].n_keys], int(bases[g]))
+                TemplatePlan(self._macros[k], g, self.groups[g].keys[: self.groups[g].n_keys], int(bases[g]))
                 for k, g in enumerate(self._group_of)
             ]
-            fits = not len(self.scopes()[1]) and AttributeIndex.fits(plans, len(self.sources), len(self.values))
+            fits = AttributeIndex.fits(plans, len(self.sources), len(self.values))
             self._quick = (QuickEncoder(self, plans) if fits else None,)
         return None if self._quick is None else self._quick[0]
 
