@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, models, register_model
@@ -31,6 +31,7 @@ _COEFFICIENTS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894
 LOWEST_EXPONENT = -60.0  # exp of less is taken for zero
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 _VECTOR, _INTS = ir.VectorType(_FLOAT, N_LANES), ir.VectorType(_INT, N_LANES)
+_FOR_READING_INTO_ALL_CACHES = (0, 3, 1)  # of data
 _FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
 
@@ -122,6 +123,19 @@ def _store(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(array, types.intp, _lanes), generate
+
+
+@intrinsic
+def _prefetch(typing: Any, array: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        address = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(8))
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [address, *(ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES)])
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp), generate
 
 
 @intrinsic
@@ -221,6 +235,9 @@ if TYPE_CHECKING or numba.config.DISABLE_JIT:  # what they do; how is above
         """Write lanes to ``array[place]`` and after."""
         array[place : place + N_LANES] = lanes
 
+    def prefetch(array: Float32, place: int) -> None:
+        """Say that the numbers from ``array[place]`` on will be wanted soon."""
+
     def same(number: np.float32) -> Lanes:
         """Eight times the same."""
         return np.full(N_LANES, number, dtype=np.float32)
@@ -255,4 +272,4 @@ if TYPE_CHECKING or numba.config.DISABLE_JIT:  # what they do; how is above
 else:
     load, load_flags, store, same = _load, _load_flags, _store, _same
     greater, lesser, above, total = _greater, _lesser, _above, _total
-    greatest, exponential = _greatest, _exponential
+    greatest, exponential, prefetch = _greatest, _exponential, _prefetch

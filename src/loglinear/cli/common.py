@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,15 +72,22 @@ def working(out: Console, what: str) -> Iterator[None]:
 def start_quickly() -> None:
     """Let Numba load kernels without looking for BLAS in SciPy: no kernel needs it, and importing it takes 0.2 s.
 
-    For verbs that need neither SciPy nor scikit-learn, in a process that is the command line's own.
+    Nor does the garbage collector look at what stays for good, which takes as long. For verbs that need neither SciPy
+    nor scikit-learn, in a process that is the command line's own.
     """
     if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
         return
     modules: dict[str, Any] = sys.modules
     modules["scipy.linalg"] = None  # an import of it fails while this stands here
+    gc.disable()
     try:
         import numba.np.arraymath  # noqa: F401  # looks for BLAS when it is imported, and goes on without
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()  # what the first kernel would have it do
+        gc.freeze()
     finally:
+        gc.enable()
         del modules["scipy.linalg"]
 
 

@@ -15,7 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.kernels import loose_kernel
-from loglinear.lanes import above, exponential, greater, greatest, lesser, load, load_flags, same, store, total
+from loglinear.lanes import (
+    above,
+    exponential,
+    greater,
+    greatest,
+    lesser,
+    load,
+    load_flags,
+    prefetch,
+    same,
+    store,
+    total,
+)  # fmt: skip
 
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
@@ -132,12 +144,22 @@ def _set_factors(transition: Float32, allowed: Float32, desk: Desk) -> np.float3
 
 
 @loose_kernel
+def _fetch_next(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> None:
+    """Have the rows that the position after this one looks at on their way from memory."""
+    last = min(position + 2, corpus.row_pointer.shape[0] - 1)
+    for j in range(corpus.row_pointer[position + 1], corpus.row_pointer[last]):
+        prefetch(rows, corpus.row_ids[j] * width)
+        prefetch(rows, corpus.row_ids[j] * width + width - 1)
+
+
+@loose_kernel
 def _set_scores(first: int, corpus: PaddedCorpus, weights: PaddedWeights, out: Float32) -> None:
     """Scores [T, W] of a sequence's positions, which begin with ``first``."""
     scores, rows, w = out.ravel(), weights.rows.ravel(), out.shape[1]
     ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
     for t in range(out.shape[0]):
         begin, end = corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]
+        _fetch_next(first + t, corpus, rows, w)
         for c in range(0, w, 8):
             score = load(corpus.blank, c)
             if has_values:
@@ -276,17 +298,13 @@ def _add_pairs(n: int, n_labels: int, desk: Desk) -> None:
 def _add_gradient(first: int, corpus: PaddedCorpus, parts: Float32, gradient: PaddedWeights) -> None:
     """Add the gradient by the part scores [T, W] of a sequence to that by the weights."""
     flat, rows, w = parts.ravel(), gradient.rows.ravel(), parts.shape[1]
-    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
     for t in range(parts.shape[0]):
-        begin, end = corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]
-        for c in range(0, w, 8):
-            part = load(flat, t * w + c)
-            if has_values:
-                for j in range(begin, end):
-                    store(rows, ids[j] * w + c, load(rows, ids[j] * w + c) + corpus.row_values[j] * part)
-            else:
-                for j in range(begin, end):
-                    store(rows, ids[j] * w + c, load(rows, ids[j] * w + c) + part)
+        _fetch_next(first + t, corpus, rows, w)
+        for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
+            value, row = corpus.row_values[j] if has_values else ONE, corpus.row_ids[j] * w
+            for c in range(0, w, 8):
+                store(rows, row + c, load(rows, row + c) + value * load(flat, t * w + c))
         for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
             value = corpus.list_values[j] if has_values else ONE
             gradient.lists[corpus.list_ids[j]] += value * flat[t * w + corpus.list_labels[j]]
