@@ -42,6 +42,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 
 from loglinear.errors import TemplateError
 
@@ -94,14 +95,27 @@ def compile_regex(expression: str) -> re.Pattern[str]:
         raise TemplateError(f'the regular expression "{expression}" is not valid: {error}') from None
 
 
+class _Shapes(dict[int, str]):
+    """For :meth:`str.translate`: what stands for a character in a shape, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code)
+        self[code] = "A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c
+        return self[code]
+
+
+_SHAPES = _Shapes()
+
+
 def shape(value: str) -> str:
     """``Fed-Ex2`` -> ``Aaa-Aa0``."""
-    return "".join("A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in value)
+    return value.translate(_SHAPES)
 
 
 def brief(value: str) -> str:
     """``Fed-Ex2`` -> ``Aa-Aa0``: the shape with runs collapsed."""
-    return re.sub(r"(.)\1+", r"\1", shape(value), flags=re.DOTALL)
+    whole = shape(value)
+    return whole[:1] + "".join([c for before, c in pairwise(whole) if c != before])
 
 
 def _matcher(argument: str) -> Callable[[str], str | None]:
