@@ -15,9 +15,9 @@ but the tree: it drops intermediate nodes and notes,
 order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head child
 to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. The rule A -> L2 L1 H R1 R2 becomes
 
-    head     A -> L2 @A|H<L1,   @A|H<L1 -> L1 @A|H>R2R1,   @A|H>R2R1 -> @A|H>R1 R2,   @A|H>R1 -> H R1
-    right    A -> L2 @A|L1,H,   @A|L1,H -> L1 @A|H,R1  ...     (the rest of the children, from the left)
-    left     A -> @A|R1,H R2,   @A|R1,H -> @A|H,L1 R1  ...     (the rest, from the right)
+    head     A -> L2 @A|H<L1     @A|H<L1 -> L1 @A|H>R2,R1     @A|H>R2,R1 -> @A|H>R1 R2     @A|H>R1 -> H R1
+    right    A -> L2 @A|L1,H     @A|L1,H -> L1 @A|H,R1 ...     (the rest of the children, from the left)
+    left     A -> @A|R1,H R2     @A|R1,H -> @A|H,L1 R1 ...     (the rest, from the right)
 """
 
 from __future__ import annotations
