@@ -10,17 +10,18 @@ Nothing here recurses, so that a tree may be deeper than Python's recursion limi
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
-import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
+from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
+
+A = TypeVar("A")
 
 ROOT = "ROOT"
 _TOKEN = re.compile(r"[()]|[^ \t\r\f\v()]+")
+_EMPTY = re.compile(r"\s*\(\s*[^\s()]*\s*(?:\(\s*\)\s*)?\)\s*", re.ASCII)
 _BROKEN = re.compile(r"[ \t\r\n\f\v()]")
 
 
@@ -157,6 +158,14 @@ def _close(stack: list[_Open], file: str | None, line: int) -> Tree:
     return Tree(node.label, node.children, node.word)
 
 
+def fold(tree: Tree, make: Callable[[Tree, list[A]], A]) -> A:
+    """``make(node, what it made of the node's children)``, from the last of :meth:`Tree.nodes` to the first."""
+    made: list[A] = []
+    for node in reversed(list(tree.nodes())):  # no recursion; the leftmost child is made last, and lies on top
+        made.append(make(node, [made.pop() for _ in node.children]))
+    return made[0]
+
+
 def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
     """Yield the trees of a bracketed text.
 
@@ -172,11 +181,22 @@ def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
     DataError
         Unbalanced brackets, an empty tree, a word beside subtrees, two words under one tag.
     """
+    for line, tree in numbered_trees(text, file):
+        if tree is None:
+            raise DataError("an empty tree: a bracket needs a word or subtrees", file, line)
+        yield tree
+
+
+def numbered_trees(text: str, file: str | None = None) -> Iterator[tuple[int, Tree | None]]:
+    """Like :func:`parse_trees`, each tree with the line it begins in; a line with an empty one, ``( )`` or ``(())``, gives None."""
     stack: list[_Open] = []
     first_line = 0
     opening = ""
     for number, line in enumerate(text.split("\n"), 1):
         if not stack and line.startswith("#"):
+            continue
+        if not stack and _EMPTY.fullmatch(line):
+            yield number, None
             continue
         if stack and opening and line.startswith(opening):
             # the next tree begins like this one did at the margin, so a bracket is missing before it
@@ -195,7 +215,7 @@ def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
                 if stack:
                     stack[-1].children.append(tree)
                 else:
-                    yield tree
+                    yield first_line, tree
             else:
                 _take_word(stack, token, file, number)
     if stack:
@@ -216,30 +236,22 @@ def parse_tree(text: str) -> Tree:
     return trees[0]
 
 
-def read_trees(source: str | os.PathLike[str]) -> list[Tree]:
-    """Read a file of bracketed trees (UTF-8, gzip or plain; ``-`` is standard input).
+def read_trees(source: Source) -> list[Tree]:
+    """Read a file of bracketed trees (UTF-8, gzip or plain; ``-`` is standard input; or an open binary file).
 
     Raises
     ------
     DataError
-        With file and line, for a file that is not there, is not UTF-8, holds no tree or a malformed one.
+        With file and line, for a file that is not there, is not UTF-8, holds no tree, an empty or a malformed one.
     """
-    if source == "-":
-        name, raw = "<stdin>", sys.stdin.buffer.read()
-    else:
-        name = os.fspath(source)
-        try:
-            raw = Path(source).read_bytes()
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", name) from None
-    try:
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError("not UTF-8", name, raw.count(b"\n", 0, error.start) + 1) from None
-    except (OSError, EOFError) as error:
-        raise DataError(f"a damaged gzip file: {error}", name) from None
-    trees = list(parse_trees(text, name))
+    name = source_name(source)
+    trees = list(parse_trees(read_text_of(source), name))
     if not trees:
         raise DataError("no tree in the file", name)
     return trees
+
+
+def read_text_of(source: Source) -> str:
+    """The text of a source, with the errors of :func:`read_trees`."""
+    raw = read_bytes(source)
+    return raw[check_text(raw, source_name(source)) :].decode()

@@ -1,0 +1,335 @@
+"""``loglinear parse``: train a parser on trees, parse sentences, see how good the trees are, draw them."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loglinear.cli.common import Threads, console, working
+from loglinear.estimators.parser_options import PARSER_OPTIONS, parser_default
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loglinear.data.trees import Tree
+    from loglinear.estimators.parser import Parser
+
+app = typer.Typer(
+    help="Train parsers on treebanks, parse sentences, score and draw trees.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+GRAMMAR, TREES, RUN = "The grammar", "The trees", "The run"
+
+TRAIN_EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear parse train wsj.mrg -o wsj.model
+
+loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (the parent's label, two siblings)
+
+loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
+
+loglinear parse train annotated.mrg -o own.model --marks "^-"     (labels like NP^S-TMP: the trees have notes of their own)
+"""
+RUN_EXAMPLES = """
+[bold]Examples[/bold]
+
+echo "The dog saw a cat ." | loglinear parse run wsj.model
+
+loglinear parse run wsj.model sentences.txt -o sentences.mrg --time-limit 10
+
+echo "The dog saw a cat ." | loglinear parse run wsj.model --draw
+"""
+EVAL_EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear parse eval test.mrg --model wsj.model --max-length 40
+
+loglinear parse eval test.mrg --pred other-parser.mrg --json
+"""
+DRAW_EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear parse draw trees.mrg
+
+loglinear parse draw trees.mrg --tree 3 --svg third.svg
+"""
+
+
+def _option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
+    """A command-line option for the parser's option of that name."""
+    declared = PARSER_OPTIONS[name]
+    choices = f" ({', '.join(map(str, declared.choices))})" if declared.choices and not declared.is_switch else ""
+    return typer.Option(
+        *flags,
+        help=declared.help[0].upper() + declared.help[1:] + choices + ".",
+        show_default=declared.default is not None and not declared.is_switch,
+        rich_help_panel=panel,
+        **extra,
+    )
+
+
+FunctionTags = Annotated[bool, _option("function_tags", "--function-tags", panel=TREES)]
+TimeLimit = Annotated[float | None, _option("time_limit", panel=RUN, metavar="SECONDS")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Dependencies = Annotated[
+    bool, typer.Option("--dependencies", help="The file is CoNLL-U, also if its name does not end in .conllu.")
+]
+
+
+@app.command("train", epilog=TRAIN_EXAMPLES)
+def train_command(
+    trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")],
+    criterion: Annotated[str, _option("criterion", panel=GRAMMAR)] = parser_default("criterion"),
+    annotation: Annotated[str | None, _option("annotation", panel=GRAMMAR)] = None,
+    vertical: Annotated[int | None, _option("vertical", panel=GRAMMAR)] = None,
+    horizontal: Annotated[str, _option("horizontal", panel=GRAMMAR)] = str(parser_default("horizontal")),
+    factor: Annotated[str, _option("factor", panel=GRAMMAR)] = parser_default("factor"),
+    marks: Annotated[str, _option("marks", panel=TREES)] = parser_default("marks"),
+    function_tags: FunctionTags = False,
+    max_length: Annotated[int | None, _option("max_length", panel=TREES)] = None,
+    threads: Threads = None,
+    seed: Annotated[int, _option("seed", panel=RUN)] = parser_default("seed"),
+    dependencies: Dependencies = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a parser on a treebank and write a model file."""
+    from loglinear.cli.train import check_place
+    from loglinear.data.tree_cleaning import read_treebank
+    from loglinear.estimators.parser import Parser
+
+    refuse_dependencies(trees, dependencies)
+    out = console()
+    out.quiet = quiet
+    check_place(output)
+    parser = Parser(
+        criterion=criterion, annotation=annotation, vertical=vertical, horizontal=_siblings(horizontal), factor=factor,
+        marks=marks, function_tags=function_tags, max_length=max_length, threads=threads, seed=seed,
+    )  # fmt: skip
+    parser.check_options()
+    with _warnings_shown(out), working(out, f"reading {trees}"):
+        treebank = read_treebank(trees, function_tags=function_tags or bool(marks))
+    with _warnings_shown(out), working(out, f"training on {len(treebank):,} trees"):
+        parser.fit(treebank)
+    parser.save(output)
+    _summarise(parser, output, out)
+
+
+def _siblings(text: str) -> int | None:
+    from loglinear.errors import OptionError
+
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"--horizontal {text!r} must be a whole number, or all") from None
+
+
+def _summarise(parser: Parser, output: Path, out: Console) -> None:
+    grammar = parser.model_.grammar
+    out.print(f"data       {parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels")
+    out.print(
+        f"grammar    {grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
+        f"{grammar.n_preterminals:,} parts of speech"
+    )
+    out.print(f"training   {parser.message_}; {parser.seconds_:.1f} s")
+    out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    out.print(f"next       loglinear parse eval TREES --model {output};  loglinear parse run {output} SENTENCES")
+
+
+@app.command("run", epilog=RUN_EXAMPLES)
+def run_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
+    input: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help="Sentences, one a line, words apart by blanks (also .gz, or - for standard input)."
+        ),
+    ] = "-",
+    output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
+    draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
+    time_limit: TimeLimit = parser_default("time_limit"),
+    threads: Threads = None,
+    dependencies: Dependencies = False,
+    quiet: Quiet = False,
+) -> None:
+    """Parse sentences: a tree a line; a blank line for a blank line; (ROOT (NOPARSE ...)) where there is no parse."""
+    from loglinear.data import atomic_output
+    from loglinear.data.files import source_name
+    from loglinear.data.tree_drawing import draw as drawn
+    from loglinear.data.trees import read_text_of
+
+    refuse_dependencies(input, dependencies)
+    out = console()
+    out.quiet = quiet
+    parser = _loaded(model, threads, time_limit)
+    lines = read_text_of(input).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    sentences = [line.split() for line in lines]
+    full = [number for number, words in enumerate(sentences) if words]
+    with _progress(out, "parsing", len(full)) as advance:
+        parses = parser.parse([sentences[number] for number in full], observe=advance)
+    trees: list[Tree | None] = [None] * len(sentences)
+    for number, parse in zip(full, parses, strict=True):
+        trees[number] = parse.tree
+        if parse.failure:
+            where = f"{source_name(input)}:{number + 1}"
+            out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
+    with atomic_output(output) as stream:
+        for tree in trees:
+            text = "" if tree is None else drawn(tree, out.width) if draw else str(tree)
+            stream.write(text.encode() + b"\n")
+
+
+@app.command("eval", epilog=EVAL_EXAMPLES)
+def eval_command(
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Gold trees (also .gz, or - for standard input).")],
+    model: Annotated[Path | None, typer.Option(help="Parse the sentences with this model and compare.")] = None,
+    pred: Annotated[str | None, typer.Option(help="File of predicted trees; an empty one, (), is no parse.")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="Only sentences of at most so many words, punctuation counted.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    marks: Annotated[str, typer.Option(help="Cut labels at these characters first, as ^- for NP^S-TMP.")] = "",
+    function_tags: FunctionTags = False,
+    particles_apart: Annotated[
+        bool, typer.Option("--particles-apart", help="ADVP and PRT are different labels; evalb takes them for one.")
+    ] = False,
+    time_limit: TimeLimit = parser_default("time_limit"),
+    threads: Threads = None,
+    dependencies: Dependencies = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score trees as evalb does: labelled precision, recall and F1, exact match, parts of speech, failures."""
+    from loglinear.data.tree_annotation import without_marks
+    from loglinear.data.tree_cleaning import clean, read_treebank
+    from loglinear.errors import DataError, OptionError
+    from loglinear.evaluation.brackets import bracket_scores
+
+    refuse_dependencies(gold, dependencies)
+    if (model is None) == (pred is None):
+        raise OptionError("give what to compare with the gold trees: --model or --pred")
+    out = console()
+    out.quiet = quiet
+    keep_tags = function_tags or bool(marks)
+    with _warnings_shown(out):
+        trees = read_treebank(gold, keep_tags)
+    predicted: list[Tree | None] = []
+    if pred is not None:
+        predicted = [None if tree is None else clean(tree, keep_tags) for tree in _read_predicted(pred)]
+        if len(predicted) != len(trees):
+            raise DataError(f"{len(trees)} trees, but {len(predicted)} in {pred}", gold)
+    chosen = [n for n, tree in enumerate(trees) if max_length is None or len(tree.leaves()) <= max_length]
+    if not chosen:
+        raise DataError(f"no sentence has at most {max_length} words", gold)
+    trees, speed = [trees[n] for n in chosen], None
+    if model is not None:
+        parser = _loaded(model, threads, time_limit)
+        sentences = [tree.leaves() for tree in trees]
+        parser.parse(sentences[:1])  # loads the kernels, which is no part of the speed
+        with _progress(out, "parsing", len(sentences)) as advance:
+            begin = time.perf_counter()
+            predicted = [parse.tree for parse in parser.parse(sentences, observe=advance)]
+            speed = len(sentences) / max(time.perf_counter() - begin, 1e-9)
+    else:
+        predicted = [predicted[n] for n in chosen]
+    if marks:
+        trees = [without_marks(tree, marks) for tree in trees]
+        predicted = [None if tree is None else without_marks(tree, marks) for tree in predicted]
+    report = bracket_scores(trees, predicted, same_particle=not particles_apart)
+    if json:
+        typer.echo(json_module.dumps(report.to_dict(speed), indent=2))
+    else:
+        typer.echo(report.text(speed), nl=False)
+
+
+def _read_predicted(source: str) -> list[Tree | None]:
+    """Predicted trees, None for empty ones."""
+    from loglinear.data.files import source_name
+    from loglinear.data.trees import numbered_trees, read_text_of
+
+    return [tree for _, tree in numbered_trees(read_text_of(source), source_name(source))]
+
+
+@app.command("draw", epilog=DRAW_EXAMPLES)
+def draw_command(
+    trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
+    tree: Annotated[int | None, typer.Option(min=1, help="Only this tree of the file, from 1.")] = None,
+    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Write one tree as SVG; - is standard output.")] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(min=1, help="Wider trees become outlines; as wide as the terminal if not given."),
+    ] = None,
+) -> None:
+    """Draw trees in the terminal, or one as SVG."""
+    from loglinear.data import atomic_output
+    from loglinear.data.tree_drawing import draw, draw_svg
+    from loglinear.data.trees import read_trees
+    from loglinear.errors import DataError, OptionError
+
+    forest = read_trees(trees)
+    if tree is not None:
+        if tree > len(forest):
+            raise DataError(f"there is no tree {tree}: the file has {len(forest)}", trees)
+        forest = [forest[tree - 1]]
+    if svg is not None:
+        if len(forest) > 1:
+            raise OptionError(f"--svg draws one tree, but {trees} has {len(forest)}; choose one with --tree")
+        with atomic_output(svg) as stream:
+            stream.write(draw_svg(forest[0]).encode())
+        return
+    cells = width or console().width
+    typer.echo("\n".join(draw(one, cells) for one in forest), nl=False)
+
+
+# -- what the verbs share --------------------------------------------------------------------------------------------
+
+
+def refuse_dependencies(path: str, asked: bool) -> None:
+    """Send dependencies to where they are parsed: CoNLL-U by the file's name or because it was asked for."""
+    from loglinear.errors import OptionError
+
+    if asked or path.removesuffix(".gz").endswith((".conllu", ".conll")):
+        raise OptionError(f"{path} is a file of dependencies; use loglinear.DependencyParser in Python for it")
+
+
+def _loaded(model: Path, threads: int | None, time_limit: float | None) -> Parser:
+    from loglinear.estimators.parser import Parser
+
+    return Parser.load(model).set_params(threads=threads, time_limit=time_limit)
+
+
+@contextmanager
+def _warnings_shown(out: Console) -> Iterator[None]:
+    """Warnings as lines of their own."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    for warning in said:
+        out.print(f"loglinear: warning: {warning.message}", markup=False)
+
+
+@contextmanager
+def _progress(out: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar in a terminal, nothing elsewhere; gives what to call for each sentence."""
+    if not out.is_terminal or out.quiet:
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,79 @@
+"""Treebank files as parsers want them: no traces, no function tags, no phrase over itself, one root label.
+
+The Penn Treebank marks what a phrase does (``NP-SBJ``), which phrases belong together (``NP-1``, ``NP=2``) and where
+something is left out (``(-NONE- *T*-1)``). :func:`clean` removes these marks, so that the trees are over the words of
+the sentence alone, as in PARSEVAL.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from loglinear.data.files import Source, source_name
+from loglinear.data.treebank.labels import phrase_label
+from loglinear.data.trees import ROOT, Tree, fold, numbered_trees, read_text_of
+from loglinear.errors import DataError
+
+EMPTY_TAG = "-NONE-"
+ROOT_LABELS = frozenset({ROOT, "TOP", "S1", "VROOT"})
+
+
+def clean(tree: Tree, function_tags: bool = False) -> Tree | None:
+    """A tree without traces, without a phrase over one phrase of the same label, and under :data:`ROOT`.
+
+    Parameters
+    ----------
+    tree : Tree
+    function_tags : bool
+        Whether to keep what follows ``-``, ``=`` or ``|`` in a phrase label.
+
+    Returns
+    -------
+    Tree or None
+        None if no word is left.
+    """
+
+    def make(node: Tree, children: list[Tree | None]) -> Tree | None:
+        if node.word is not None:
+            return None if node.label == EMPTY_TAG else node
+        kept = [child for child in children if child is not None]
+        label = node.label if function_tags else phrase_label(node.label) or node.label
+        if len(kept) == 1 and kept[0].label == label and kept[0].word is None:
+            return kept[0]
+        return Tree(label, kept) if kept else None
+
+    cleaned = fold(tree, make)
+    return None if cleaned is None else rooted(cleaned)
+
+
+def rooted(tree: Tree) -> Tree:
+    """The tree with the label :data:`ROOT` at its top: a root of another name is renamed, a missing one added."""
+    if tree.word is None and tree.label in ROOT_LABELS:
+        return tree if tree.label == ROOT else Tree(ROOT, tree.children)
+    return Tree(ROOT, [tree])
+
+
+def read_treebank(source: Source, function_tags: bool = False) -> list[Tree]:
+    """Read a file of trees and clean them; those without a word are left out, with a warning that says where.
+
+    Raises
+    ------
+    DataError
+        As :func:`~loglinear.data.trees.read_trees`, and where no tree is left.
+    """
+    name = source_name(source)
+    trees: list[Tree] = []
+    empty_lines: list[int] = []
+    for line, tree in numbered_trees(read_text_of(source), name):
+        cleaned = None if tree is None else clean(tree, function_tags)
+        if cleaned is None:
+            empty_lines.append(line)
+        else:
+            trees.append(cleaned)
+    if not trees:
+        raise DataError("no tree in the file" if not empty_lines else "no tree of the file has a word", name)
+    if empty_lines:
+        count = len(empty_lines)
+        trees_are = "a tree without words is" if count == 1 else f"{count} trees without words are"
+        warnings.warn(f"{name}:{empty_lines[0]}: {trees_are} left out", stacklevel=2)
+    return trees

@@ -1,0 +1,258 @@
+"""What a node's label does not say but a grammar should know: notes on phrases and parts of speech.
+
+A treebank's labels are too coarse for a grammar: the NP of a subject is not the NP of an object, and a finite VP is no
+infinitive. Johnson (1998) and Klein and Manning (2003, *Accurate unlexicalized parsing*) split labels by what can be
+seen in the tree; this is our version of their splits for English, each a small function of a node, named in
+:data:`PHRASE_NOTES` and :data:`TAG_NOTES`. No note needs a list of words beyond a few forms of *be* and *have*, ``&``,
+``but`` and ``%``; on other languages most of them find nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from loglinear.data.treebank.dependencies import head_children
+from loglinear.data.treebank.labels import Layout, layout
+from loglinear.data.trees import Tree
+
+_FINITE = frozenset({"VBZ", "VBD", "VBP", "MD"})
+_VERBS = _FINITE | {"VB", "VBN", "VBG"}
+_BE = frozenset("be am is are was were been being 's 're 'm".split())
+_HAVE = frozenset("have has had having 've 'd".split())
+_NOUN_PHRASES = frozenset({"NP", "NX", "NML", "WHNP", "NAC"})
+_CLAUSES = frozenset({"S", "SINV", "SQ", "SBAR", "SBARQ"})
+
+
+class NodeView:
+    """A tree as parallel lists over its M nodes, with what notes look at.
+
+    Attributes
+    ----------
+    flat : Layout
+    parents, heads : list of int
+        Node of the parent, and of the head child; -1 if none.
+    head_tags : list of int
+        The preterminal node that heads each node.
+    with_verb : list of bool
+        Whether a verb is below.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.flat: Layout = layout(tree)
+        self.labels, self.children = self.flat.labels, self.flat.children
+        size = len(self.labels)
+        self.parents, self.heads = [-1] * size, [-1] * size
+        self.head_tags = list(range(size))
+        self.with_verb = [not self.children[node] and self.labels[node] in _VERBS for node in range(size)]
+        for node, head in enumerate(head_children(tree)):
+            for child in self.children[node]:
+                self.parents[child] = node
+            if self.children[node]:
+                self.heads[node] = self.children[node][head]
+        for node in range(size - 1, 0, -1):  # children come after their parent
+            parent = self.parents[node]
+            self.with_verb[parent] = self.with_verb[parent] or self.with_verb[node]
+            if self.heads[node] >= 0:
+                self.head_tags[node] = self.head_tags[self.heads[node]]
+        if self.heads[0] >= 0:
+            self.head_tags[0] = self.head_tags[self.heads[0]]
+
+    def parent_label(self, node: int) -> str:
+        """Label of the parent, nothing at the root."""
+        return self.labels[self.parents[node]] if self.parents[node] >= 0 else ""
+
+    def word(self, node: int) -> str:
+        """The word that heads the node, in lower case."""
+        return self.flat.words[self.flat.start[self.head_tags[node]]].lower()
+
+
+Note = Callable[[NodeView, int], str]
+
+
+def _parent(view: NodeView, node: int) -> str:
+    return view.parent_label(node)
+
+
+def _grandparent(view: NodeView, node: int) -> str:
+    parent = view.parents[node]
+    return view.parent_label(parent) if parent >= 0 else ""
+
+
+def _unary(view: NodeView, node: int) -> str:
+    """A phrase over one phrase."""
+    children = view.children[node]
+    return "U" if len(children) == 1 and view.children[children[0]] else ""
+
+
+def _base(view: NodeView, node: int) -> str:
+    """A noun phrase of words alone."""
+    plain = view.labels[node] == "NP" and not any(view.children[child] for child in view.children[node])
+    return "B" if plain else ""
+
+
+def _verb_form(view: NodeView, node: int) -> str:
+    """The form of a verb phrase's head: finite, infinitive, participle, or with ``to``."""
+    if view.labels[node] != "VP":
+        return ""
+    tag = view.labels[view.head_tags[node]]
+    return "VBF" if tag in _FINITE else tag
+
+
+def _clause_form(view: NodeView, node: int) -> str:
+    """The form of the verb that heads a clause."""
+    if view.labels[node] not in _CLAUSES:
+        return ""
+    while view.labels[node] in _CLAUSES:
+        inner = [child for child in view.children[node] if view.labels[child] in _CLAUSES or view.labels[child] == "VP"]
+        if not inner:
+            return "V0"
+        node = next((child for child in inner if child == view.heads[node]), inner[-1])
+    return _verb_form(view, node)
+
+
+def _gap(view: NodeView, node: int) -> str:
+    """A clause with a verb phrase and no subject before it."""
+    if view.labels[node] != "S":
+        return ""
+    before: list[str] = []
+    for child in view.children[node]:
+        if view.labels[child] == "VP":
+            return "" if any(label in {"NP", "SBAR", "S", "EX"} for label in before) else "G"
+        before.append(view.labels[child])
+    return ""
+
+
+def _possessive(view: NodeView, node: int) -> str:
+    """A noun phrase that ends in a possessive mark."""
+    children = view.children[node]
+    return "P" if view.labels[node] in _NOUN_PHRASES and view.labels[children[-1]] == "POS" else ""
+
+
+def _right_recursive(view: NodeView, node: int) -> str:
+    """A noun phrase with another at its right edge."""
+    if view.labels[node] != "NP":
+        return ""
+    while view.children[node]:
+        node = view.children[node][-1]
+        if view.labels[node] == "NP":
+            return "R"
+    return ""
+
+
+def _with_verb(view: NodeView, node: int) -> str:
+    """A phrase with a verb somewhere below."""
+    return "v" if view.with_verb[node] else ""
+
+
+def _coordination(view: NodeView, node: int) -> str:
+    """A phrase with a conjunction among its children."""
+    return "C" if any(view.labels[child] in {"CC", "CONJP"} for child in view.children[node]) else ""
+
+
+def _opening(view: NodeView, node: int) -> str:
+    """What a subordinate clause begins with: a question word's phrase, a conjunction, or nothing."""
+    if view.labels[node] != "SBAR":
+        return ""
+    first = view.labels[view.children[node][0]]
+    return "W" if first.startswith("WH") else "I" if first in {"IN", "DT"} else ""
+
+
+def _head_tag(view: NodeView, node: int) -> str:
+    """The part of speech that heads a noun phrase, by kind."""
+    if view.labels[node] != "NP":
+        return ""
+    tag = view.labels[view.head_tags[node]]
+    kinds = {"NNS": "NN", "NNPS": "NNP", "PRP": "PRP", "NN": "NN", "NNP": "NNP", "CD": "CD", "$": "CD"}
+    return "h" + kinds.get(tag, "x")
+
+
+def _preposition(view: NodeView, node: int) -> str:
+    """Whether a prepositional phrase's preposition is ``of``."""
+    return "of" if view.labels[node] == "PP" and view.word(node) == "of" else ""
+
+
+#: Notes on phrases, by name, in the order in which they are written.
+PHRASE_NOTES: dict[str, Note] = {
+    "parent": _parent,
+    "verb-form": _verb_form,
+    "base": _base,
+    "possessive": _possessive,
+    "gap": _gap,
+    "clause-form": _clause_form,
+    "with-verb": _with_verb,
+    "unary": _unary,
+    "right-recursive": _right_recursive,
+    "opening": _opening,
+    "preposition": _preposition,
+    "head-tag": _head_tag,
+    "coordination": _coordination,
+    "grandparent": _grandparent,
+}
+
+
+def _alone(view: NodeView, node: int) -> str:
+    """A determiner or adverb without siblings."""
+    return "A" if view.labels[node] in {"DT", "RB"} and len(view.children[view.parents[node]]) == 1 else ""
+
+
+def _auxiliary(view: NodeView, node: int) -> str:
+    """A form of *be* or *have*."""
+    if view.labels[node] not in _VERBS or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
+        return ""
+    word = view.word(node)
+    if word == "'s":  # is, if it is followed by anything but a past participle after a perfect: rarely
+        return "BE"
+    return "BE" if word in _BE else "HV" if word in _HAVE else ""
+
+
+def _in_place(view: NodeView, node: int) -> str:
+    """Where a preposition or subordinating conjunction stands: what its phrase hangs from."""
+    if view.labels[node] not in {"IN", "TO"} or view.parents[node] < 0:
+        return ""
+    above = _grandparent(view, node)
+    if view.parent_label(node) == "SBAR":
+        return "s" + above[:1]
+    return "n" if above.startswith("N") else "v" if above.startswith(("V", "S")) else "a" if above else ""
+
+
+def _conjunction(view: NodeView, node: int) -> str:
+    """``&`` and ``but`` are conjunctions of other kinds."""
+    if view.labels[node] != "CC":
+        return ""
+    word = view.word(node)
+    return word if word in {"&", "but"} else ""
+
+
+def _percent(view: NodeView, node: int) -> str:
+    """``%`` is a noun of its own kind."""
+    return "%" if view.word(node) == "%" else ""
+
+
+def _own_word(view: NodeView, node: int) -> str:
+    """The word itself, of a closed class."""
+    closed = {"IN", "TO", "CC", "DT", "RB", "MD", "WDT", "WP", "WRB", "RP"}
+    return "=" + view.word(node) if view.labels[node] in closed else ""
+
+
+#: Notes on parts of speech, by name, in the order in which they are written.
+TAG_NOTES: dict[str, Note] = {
+    "tag-parent": _parent,
+    "auxiliary": _auxiliary,
+    "in-place": _in_place,
+    "conjunction": _conjunction,
+    "percent": _percent,
+    "alone": _alone,
+    "own-word": _own_word,
+}
+
+
+def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
+    """The notes of the given names on each node, in the order of :meth:`Tree.nodes`; the root has none."""
+    view = NodeView(tree)
+    of_phrases = [note for name, note in PHRASE_NOTES.items() if name in names]
+    of_tags = [note for name, note in TAG_NOTES.items() if name in names]
+    notes: list[list[str]] = [[]]
+    for node in range(1, len(view.labels)):
+        chosen = of_phrases if view.children[node] else of_tags
+        notes.append([said for note in chosen if (said := note(view, node))])
+    return notes
