@@ -56,9 +56,8 @@ class CFGScores:
 
     def zeros_like(self) -> CFGScores:
         """Zeros of the same shapes."""
-        return CFGScores(
-            np.zeros_like(self.lexical), np.zeros_like(self.binary), np.zeros_like(self.steps), self.row_of_span
-        )
+        lexical, binary, steps = (np.zeros(array.shape) for array in (self.lexical, self.binary, self.steps))
+        return CFGScores(lexical, binary, steps, self.row_of_span)
 
     def subtract(self, other: CFGScores) -> None:
         """Subtract in place; both have the same rows."""

@@ -113,19 +113,18 @@ def _gram(n_rows: int, pointer: Int64, features: Int64, values: Float, scratch: 
             scratch[features[j]] = 0.0
 
 
-class SparseChainGradient:
-    """Collects the gradient of one sequence at a time.
+class SparseGroups:
+    """Collects the gradient of one example at a time, in groups of features; subclasses say what an example adds.
 
     Parameters
     ----------
-    features : ChainFeatures
-        Of D features.
+    groups : int64 [G + 1]
+        Where the groups of the D features begin; the last number is D.
     """
 
-    def __init__(self, features: ChainFeatures) -> None:
-        self._features = features
-        self.groups = features.groups
-        self.values = np.zeros(features.n_features)
+    def __init__(self, groups: Int64) -> None:
+        self.groups = groups
+        self.values = np.zeros(int(groups[-1]))
         self._seen = np.zeros(len(self.groups) - 1, dtype=np.uint8)
         self._touched = np.empty(len(self.groups) - 1, dtype=np.int64)
         self._n = 0
@@ -135,24 +134,12 @@ class SparseChainGradient:
         """The groups met since the last :meth:`clear`, in the order they were met."""
         return self._touched[: self._n]
 
-    def add(self, corpus: EncodedCorpus, sequence: int, parts: ChainScores) -> None:
-        """Add the gradient by the part scores of one sequence."""
-        features = self._features
-        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
-        _, _, transition, trigram = features.segments
-        self._add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
-        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
-            first_group = len(features.state.pointer) - 1
-            self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
-        if trigram.stop > transition.start:
-            ngrams = len(self.groups) - 2
-            if not self._seen[ngrams]:
-                self._seen[ngrams] = 1
-                self._touched[self._n] = ngrams
-                self._n += 1
-            self.values[transition] += parts.transition.ravel()[features.transitions]
-            if parts.trigram is not None:
-                self.values[trigram] += parts.trigram.ravel()[features.trigrams]
+    def touch(self, group: int) -> None:
+        """Count a group among those met."""
+        if not self._seen[group]:
+            self._seen[group] = 1
+            self._touched[self._n] = group
+            self._n += 1
 
     def squared_norm(self) -> float:
         """||g||^2 of what was added."""
@@ -192,11 +179,41 @@ class SparseChainGradient:
         _gram(len(rows), pointer, features, np.concatenate([values for _, values in rows]), self.values, out)
         return out
 
-    def _add_block(
+    def add_block(
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
     ) -> None:
+        """Add the gradient by ``parts`` [hi - lo, C] of positions ``lo`` to ``hi``; attribute a is a group."""
         values = NO_VALUES if incidence.values is None else incidence.values
         self._n = _add_attributes(
             incidence.pointer[lo : hi + 1], incidence.ids, values, block.codes, first_group, self.groups, parts,
             self._n, self.values, self._seen, self._touched,
         )  # fmt: skip
+
+
+class SparseChainGradient(SparseGroups):
+    """The gradient of one sequence of a chain.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of D features.
+    """
+
+    def __init__(self, features: ChainFeatures) -> None:
+        super().__init__(features.groups)
+        self._features = features
+
+    def add(self, corpus: EncodedCorpus, sequence: int, parts: ChainScores) -> None:
+        """Add the gradient by the part scores of one sequence."""
+        features = self._features
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        _, _, transition, trigram = features.segments
+        self.add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
+        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
+            first_group = len(features.state.pointer) - 1
+            self.add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
+        if trigram.stop > transition.start:
+            self.touch(len(self.groups) - 2)
+            self.values[transition] += parts.transition.ravel()[features.transitions]
+            if parts.trigram is not None:
+                self.values[trigram] += parts.trigram.ravel()[features.trigrams]
