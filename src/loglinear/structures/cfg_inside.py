@@ -9,8 +9,8 @@ the span's *scale* keeps:
     log Z         = log inside[0, n, root] + scale[0, n]
 
 The way down hands out probabilities: that of a symbol at a span goes to its steps and rules in the shares that these
-had in the sums above, and from there to the children. With rho[A] = P(A) / inside[A] and rho0[B] = rho[B] + sum over steps
-A <- B of exp(score) rho[A],
+had in the sums above, and from there to the children. With rho[A] = P(A) / inside[A] and rho0[B] = rho[B] + sum over
+steps A <- B of exp(score) rho[A],
 
     E[step A <- B at (i, j)]          = rho[A] exp(score) inside0[B]
     E[A -> B C at (i, k, j)]          = rho0[A] w c inside[i, k, B] inside[k, j, C],      added to P(B), P(C)

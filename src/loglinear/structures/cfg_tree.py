@@ -8,7 +8,7 @@ span (i, j) of words i .. j-1::
 
 *Positions* are spans: a sentence of n words has n (n + 1) / 2, span (i, j) being number j (j - 1) / 2 + i. A
 *labelling* is int32 [N, 3], for each span the rule, the split point and the step above it, -1 where there is none; at a
-span of one word the first is the number of its tag among the preterminals. So a span that is no constituent is -1, -1, -1.
+span of one word the first is the number of its tag among the preterminals. A span that is no constituent has three -1.
 
 Sums run in scaled probabilities (:mod:`~loglinear.structures.cfg_inside`) and, for the sentences that cannot safely be
 done there, in log space (:mod:`~loglinear.structures.cfg_log`). Operations keep no state: threads may share it.

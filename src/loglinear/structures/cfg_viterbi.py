@@ -5,8 +5,8 @@
 
 The chart is a *pool* of items, a symbol at a span with its value and where it came from, one span after the other.
 Spans are filled column by column (j ascending, i descending), so that all right parts (k, j) of a span belong to the
-column at hand: their items are found through ``position`` [n, K], a row a span of this column. A span and a split cost the number
-of rules whose left child the left part can have; each is one look into such a row of int32.
+column at hand: their items are found through ``position`` [n, K], a row a span of this column. A span and a split cost
+the number of rules whose left child the left part can have; each is one look into such a row of int32.
 
 Letters: n words of a sentence, K symbols, P preterminals, R binary rules, U steps, X rows of scores.
 """
