@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
-from test_cfg_treebank import treebanks
+from test_cfg_outcomes import treebanks
 
 from loglinear.criteria.bracket_cost import BracketCost
 from loglinear.criteria.criterion import make_criterion
@@ -17,37 +17,39 @@ from loglinear.structures.cfg_features import EncodedTrees, SpanFeatures, word_s
 from loglinear.structures.cfg_outcomes import Outcomes
 from loglinear.structures.cfg_pieces import PieceFeatures
 from loglinear.structures.cfg_tree import CFGTree
-from loglinear.structures.cfg_treebank import TOP, ChartTreebank
 from loglinear.structures.gold import Gold
+from loglinear.structures.tree_coder import ANY_ROOT, TreeCoder
 
 
-def cost_of(bank):
-    labels = {symbol: k for k, symbol in enumerate(bank.symbols)}
-    rules = [labels[bank.symbols[parent]] for parent in bank.grammar.binary[:, 0]]
-    steps = [[labels[label] for label in chain if label != TOP] for chain in bank.chains]
-    return BracketCost(rules, steps, bank.grammar.n_preterminals)
+def cost_of(coder):
+    names = list(dict.fromkeys(coder.symbols))
+    rules = [names.index(coder.symbols[parent]) for parent in coder.grammar.binary[:, 0]]
+    steps = [
+        [names.index(coder.symbols[a]) for a in chain[:-1] if coder.symbols[a] != ANY_ROOT] for chain in coder.chains
+    ]
+    return BracketCost(rules, steps, coder.grammar.n_preterminals)
 
 
 def encoded(trees, seed=0):
     """A treebank with random lexical scores as its base, and random weights."""
-    rng, bank = np.random.default_rng(seed), ChartTreebank.of(trees)
+    rng, coder = np.random.default_rng(seed), TreeCoder.of_trees(trees)
     sentences = [tree.leaves() for tree in trees]
     attributes = SpanAttributes(("first", "after"), min_count=1)
-    spans, outcomes = attributes.fit(sentences), Outcomes(bank.grammar)
+    spans, outcomes = attributes.fit(sentences), Outcomes(coder.grammar)
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    lexical = rng.normal(size=(lengths.sum(), bank.grammar.n_preterminals))
+    lexical = rng.normal(size=(lengths.sum(), coder.grammar.n_preterminals))
     corpus = EncodedTrees(lengths, spans, lambda first, end: lexical[first:end])
-    gold = Gold(np.concatenate([bank.labels(tree) for tree in trees]))
-    edges = outcomes.edges(gold.labels, CFGTree(bank.grammar, lengths).is_word)
+    gold = Gold(np.concatenate([coder.labels(tree) for tree in trees]))
+    edges = outcomes.edges(gold.labels, CFGTree(coder.grammar, lengths).is_word)
     pieces = PieceFeatures.observed(
         outcomes.first, spans, attributes.n_attributes, edges, rng.normal(size=outcomes.n_outcomes)
     )
     features = SpanFeatures(outcomes, pieces)
-    return bank, corpus, gold, features, 0.3 * rng.normal(size=features.n_features)
+    return coder, corpus, gold, features, 0.3 * rng.normal(size=features.n_features)
 
 
-def objective_of(spec, bank, corpus, gold, features, l2=0.1, n_threads=1):
-    cost = None if spec in ("cll", "perceptron") else cost_of(bank)
+def objective_of(spec, coder, corpus, gold, features, l2=0.1, n_threads=1):
+    cost = None if spec in ("cll", "perceptron") else cost_of(coder)
     return Objective(features, corpus, gold, make_criterion(spec, cost), None, l2, n_threads=n_threads)
 
 
@@ -55,8 +57,8 @@ def objective_of(spec, bank, corpus, gold, features, l2=0.1, n_threads=1):
 @settings(deadline=None, max_examples=15)
 @given(trees=treebanks, seed=st.integers(0, 99))
 def test_gradients_by_finite_differences(spec, trees, seed):
-    bank, corpus, gold, features, weights = encoded(trees, seed)
-    objective = objective_of(spec, bank, corpus, gold, features)
+    coder, corpus, gold, features, weights = encoded(trees, seed)
+    objective = objective_of(spec, coder, corpus, gold, features)
     gradient = objective(weights)[1].copy()
     numeric = approx_fprime(weights, lambda w: objective(w)[0], 1e-6)
     np.testing.assert_allclose(gradient, numeric, atol=2e-4)
@@ -65,7 +67,7 @@ def test_gradients_by_finite_differences(spec, trees, seed):
 @settings(deadline=None, max_examples=20)
 @given(treebanks, st.integers(0, 99))
 def test_a_sentences_short_gradient_is_its_share_of_the_long_one(trees, seed):
-    bank, corpus, gold, features, weights = encoded(trees, seed)
+    coder, corpus, gold, features, weights = encoded(trees, seed)
     criterion, total = make_criterion("cll"), np.zeros(features.n_features)
     sparse = features.sparse_gradient()
     for i in range(corpus.n_sequences):
@@ -77,23 +79,23 @@ def test_a_sentences_short_gradient_is_its_share_of_the_long_one(trees, seed):
         met = [first + ids[p[0] : p[-1]] for p, ids, first in features.groups_met(corpus, i)]
         groups = np.searchsorted(features.groups, chosen, side="right") - 1
         assert set(groups.tolist()) <= set(np.concatenate(met).tolist())
-    np.testing.assert_allclose(total, objective_of("cll", bank, corpus, gold, features, l2=0.0)(weights)[1], atol=1e-9)
+    np.testing.assert_allclose(total, objective_of("cll", coder, corpus, gold, features, l2=0.0)(weights)[1], atol=1e-9)
 
 
 @settings(deadline=None, max_examples=30)
 @given(treebanks)
 def test_the_cost_counts_brackets_that_the_gold_tree_lacks(trees):
-    bank = ChartTreebank.of(trees)
-    cost = cost_of(bank)
+    coder = TreeCoder.of_trees(trees)
+    cost = cost_of(coder)
     for gold in trees:
         for other in trees:
             if len(gold.leaves()) != len(other.leaves()):
                 continue
-            structure = CFGTree(bank.grammar, [len(gold.leaves())])
-            costs = cost.at(Gold(bank.labels(gold)), structure.offsets)
+            structure = CFGTree(coder.grammar, [len(gold.leaves())])
+            costs = cost.at(Gold(coder.labels(gold)), structure.offsets)
             right = set(gold.spans())
             wrong = sum(bracket not in right for bracket in other.spans())
-            assert structure.score(costs, bank.labels(other)) == pytest.approx(wrong)
+            assert structure.score(costs, coder.labels(other)) == pytest.approx(wrong)
 
 
 @pytest.mark.parametrize("spec", ["cll", "softmax-margin", "max-margin", "perceptron", "mira", "mira:k=3"])
@@ -109,10 +111,12 @@ def test_every_optimizer_fits_a_treebank(spec):
             "(S (NP (D the) (N saw)) (VP (VP (V saw) (NP (N cat))) (PP (P with) (NP (D the) (N saw)))))",
         )
     ]
-    bank, corpus, gold, features, _ = encoded(trees)
+    coder, corpus, gold, features, _ = encoded(trees)
     online = spec.startswith(("perceptron", "mira"))
-    for name in ["online:average=no"] if online else ["sgd", "adagrad"] if spec == "max-margin" else ["lbfgs", "sgd", "adagrad"]:
-        objective = objective_of(spec, bank, corpus, gold, features, l2=0.0 if online else 0.01)
+    for name in (
+        ["online:average=no"] if online else ["sgd", "adagrad"] if spec == "max-margin" else ["lbfgs", "sgd", "adagrad"]
+    ):
+        objective = objective_of(spec, coder, corpus, gold, features, l2=0.0 if online else 0.01)
         optimizer = make_optimizer(name, max_iter=30, tolerance=1e-6, seed=1)
         weights = optimizer.minimise(objective, np.zeros(features.n_features)).weights
         structure = features.structure(corpus, 0, len(trees))
@@ -124,10 +128,10 @@ def test_threads_make_no_difference():
     from loglinear.data.trees import parse_tree
 
     trees = [parse_tree("(S (A a) (S (A b) (B a)))"), parse_tree("(S (B a) (A b))")] * 700
-    bank, corpus, gold, features, weights = encoded(trees)
-    found = [objective_of("cll", bank, corpus, gold, features, n_threads=n)(weights) for n in (1, 2)]
+    coder, corpus, gold, features, weights = encoded(trees)
+    found = [objective_of("cll", coder, corpus, gold, features, n_threads=n)(weights) for n in (1, 2)]
     assert found[0][0] == found[1][0] and np.array_equal(found[0][1], found[1][1])
-    assert LBFGS(max_iter=2).minimise(objective_of("cll", bank, corpus, gold, features), weights).value < found[0][0]
+    assert LBFGS(max_iter=2).minimise(objective_of("cll", coder, corpus, gold, features), weights).value < found[0][0]
 
 
 def test_word_spans():
