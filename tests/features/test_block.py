@@ -54,16 +54,6 @@ def test_a_block_is_a_masked_matrix(problem):
     np.testing.assert_allclose(gradient, (x[first:].T @ parts)[mask], atol=1e-12)
 
 
-@given(problems())
-def test_transposing_lists_each_attributes_positions(problem):
-    _, incidence, n, a, _, _ = problem
-    pointer, positions = incidence.transpose(a)
-    for attribute in range(a):
-        expected = [t for t in range(n) for j in range(incidence.pointer[t], incidence.pointer[t + 1])
-                    if incidence.ids[j] == attribute]  # fmt: skip
-        assert positions[pointer[attribute] : pointer[attribute + 1]].tolist() == expected
-
-
 def test_everything_has_all_pairs():
     block = FeatureBlock.everything(3, 2)
     assert block.n_features == 6

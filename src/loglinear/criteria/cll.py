@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -29,7 +29,7 @@ class ConditionalLogLikelihood(Criterion):
     needs = ("score", "expectations", "add_labelling", "restrict")
     optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         log_z, gradient = structure.expectations(scores, weights)
         gold_score = subtract_gold(structure, scores, gold, weights, gradient)
         return weights * (log_z - gold_score), gradient

@@ -11,7 +11,6 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -23,8 +22,8 @@ from loglinear.options import Option, spec_name, spec_options
 
 if TYPE_CHECKING:
     from loglinear.criteria.costs import Cost
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 Float = npt.NDArray[np.float64]
 
@@ -88,13 +87,13 @@ class Criterion(ABC):
     learns_weights: ClassVar[bool] = True
 
     @abstractmethod
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         """Losses of a batch and their gradient.
 
         Parameters
         ----------
         structure
-            The batch of S structures.
+            The batch of S structures: a :class:`~loglinear.structures.structure.Structure`, for some criteria a chain.
         scores
             Their part scores.
         gold : Gold
@@ -138,16 +137,16 @@ class CostCriterion(Criterion):
     def __init__(self, cost: Cost) -> None:
         self.cost = cost
 
-    def costs(self, structure: Chain, gold: Gold) -> Float:
-        """Cost of each label at each position [N, Y]."""
+    def costs(self, structure: Structure, gold: Gold) -> Float:
+        """Cost of each choice at each position ([N, Y] for the labels of a chain)."""
         return self.cost.at(gold, structure.offsets)
 
-    def augmented(self, structure: Chain, scores: ChainScores, gold: Gold) -> ChainScores:
+    def augmented(self, structure: Structure, scores: Scores, gold: Gold) -> Scores:
         """The scores plus the cost."""
-        return replace(scores, emission=scores.emission + self.costs(structure, gold))
+        return scores.with_costs(self.costs(structure, gold))
 
 
-def subtract_gold(structure: Chain, scores: ChainScores, gold: Gold, weights: Float, gradient: ChainScores) -> Float:
+def subtract_gold(structure: Structure, scores: Scores, gold: Gold, weights: Float, gradient: Scores) -> Float:
     """Score [S] of the gold labelling; its parts, times ``weights`` [S], are taken off ``gradient``.
 
     Where the annotation leaves several labellings, it is their log-partition, and the parts are those expected.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from loglinear.criteria.criterion import CostCriterion, Float, register
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -26,7 +26,7 @@ class JensenRiskBound(CostCriterion):
     starts_from = "cll"
     needs = ("expectations",)
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         augmented, gradient = structure.expectations(self.augmented(structure, scores, gold), weights)
         log_z, expected = structure.expectations(scores, weights)
         gradient.subtract(expected)

@@ -14,8 +14,8 @@ from loglinear.criteria.criterion import CostCriterion, Float, register
 from loglinear.criteria.online import hinge
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -28,5 +28,5 @@ class MaxMargin(CostCriterion):
     smooth = False
     needs = ("score", "viterbi", "add_labelling", "restrict")
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)

@@ -25,8 +25,8 @@ from loglinear.options import Option
 
 if TYPE_CHECKING:
     from loglinear.criteria.costs import Cost
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 ROUNDS = 1000
 ENOUGH = 1e-10  # change of a step size, to the largest, that ends the rounds
@@ -68,10 +68,10 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
         super().__init__(cost)
         self.k, self.C = k, C
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)
 
-    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+    def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         augmented = self.augmented(structure, scores, gold)
         if self.k == 1:
             best, score = structure.viterbi(augmented)

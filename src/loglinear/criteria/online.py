@@ -20,15 +20,15 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import Criterion, Float
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """For one sequence of T positions, what is right and K labellings that are not.
+    """For one example of T positions, what is right and K labellings that are not.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class OnlineLearner(Criterion):
     optimizers: ClassVar[tuple[str, ...]] = ("online",)
 
     @abstractmethod
-    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+    def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         """Wrong labellings of a batch of one sequence."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class OnlineLearner(Criterion):
         """Step sizes tau [K], given the losses [K], the Gram matrix [K, K] and the sequence's weight."""
 
 
-def right_labelling(structure: Chain, scores: ChainScores, gold: Gold) -> tuple[Int32, Float]:
+def right_labelling(structure: Structure, scores: Scores, gold: Gold) -> tuple[Int32, Float]:
     """The gold labelling [N] and its scores [S]; of several that the annotation leaves, the best now."""
     if gold.allowed is None:
         return gold.labels, structure.score(scores, gold.labels)
@@ -66,14 +66,12 @@ def right_labelling(structure: Chain, scores: ChainScores, gold: Gold) -> tuple[
 
 
 def differing(wrong: Int32, losses: Float, right: Int32) -> tuple[Int32, Float]:
-    """Only those labellings [K, T] that differ from ``right`` [T], and their losses."""
-    differs = (wrong != right).any(axis=1)
+    """Only those labellings [K, T, ...] that differ from ``right`` [T, ...], and their losses."""
+    differs = (wrong != right).reshape(len(wrong), -1).any(axis=1)
     return wrong[differs], losses[differs]
 
 
-def hinge(
-    structure: Chain, scores: ChainScores, augmented: ChainScores, gold: Gold, weights: Float
-) -> tuple[Float, ChainScores]:
+def hinge(structure: Structure, scores: Scores, augmented: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
     """max_y augmented(y) - s(y*), times the weights [S], and a subgradient."""
     violator, best = structure.viterbi(augmented)
     right, gold_score = right_labelling(structure, scores, gold)

@@ -26,8 +26,8 @@ from loglinear.options import Option
 
 if TYPE_CHECKING:
     from loglinear.criteria.costs import Cost
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -52,7 +52,7 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
         if values.get("variant") == 0 and "C" in values:
             raise OptionError(f"C={values['C']:g} caps or softens a step, and variant=0 does neither; leave one out")
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
         cost = np.add.reduceat(
@@ -63,7 +63,7 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
         structure.add_labelling(gradient, right, -weights)
         return weights * (score - gold_score + np.sqrt(cost)), gradient
 
-    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+    def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
         cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum()

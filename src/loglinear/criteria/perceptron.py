@@ -16,8 +16,8 @@ from loglinear.criteria.criterion import Float, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -29,10 +29,10 @@ class Perceptron(OnlineLearner):
     convex = True
     needs = ("score", "viterbi", "add_labelling", "restrict")
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, scores, gold, weights)
 
-    def propose(self, structure: Chain, scores: ChainScores, gold: Gold) -> Proposal:
+    def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
         return Proposal(right, *differing(one(best), score - gold_score, right))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from loglinear.criteria.criterion import CostCriterion, Float, register
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
     from loglinear.structures.gold import Gold
+    from loglinear.structures.structure import Scores, Structure
 
 
 @register
@@ -27,6 +27,6 @@ class Risk(CostCriterion):
     starts_from = "cll"
     needs = ("cost_covariance",)
 
-    def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
+    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         expected_cost, gradient = structure.cost_covariance(scores, self.costs(structure, gold), weights)
         return weights * expected_cost, gradient

@@ -150,25 +150,6 @@ class AttributeBlocks:
         return EncodedCorpus(self._offsets, state, state if len(in_edge) and alike else edge)
 
 
-@kernel
-def _transpose(
-    pointer: npt.NDArray[np.int64],
-    ids: npt.NDArray[np.int32],
-    attribute_pointer: npt.NDArray[np.int64],
-    positions: npt.NDArray[np.int32],
-) -> None:
-    """Counting sort of (position, attribute) by attribute; ``attribute_pointer`` [A + 1] comes in as zeros."""
-    for j in range(ids.shape[0]):
-        attribute_pointer[ids[j] + 1] += 1
-    for a in range(1, attribute_pointer.shape[0]):
-        attribute_pointer[a] += attribute_pointer[a - 1]
-    filled = attribute_pointer[:-1].copy()
-    for t in range(pointer.shape[0] - 1):
-        for j in range(pointer[t], pointer[t + 1]):
-            positions[filled[ids[j]]] = t
-            filled[ids[j]] += 1
-
-
 @dataclass(frozen=True, slots=True)
 class Incidence:
     """Attributes of each position, as lists one after the other.
@@ -199,13 +180,6 @@ class Incidence:
     @property
     def n_positions(self) -> int:
         return len(self.pointer) - 1
-
-    def transpose(self, n_attributes: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Positions of each attribute, ascending: pointer [A + 1] and positions [E]."""
-        attribute_pointer = np.zeros(n_attributes + 1, dtype=np.int64)
-        positions = np.empty(len(self.ids), dtype=np.int32)
-        _transpose(self.pointer, self.ids, attribute_pointer, positions)
-        return attribute_pointer, positions
 
     def rename(self, new_ids: npt.NDArray[np.int32]) -> Incidence:
         """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""

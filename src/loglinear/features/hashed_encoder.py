@@ -111,7 +111,27 @@ class Buckets:
         return cls(bits, np.unpackbits(packed).astype(np.bool_))
 
 
-class HashedTemplateEncoder(TemplateEncoder):
+class _InBuckets:
+    """What encoders into buckets have in common; the encoder they change is the next base class."""
+
+    buckets: Buckets
+
+    @property
+    def n_attributes(self) -> int:
+        return self.buckets.n
+
+    def names(self) -> list[str]:
+        return self.buckets.names()
+
+    def to_header(self) -> dict[str, Any]:
+        header: dict[str, Any] = super().to_header()  # type: ignore[misc]  # the encoder's
+        return {**header, "bits": self.buckets.bits}
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return self.buckets.to_arrays()
+
+
+class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
     """Encodes corpora of token rows by templates, attributes hashed.
 
     Parameters
@@ -165,16 +185,9 @@ class HashedTemplateEncoder(TemplateEncoder):
         in_threads(fill, blocks.runs, n_threads)
         return blocks
 
-    @property
-    def n_attributes(self) -> int:
-        return self.buckets.n
-
     def tables(self) -> NoReturn:
         """Refuse: what fell into a bucket is not known."""
         raise OptionError("hash_bits: what fell into a bucket is not known, so a base model cannot be put into weights")
-
-    def names(self) -> list[str]:
-        return self.buckets.names()
 
     def matching(self, other: TemplateEncoder) -> Int32:
         assert isinstance(other, HashedTemplateEncoder)
@@ -183,12 +196,6 @@ class HashedTemplateEncoder(TemplateEncoder):
     def keeping(self, kept: Mask) -> HashedTemplateEncoder:
         buckets = self.buckets.keeping(kept)
         return HashedTemplateEncoder(self.templates, self.gazetteers, self.pair_features, buckets)
-
-    def to_header(self) -> dict[str, Any]:
-        return {**super().to_header(), "bits": self.buckets.bits}
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return self.buckets.to_arrays()
 
     @classmethod
     def from_storage(
@@ -254,7 +261,7 @@ class _Window:
         return values, known
 
 
-class HashedNameEncoder(NameEncoder):
+class HashedNameEncoder(_InBuckets, NameEncoder):
     """Encodes corpora whose tokens carry named attributes, their names hashed.
 
     Parameters
@@ -284,25 +291,12 @@ class HashedNameEncoder(NameEncoder):
         """The bucket of each of the corpus' names."""
         return self.buckets.of(string_hashes(corpus.values))
 
-    @property
-    def n_attributes(self) -> int:
-        return self.buckets.n
-
-    def names(self) -> list[str]:
-        return self.buckets.names()
-
     def matching(self, other: NameEncoder) -> Int32:
         assert isinstance(other, HashedNameEncoder)
         return self.buckets.matching(other.buckets)
 
     def keeping(self, kept: Mask) -> HashedNameEncoder:
         return HashedNameEncoder(self.pair_features, self.buckets.keeping(kept))
-
-    def to_header(self) -> dict[str, Any]:
-        return {**super().to_header(), "bits": self.buckets.bits}
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return self.buckets.to_arrays()
 
     @classmethod
     def from_storage(

@@ -58,8 +58,8 @@ from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, State, reg
 from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass, keep_gold
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.optimizers.single_precision import why_not
-from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.structure import PartFeatures
 from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
@@ -306,7 +306,7 @@ class DualAscent(Optimizer):
         now.underflown = int(np.isnan(losses).sum())
 
 
-def why_not_dual(criterion: Criterion, features: ChainFeatures, gold: Gold, l2: float) -> str | None:
+def why_not_dual(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
     """What speaks against dual ascent from zero, or None."""
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"

@@ -22,10 +22,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel
-from loglinear.structures.chain_features import ChainFeatures
-from loglinear.structures.chain_sparse_gradient import SparseChainGradient
+from loglinear.structures.structure import EncodedExamples, PartFeatures, SparseGradient
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -76,7 +74,7 @@ def _settle(
 
 
 @kernel
-def _settle_attributes(
+def _settle_groups(
     pointer: Int64,
     ids: Int32,
     first_group: int,
@@ -89,7 +87,7 @@ def _settle_attributes(
     prefix: Float,
     rates: Float,
 ) -> None:
-    """All features of the attributes of some positions (pointer [T + 1]); attribute a is group ``first_group + a``."""
+    """The groups ``first_group + ids`` of some positions (pointer [T + 1])."""
     for j in range(pointer[0], pointer[-1]):
         if settled[first_group + ids[j]] != now:
             _settle(first_group + ids[j], now, groups, weights, settled, sums, squares, prefix, rates)
@@ -147,7 +145,7 @@ class LazyWeights:
 
     Parameters
     ----------
-    features : ChainFeatures
+    features : PartFeatures
         Of D features, as lists.
     weights : float64 [D]
         Where to begin; copied.
@@ -163,7 +161,7 @@ class LazyWeights:
 
     def __init__(
         self,
-        features: ChainFeatures,
+        features: PartFeatures,
         weights: Float,
         n_steps: int,
         l1: float = 0.0,
@@ -186,18 +184,14 @@ class LazyWeights:
         groups = self._features.groups
         return self._now, groups, self.weights, self._settled, self.sums, self.squares, self._prefix, self._rates
 
-    def look_at(self, corpus: EncodedCorpus, sequence: int) -> None:
+    def look_at(self, corpus: EncodedExamples, sequence: int) -> None:
         """Settle all weights that the sequence's scores depend on."""
         if not (self.l1 or self.l2):
             return  # nothing but the averages is owed
-        n_attributes, n_groups = len(self._features.state.pointer) - 1, len(self._settled)
-        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
-        _settle_attributes(corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0, *self._state)
-        if corpus.edge is not None:
-            _settle_attributes(corpus.edge.pointer[lo : hi + 1], corpus.edge.ids, n_attributes, *self._state)
-        _settle_range(n_groups - 1, n_groups, *self._state)
+        for pointer, ids, first_group in self._features.groups_met(corpus, sequence):
+            _settle_groups(pointer, ids, first_group, *self._state)
 
-    def descend(self, gradient: SparseChainGradient, step: float) -> None:
+    def descend(self, gradient: SparseGradient, step: float) -> None:
         """Take ``step`` times the gradient off the weights, and clear it."""
         _descend(gradient.touched, gradient.values, step, *self._state)
         gradient.clear()

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,9 @@ from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.optimizers.single_precision import SHARDS, SinglePrecision, why_not
-from loglinear.structures.chain import Chain
-from loglinear.structures.chain_features import ChainFeatures, ChainGradient, ChainWeights, Penalties
+from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
@@ -51,13 +52,13 @@ class Objective:
 
     Parameters
     ----------
-    features : ChainFeatures
-    corpus : EncodedCorpus
-        S sequences.
+    features : PartFeatures
+    corpus : EncodedExamples
+        S sequences; trees and the like count as sequences of their positions.
     gold : Gold
     criterion : Criterion
-    penalties : Penalties
-        Hard constraints.
+    penalties
+        Hard constraints, as the features take them.
     l2 : float
         Factor of ||w||^2.
     sequence_weights : float64 [S], optional
@@ -70,11 +71,11 @@ class Objective:
 
     def __init__(
         self,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
+        features: PartFeatures,
+        corpus: EncodedExamples,
         gold: Gold,
         criterion: Criterion,
-        penalties: Penalties,
+        penalties: Any,
         l2: float = 0.0,
         sequence_weights: Float | None = None,
         n_threads: int = 1,
@@ -91,6 +92,7 @@ class Objective:
     def padded_layout(self) -> PaddedLayout:
         """Weights and corpus laid out for passes in single precision, where they apply."""
         costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
+        assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
         return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
 
     @cached_property
@@ -105,8 +107,8 @@ class Objective:
         return shards(self.corpus.offsets)
 
     @cached_property
-    def _gradients(self) -> list[ChainGradient]:
-        return [ChainGradient(self.features) for _ in self._shards]
+    def _gradients(self) -> list[DenseGradient]:
+        return [self.features.dense_gradient() for _ in self._shards]
 
     def sharpen(self) -> bool:
         """Go on in double precision; False if that makes no difference."""
@@ -138,14 +140,14 @@ class Objective:
             gradient += other.vector
         return value, gradient
 
-    def _evaluate_shard(self, shard: int, weights: ChainWeights) -> float:
+    def _evaluate_shard(self, shard: int, laid_out: Any) -> float:
         gradient = self._gradients[shard]
         gradient.reset()
         total = 0.0
         for first, end in self.features.blocks(self.corpus.offsets, *self._shards[shard]):
             lo, hi = int(self.corpus.offsets[first]), int(self.corpus.offsets[end])
-            structure = Chain(self.corpus.offsets[first : end + 1] - lo)
-            scores = self.features.scores(weights, self.corpus, first, end)
+            structure = self.features.structure(self.corpus, first, end)
+            scores = self.features.scores(laid_out, self.corpus, first, end)
             try:
                 losses, parts = self.criterion.evaluate(
                     structure, scores, self.gold.slice(lo, hi), self.sequence_weights[first:end]

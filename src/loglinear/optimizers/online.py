@@ -23,7 +23,7 @@ from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import Option
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.structure import Scores, Structure
 
 NO_STEP = 1e-12
 
@@ -69,13 +69,13 @@ class _Run(SequencePasses):
         self.restore(state)
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
-        chain, scores, gold, weight = self.prepare(sequence)
-        proposal = self.learner.propose(chain, scores, gold)
+        structure, scores, gold, weight = self.prepare(sequence)
+        proposal = self.learner.propose(structure, scores, gold)
         loss = max(0.0, float(proposal.losses.max(initial=0.0)))
         moved = False
         if len(proposal.losses):
             moved = self._move(
-                sequence, chain, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0])
+                sequence, structure, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0])
             )
         self.lazy.end_step(0.0)
         return loss * float(weight[0]), moved
@@ -83,8 +83,8 @@ class _Run(SequencePasses):
     def _move(
         self,
         sequence: int,
-        chain: Chain,
-        scores: ChainScores,
+        structure: Structure,
+        scores: Scores,
         right: npt.NDArray[np.int32],
         wrong: npt.NDArray[np.int32],
         losses: Float,
@@ -93,7 +93,7 @@ class _Run(SequencePasses):
         """Move as the learner says; whether that is anywhere."""
         differences = []
         for labels in wrong:
-            self._add_difference(sequence, chain, scores, labels, right)
+            self._add_difference(sequence, structure, scores, labels, right)
             if len(wrong) > 1:
                 differences.append(self.gradient.take())
         gram = self.gradient.gram(differences) if len(wrong) > 1 else np.array([[self.gradient.squared_norm()]])
@@ -106,12 +106,12 @@ class _Run(SequencePasses):
     def _add_difference(
         self,
         sequence: int,
-        chain: Chain,
-        scores: ChainScores,
+        structure: Structure,
+        scores: Scores,
         wrong: npt.NDArray[np.int32],
         right: npt.NDArray[np.int32],
     ) -> None:
         parts, once = scores.zeros_like(), np.ones(1)
-        chain.add_labelling(parts, wrong, once)
-        chain.add_labelling(parts, right, -once)
+        structure.add_labelling(parts, wrong, once)
+        structure.add_labelling(parts, right, -once)
         self.gradient.add(self.corpus, sequence, parts)

@@ -14,9 +14,8 @@ from loglinear.errors import ModelFileError
 from loglinear.optimizers.lazy_weights import LazyWeights
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Result
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_sparse_gradient import SparseChainGradient
 from loglinear.structures.gold import Gold
+from loglinear.structures.structure import PartFeatures, Scores, Structure
 
 Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -113,11 +112,10 @@ class SequencePasses(ABC):
     ) -> None:
         self._limits = options
         self.objective, self.corpus = objective, objective.corpus
-        self.features = objective.features.as_lists()
-        self.gradient = SparseChainGradient(self.features)
+        self.features: PartFeatures = objective.features.as_lists()
+        self.gradient = self.features.sparse_gradient()
         self.start = weights0 if state is None else state.current
         self.sequences = np.arange(self.corpus.n_sequences) if sequences is None else sequences
-        self._chains: dict[int, Chain] = {}
 
     def restore(self, state: PassState | None) -> None:
         """Take over what a state holds beside the weights; to be called when :attr:`lazy` is there."""
@@ -146,16 +144,14 @@ class SequencePasses(ABC):
         self._weights = weights
         self._laid_out = self.features.lay_out(weights, self.objective.penalties)
 
-    def prepare(self, sequence: int) -> tuple[Chain, ChainScores, Gold, Float]:
+    def prepare(self, sequence: int) -> tuple[Structure, Scores, Gold, Float]:
         """The sequence's shape, part scores, annotation and weight."""
         lo, hi = int(self.corpus.offsets[sequence]), int(self.corpus.offsets[sequence + 1])
-        chain = self._chains.get(hi - lo)
-        if chain is None:
-            chain = self._chains[hi - lo] = Chain(np.array([0, hi - lo], dtype=np.int64))
-        self._laid_out = self.features.with_ngrams(self._laid_out, self._weights, self.objective.penalties)
+        structure = self.features.structure(self.corpus, sequence, sequence + 1)
+        self._laid_out = self.features.laid_out_again(self._laid_out, self._weights, self.objective.penalties)
         scores = self.features.scores(self._laid_out, self.corpus, sequence, sequence + 1)
         weight = self.objective.sequence_weights[sequence : sequence + 1]
-        return chain, scores, self.objective.gold.slice(lo, hi), weight
+        return structure, scores, self.objective.gold.slice(lo, hi), weight
 
     def one_pass(self, iteration: int) -> tuple[float, int]:
         """Visit all sequences in the order of this pass; the sum of their losses, and how many moved the weights."""

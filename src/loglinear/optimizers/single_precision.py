@@ -15,14 +15,17 @@ from loglinear.optimizers.padded_kernels import evaluate
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.structure import PartFeatures
 from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
 SHARDS = 4
 
 
-def why_not(criterion: Criterion, features: ChainFeatures, gold: Gold) -> str | None:
+def why_not(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
     """What speaks against passes in single precision, or None."""
+    if not isinstance(features, ChainFeatures):
+        return "it goes over chains"
     if criterion.name not in ("cll", "softmax-margin"):
         return "it is for cll and softmax-margin"
     if features.order != 1 or features.edge is not None:

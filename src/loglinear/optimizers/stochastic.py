@@ -119,8 +119,8 @@ class _Run(SequencePasses):
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         self.lazy.look_at(self.corpus, sequence)
-        chain, scores, gold, weight = self.prepare(sequence)
-        losses, parts = self.objective.criterion.evaluate(chain, scores, gold, weight)
+        structure, scores, gold, weight = self.prepare(sequence)
+        losses, parts = self.objective.criterion.evaluate(structure, scores, gold, weight)
         self.gradient.add(self.corpus, sequence, parts)
         step = self.options.step_at(self.step, progress)
         self.lazy.descend(self.gradient, step)
@@ -135,8 +135,8 @@ class _Run(SequencePasses):
         self.lay_out(weights)
         losses = 0.0
         for sequence in self.sequences.tolist():
-            chain, scores, gold, weight = self.prepare(sequence)
-            losses += float(self.objective.criterion.evaluate(chain, scores, gold, weight)[0][0])
+            structure, scores, gold, weight = self.prepare(sequence)
+            losses += float(self.objective.criterion.evaluate(structure, scores, gold, weight)[0][0])
         return losses + self.penalty(weights) * len(self.sequences) / self.corpus.n_sequences
 
 

@@ -92,6 +92,10 @@ class ChainScores:
             total[name] = total[name] + array if name in total else array.copy()
         return ChainScores(**total)
 
+    def with_costs(self, costs: Floats) -> ChainScores:
+        """The scores plus a cost for each label at each position [N, Y]; shares the other arrays."""
+        return replace(self, emission=self.emission + costs)
+
     def subtract(self, other: ChainScores) -> None:
         """Subtract in place; ``other`` may not have parts that are missing here."""
         mine = self.parts()

@@ -13,6 +13,7 @@ with the code Y, and their score is added to each label's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,8 +22,9 @@ import numpy.typing as npt
 
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, runs
-from loglinear.structures.chain import ChainScores
+from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
+from loglinear.structures.structure import SparseGradient
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -209,7 +211,7 @@ class ChainFeatures:
             stop=penalties.stop,
         )
 
-    def with_ngrams(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
+    def laid_out_again(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
         """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
         _, _, transition, trigram = self.segments
         matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
@@ -244,6 +246,29 @@ class ChainFeatures:
             edge=edge,
             trigram=weights.trigram,
         )
+
+    def structure(self, corpus: EncodedCorpus, first: int, end: int) -> Chain:
+        """The chains of sequences ``first`` to ``end``."""
+        return Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+
+    def dense_gradient(self) -> ChainGradient:
+        """A gradient of all features."""
+        return ChainGradient(self)
+
+    def sparse_gradient(self) -> SparseGradient:
+        """A gradient of the few features of one sequence."""
+        from loglinear.structures.chain_sparse_gradient import SparseChainGradient
+
+        return SparseChainGradient(self)
+
+    def groups_met(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[npt.NDArray[np.int64], Int32, int]]:
+        """The groups of features that a sequence's scores depend on, as lists with the number of the first group."""
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        yield corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0
+        if corpus.edge is not None:
+            yield corpus.edge.pointer[lo : hi + 1], corpus.edge.ids, len(self.state.pointer) - 1
+        ngrams = np.array([len(self.groups) - 2], dtype=np.int32)
+        yield np.array([0, 1]), ngrams, 0
 
     def keeping(self, kept: npt.NDArray[np.bool_]) -> tuple[ChainFeatures, npt.NDArray[np.bool_]]:
         """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""

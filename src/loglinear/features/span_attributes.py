@@ -1,0 +1,177 @@
+"""What the spans of a sentence look like: attributes of every span (i, j), for grammars that look at the words.
+
+A *place* is a word at or beside a span's boundary. At each place there is its word and, for spans of one or two words,
+the word together with the length (Taskar et al. 2004; Sutton & McCallum 2005, section 5):
+
+    first   w_i          last    w_{j-1}          before   w_{i-1}          after   w_j
+
+Words that are rare in training, and unknown ones, are seen as their class (:func:`word_class`). A user's own function
+may add what it likes: ``own(words, i, j)`` gives names.
+
+Span (i, j) of a sentence, 0 <= i < j <= n, has the number j (j - 1) / 2 + i in it; the spans of all sentences are
+numbered one sentence after the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import OptionError
+from loglinear.features.encoding import Incidence
+from loglinear.features.vocabulary import UNKNOWN, Vocabulary
+from loglinear.kernels import kernel
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Own = Callable[[Sequence[str], int, int], Sequence[str]]
+
+PLACES = ("first", "last", "before", "after")
+BOUNDARY, UNSEEN = "<s>", "<?>"
+_SUFFIXES = ("ing", "ed", "ly", "ion", "er", "est", "ity", "al", "ble", "s", "y")
+
+
+def word_class(word: str) -> str:
+    """A coarse class of a word: case, digits, hyphen, ending.
+
+    >>> word_class("Barking"), word_class("3.5"), word_class("x-rays")
+    ('<Xx-ing>', '<#>', '<x-s>')
+    """
+    if any(character.isdigit() for character in word):
+        return "<#>" if not any(character.isalpha() for character in word) else "<#x>"
+    if not any(character.isalpha() for character in word):
+        return "<.>"
+    case = "X" if word.isupper() else "Xx" if word[0].isupper() else "x"
+    ending = next((suffix for suffix in _SUFFIXES if len(word) > len(suffix) + 2 and word.endswith(suffix)), "")
+    return f"<{case}{'-' if '-' in word or ending else ''}{ending}>"
+
+
+def span_offsets(lengths: npt.ArrayLike) -> Int64:
+    """Where the spans of sentences with these lengths [S] begin [S + 1]."""
+    n = np.asarray(lengths, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(n * (n + 1) // 2)])
+
+
+@kernel
+def _fill(lengths: Int64, values: Int32, places: Int64, edge: int, n_values: int, pointer: Int64, ids: Int32) -> None:
+    """Attributes (place, length class, value) of all spans; ``values`` are those of the words of all sentences."""
+    span, filled, first = 0, 0, 0
+    for s in range(lengths.shape[0]):
+        n = lengths[s]
+        for j in range(1, n + 1):
+            for i in range(j):
+                pointer[span] = filled
+                span += 1
+                for k in range(places.shape[0]):
+                    at = i if places[k] == 0 else j - 1 if places[k] == 1 else i - 1 if places[k] == 2 else j
+                    value = values[first + at] if 0 <= at < n else edge
+                    ids[filled] = 3 * k * n_values + value
+                    filled += 1
+                    if j - i < 3:
+                        ids[filled] = (3 * k + j - i) * n_values + value
+                        filled += 1
+        first += n
+    pointer[span] = filled
+
+
+class SpanAttributes:
+    """Attributes of spans, numbered.
+
+    Parameters
+    ----------
+    places : sequence of str
+        Which words to look at, of :data:`PLACES`.
+    min_count : int
+        Words seen less often in training are seen as their class.
+    own : callable, optional
+        ``own(words, i, j)`` gives names of more attributes of the span of words i to j - 1.
+    """
+
+    def __init__(self, places: Sequence[str] = ("first", "last"), min_count: int = 2, own: Own | None = None) -> None:
+        unknown = [place for place in places if place not in PLACES]
+        if unknown or len(set(places)) != len(places):
+            raise OptionError(f"span_features={','.join(places)!r}: give each at most once of {', '.join(PLACES)}")
+        self.places, self.min_count, self.own = tuple(places), min_count, own
+        self.values, self.names = Vocabulary(), Vocabulary()
+
+    def fit(self, sentences: Sequence[Sequence[str]]) -> Incidence:
+        """Number the values of a training corpus, lock, and return the attributes of its spans."""
+        counts = Counter(word for sentence in sentences for word in sentence)
+        self.values = Vocabulary(
+            list(
+                dict.fromkeys(
+                    [BOUNDARY, UNSEEN, *(w if c >= self.min_count else word_class(w) for w, c in counts.items())]
+                )
+            )
+        )
+        self.values.lock()
+        self.names = Vocabulary()
+        found = self.transform(sentences)
+        self.names.lock()
+        return found
+
+    @property
+    def n_attributes(self) -> int:
+        """A; those of the user's function are the last."""
+        return 3 * len(self.places) * len(self.values) + len(self.names)
+
+    def transform(self, sentences: Sequence[Sequence[str]]) -> Incidence:
+        """Attributes of all spans of the sentences; a value that training did not have has none."""
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        n_spans, n_values = int(span_offsets(lengths)[-1]), len(self.values)
+        words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
+        numbers = dict(zip(words, map(self._value, words), strict=True))
+        values = np.array([numbers[word] for sentence in sentences for word in sentence], dtype=np.int32)
+        pointer = np.empty(n_spans + 1, dtype=np.int64)
+        ids = np.empty(2 * len(self.places) * n_spans, dtype=np.int32)
+        places = np.array([PLACES.index(place) for place in self.places], dtype=np.int64)
+        _fill(lengths, values, places, self.values.id(BOUNDARY), n_values, pointer, ids)
+        found = Incidence(pointer, ids[: pointer[-1]])
+        return found if self.own is None else self._with_own(found, sentences)
+
+    def _value(self, word: str) -> int:
+        for value in (word, word_class(word)):
+            if (number := self.values.id(value)) != UNKNOWN:
+                return number
+        return self.values.id(UNSEEN)
+
+    def _with_own(self, found: Incidence, sentences: Sequence[Sequence[str]]) -> Incidence:
+        """The same and what the user's function says of each span."""
+        assert self.own is not None
+        first, more = 3 * len(self.places) * len(self.values), []
+        for words in sentences:
+            for j in range(1, len(words) + 1):
+                for i in range(j):
+                    names = self.own(words, i, j)
+                    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                        raise OptionError(f"the function of span features gave {names!r:.60}, not a list of strings")
+                    numbers = self.names.ids(names)
+                    more.append(first + numbers[numbers != UNKNOWN])
+        counts = np.array([len(each) for each in more], dtype=np.int64)
+        ids = np.insert(found.ids, np.repeat(found.pointer[1:], counts), np.concatenate([*more, np.zeros(0, np.int32)]))
+        return Incidence(found.pointer + np.concatenate([[0], np.cumsum(counts)]), ids.astype(np.int32))
+
+    # -- storage -------------------------------------------------------------------------------------------------
+
+    def to_header(self) -> dict[str, Any]:
+        """All of it as JSON types; a user's function is not stored."""
+        return {
+            "places": list(self.places), "min_count": self.min_count, "own": self.own is not None,
+            "values": self.values.strings, "names": self.names.strings,
+        }  # fmt: skip
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any], own: Own | None = None) -> SpanAttributes:
+        """Rebuild; the user's function has to be given again."""
+        if bool(header["own"]) != (own is not None):
+            raise OptionError("the model was trained with a function of span features: load it with the same (own=...)")
+        attributes = cls(tuple(map(str, header["places"])), int(header["min_count"]), own)
+        attributes.values = Vocabulary([str(value) for value in header["values"]], locked=True)
+        attributes.names = Vocabulary([str(name) for name in header["names"]], locked=True)
+        if not {BOUNDARY, UNSEEN} <= set(attributes.values.strings):
+            raise ValueError("the values of span attributes lack the boundary")
+        return attributes

@@ -1,0 +1,158 @@
+"""What criteria and optimizers ask of any structure: the narrow waist, in words that chains, trees and arcs share.
+
+A *structure* is the shape of a batch of S examples with N positions in all, ``offsets`` [S + 1]. What a position is, is
+its own affair: a token of a chain, a token with its head, a span of a tree. Three kinds of things go through it:
+
+scores
+    A number for each part; scores, expected parts and gradients have the same type. It has ``zeros_like()``,
+    ``subtract(other)`` in place and ``with_costs(costs)``, the scores plus a cost for each choice at a position.
+labelling
+    A choice for each position, an int32 array [N, ...].
+gold
+    A :class:`~loglinear.structures.gold.Gold`: a labelling, or what it may be.
+
+:class:`PartFeatures` is the other side: how a weight vector becomes scores, and gradients by scores become gradients by
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Scores = Any  #: the part scores of the structure at hand
+
+
+class Structure(Protocol):
+    """Operations on the part scores of a batch; those that a structure lacks, its criteria do without."""
+
+    offsets: Int64
+    n_sequences: int
+    n_positions: int
+
+    def score(self, scores: Scores, labels: Any) -> Float:
+        """Scores [S] of a labelling."""
+
+    def add_labelling(self, parts: Scores, labels: Any, weights: Any) -> None:
+        """Add to ``parts`` the weight [S] of each example for every part of its labelling."""
+
+    def restrict(self, scores: Scores, allowed: Any) -> Scores:
+        """The scores with -inf for what the annotation rules out."""
+
+    def viterbi(self, scores: Scores) -> tuple[Int32, Float]:
+        """The best labelling and its scores [S]."""
+
+    def k_best(self, scores: Scores, k: int) -> list[tuple[Int32, Float]]:
+        """For each example its K <= k best labellings [K, T, ...] and their scores [K]."""
+
+    def log_partition(self, scores: Scores) -> Float:
+        """log Z [S]."""
+
+    def expectations(self, scores: Scores, weights: Any = None) -> tuple[Float, Scores]:
+        """log Z [S] and the expected parts, those of an example times its weight [S]."""
+
+    def cost_covariance(self, scores: Scores, cost: Any, weights: Any = None) -> tuple[Float, Scores]:
+        """E[c] [S], and the covariance of the cost with each part, times the weights [S]."""
+
+
+class EncodedExamples(Protocol):
+    """A corpus in numbers: whatever its features need, and where its examples begin."""
+
+    @property
+    def offsets(self) -> Int64:
+        """Example i has the positions ``offsets[i]`` to ``offsets[i + 1]``."""
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+
+
+class DenseGradient(Protocol):
+    """Where one worker adds up its share of the weight gradient."""
+
+    vector: Float
+
+    def reset(self) -> None:
+        """Begin anew."""
+
+    def add(self, corpus: Any, first: int, end: int, parts: Scores) -> None:
+        """Add the gradient by the part scores of examples ``first`` to ``end``."""
+
+    def finish(self) -> Float:
+        """The gradient [D] of all that was added."""
+
+
+class SparseGradient(Protocol):
+    """Collects the gradient of one example at a time, in groups of features."""
+
+    values: Float
+
+    @property
+    def touched(self) -> Int64:
+        """The groups met since the last :meth:`clear`."""
+
+    def add(self, corpus: Any, sequence: int, parts: Scores) -> None:
+        """Add the gradient by the part scores of one example."""
+
+    def squared_norm(self) -> float:
+        """||g||^2 of what was added."""
+
+    def clear(self) -> None:
+        """Forget what was added."""
+
+    def take(self) -> tuple[Int64, Float]:
+        """The features that have a derivative, and it; then forget them."""
+
+    def put(self, feature_lists: list[tuple[Int64, Float]], factors: Float) -> None:
+        """Add ``factors[i]`` times what :meth:`take` gave, for each i."""
+
+    def gram(self, rows: list[tuple[Int64, Float]]) -> Float:
+        """Inner products [k, k] of gradients that :meth:`take` gave."""
+
+
+class PartFeatures(Protocol):
+    """From weights to part scores and back.
+
+    ``groups`` [G + 1] says where the runs of weights begin that are always met together.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """D, the length of the weight vector."""
+
+    @property
+    def groups(self) -> Int64:
+        """Where the groups of features begin [G + 1]."""
+
+    def as_lists(self) -> Any:
+        """The same features, such that :meth:`lay_out` looks at the weight vector itself, not at a copy."""
+
+    def lay_out(self, weights: Float, penalties: Any) -> Any:
+        """Prepare a weight vector [D] for :meth:`scores`."""
+
+    def laid_out_again(self, laid_out: Any, weights: Float, penalties: Any) -> Any:
+        """The layout after the weights have changed in place."""
+
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
+        """Cut examples ``first`` to ``end`` into runs whose part scores stay small."""
+
+    def structure(self, corpus: Any, first: int, end: int) -> Structure:
+        """The shape of the examples ``first`` to ``end``."""
+
+    def scores(self, laid_out: Any, corpus: Any, first: int, end: int) -> Scores:
+        """Part scores of the examples ``first`` to ``end``."""
+
+    def dense_gradient(self) -> DenseGradient:
+        """A gradient of all features."""
+
+    def sparse_gradient(self) -> SparseGradient:
+        """A gradient of the few features of one example."""
+
+    def groups_met(self, corpus: Any, sequence: int) -> Iterable[tuple[Int64, Int32, int]]:
+        """The groups that an example's scores depend on: lists ``ids[pointer[0]:pointer[-1]]``, each plus a first."""
