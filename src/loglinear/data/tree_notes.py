@@ -17,8 +17,8 @@ from loglinear.data.trees import Tree
 
 _FINITE = frozenset({"VBZ", "VBD", "VBP", "MD"})
 _VERBS = _FINITE | {"VB", "VBN", "VBG"}
-_BE = frozenset("be am is are was were been being 's 're 'm".split())
-_HAVE = frozenset("have has had having 've 'd".split())
+_BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m"})
+_HAVE = frozenset({"have", "has", "had", "having", "'ve", "'d"})
 _NOUN_PHRASES = frozenset({"NP", "NX", "NML", "WHNP", "NAC"})
 _CLAUSES = frozenset({"S", "SINV", "SQ", "SBAR", "SBARQ"})
 
@@ -197,11 +197,9 @@ def _alone(view: NodeView, node: int) -> str:
 
 def _auxiliary(view: NodeView, node: int) -> str:
     """A form of *be* or *have*."""
-    if view.labels[node] not in _VERBS or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
+    if view.labels[node] not in _VERBS - {"MD"} or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
         return ""
-    word = view.word(node)
-    if word == "'s":  # is, if it is followed by anything but a past participle after a perfect: rarely
-        return "BE"
+    word = view.word(node)  # 's is taken for a form of be, as it mostly is
     return "BE" if word in _BE else "HV" if word in _HAVE else ""
 
 
