@@ -12,8 +12,8 @@ intermediate nodes and notes,
     restore(binarise(tree)) == tree.
 
 **Vertical** markovisation of order v notes the labels of v - 1 ancestors (Johnson 1998). **Horizontal** markovisation
-of order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head child
-to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. The rule A -> L2 L1 H R1 R2 becomes
+of order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head
+child to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. A -> L2 L1 H R1 R2 becomes
 
     head     A -> L2 @A|H<L1     @A|H<L1 -> L1 @A|H>R2,R1     @A|H>R2,R1 -> @A|H>R1 R2     @A|H>R1 -> H R1
     right    A -> L2 @A|L1,H     @A|L1,H -> L1 @A|H,R1 ...     (the rest of the children, from the left)

@@ -7,8 +7,8 @@ occur (Black et al. 1991; evalb by Sekine and Collins, with the parameters of Co
 
 Words whose gold tag is punctuation (``, : `` '' .``) are taken out first, and with them phrases of nothing else; the
 root's label is not counted; ``ADVP`` and ``PRT`` are the same label. *Exact* are the sentences whose brackets all
-match, *tags* the share of the other words with the gold part of speech, *crossing* the predicted brackets that overlap a gold
-one without either being inside the other. A sentence without a parse counts as one without brackets.
+match, *tags* the share of the other words with the gold part of speech, *crossing* the predicted brackets that overlap
+a gold one without either being inside the other. A sentence without a parse counts as one without brackets.
 
 One departure: evalb takes the punctuation out by each tree's own tags, and gives up a sentence where they differ; here
 the gold tags decide for both.
