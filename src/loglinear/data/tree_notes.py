@@ -171,7 +171,7 @@ def _preposition(view: NodeView, node: int) -> str:
     return "of" if view.labels[node] == "PP" and view.word(node) == "of" else ""
 
 
-#: Notes on phrases, by name, in the order in which they are written.
+#: Notes on phrases, by name.
 PHRASE_NOTES: dict[str, Note] = {
     "parent": _parent,
     "verb-form": _verb_form,
@@ -232,7 +232,7 @@ def _own_word(view: NodeView, node: int) -> str:
     return "=" + view.word(node) if view.labels[node] in closed else ""
 
 
-#: Notes on parts of speech, by name, in the order in which they are written.
+#: Notes on parts of speech, by name.
 TAG_NOTES: dict[str, Note] = {
     "tag-parent": _parent,
     "auxiliary": _auxiliary,
@@ -245,10 +245,10 @@ TAG_NOTES: dict[str, Note] = {
 
 
 def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
-    """The notes of the given names on each node, in the order of :meth:`Tree.nodes`; the root has none."""
+    """The notes of the given names, in their order, on each node in the order of :meth:`Tree.nodes`; the root has none."""
     view = NodeView(tree)
-    of_phrases = [note for name, note in PHRASE_NOTES.items() if name in names]
-    of_tags = [note for name, note in TAG_NOTES.items() if name in names]
+    of_phrases = [PHRASE_NOTES[name] for name in names if name in PHRASE_NOTES]
+    of_tags = [TAG_NOTES[name] for name in names if name in TAG_NOTES]
     notes: list[list[str]] = [[]]
     for node in range(1, len(view.labels)):
         chosen = of_phrases if view.children[node] else of_tags
