@@ -25,8 +25,8 @@ def corpus_command(
     task: Annotated[
         str,
         typer.Option(
-            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); or "
-            "trees, a bracketed tree a line."
+            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); "
+            "or trees, a bracketed tree a line."
         ),
     ] = "chunk",
     generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,

@@ -27,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+BLOCK = 256  # sentences parsed before their trees are written
 _TIME_LIMIT = parser_default("time_limit")
 GRAMMAR, TREES, RUN = "The grammar", "The trees", "The run"
 
@@ -179,19 +180,17 @@ def run_command(
     if lines[-1] == "":
         lines.pop()
     sentences = [line.split() for line in lines]
-    full = [number for number, words in enumerate(sentences) if words]
-    with _progress(out, "parsing", len(full)) as advance:
-        parses = parser.parse([sentences[number] for number in full], observe=advance)
-    trees: list[Tree | None] = [None] * len(sentences)
-    for number, parse in zip(full, parses, strict=True):
-        trees[number] = parse.tree
-        if parse.failure:
-            where = f"{source_name(input)}:{number + 1}"
-            out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
-    with atomic_output(output) as stream:
-        for tree in trees:
-            text = "" if tree is None else drawn(tree, out.width) if draw else str(tree)
-            stream.write(text.encode() + b"\n")
+    with _progress(out, "parsing", sum(map(bool, sentences))) as advance, atomic_output(output) as stream:
+        for first in range(0, len(sentences), BLOCK):
+            block = sentences[first : first + BLOCK]
+            parses = iter(parser.parse([words for words in block if words], observe=advance))
+            for line, words in enumerate(block, first + 1):
+                parse = next(parses) if words else None
+                if parse is not None and parse.failure:
+                    where = f"{source_name(input)}:{line}"
+                    out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
+                text = "" if parse is None else drawn(parse.tree, out.width) if draw else str(parse.tree)
+                stream.write(text.encode() + b"\n")
 
 
 @app.command("eval", epilog=EVAL_EXAMPLES)

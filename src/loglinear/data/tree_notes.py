@@ -245,7 +245,7 @@ TAG_NOTES: dict[str, Note] = {
 
 
 def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
-    """The notes of the given names, in their order, on each node in the order of :meth:`Tree.nodes`; the root has none."""
+    """The notes of these names, in this order, on each node in the order of :meth:`Tree.nodes`; the root has none."""
     view = NodeView(tree)
     of_phrases = [PHRASE_NOTES[name] for name in names if name in PHRASE_NOTES]
     of_tags = [TAG_NOTES[name] for name in names if name in TAG_NOTES]
