@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Tagger": "loglinear.estimators.tagger",
     "HMM": "loglinear.estimators.hmm_estimator",
+    "Parser": "loglinear.estimators.parser",
     "LocalTagger": "loglinear.estimators.local_tagger",
     "InputClassifier": "loglinear.estimators.input_classifier",
     "Constraints": "loglinear.structures.constraints",
@@ -32,6 +33,8 @@ _HOMES = {
     "read_columns": "loglinear.data",
     "read_jsonl": "loglinear.data",
     "read_text": "loglinear.data",
+    "read_treebank": "loglinear.data.tree_cleaning",
+    "bracket_scores": "loglinear.evaluation.brackets",
     "template_text": "loglinear.features.sets",
 }
 

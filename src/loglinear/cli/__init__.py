@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, prune, sample, tag, template, train
+from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, parse, prune, sample, tag, template, train
 
 app = typer.Typer(
     help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
@@ -31,6 +31,7 @@ for verb, module in (
     ("bench", bench),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
+app.add_typer(parse.app, name="parse")
 
 
 def _show_version(wanted: bool) -> None:

@@ -25,7 +25,8 @@ def corpus_command(
     task: Annotated[
         str,
         typer.Option(
-            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation)."
+            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); "
+            "or trees, a bracketed tree a line."
         ),
     ] = "chunk",
     generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,
@@ -34,10 +35,10 @@ def corpus_command(
     ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
 ) -> None:
-    """Write the bundled corpus, or generated sentences, as columns."""
+    """Write the bundled corpus, or generated sentences, as columns or as trees."""
     from loglinear.data import atomic_output
-    from loglinear.data.bundled import bundled_text
-    from loglinear.data.generator import generate_rows
+    from loglinear.data.bundled import bundled_text, bundled_trees
+    from loglinear.data.generator import generate_rows, generate_trees
     from loglinear.errors import OptionError
 
     if generate is not None and split is not None:
@@ -45,6 +46,11 @@ def corpus_command(
     if generate is None and seed is not None:
         raise OptionError("--seed goes with --generate")
     with atomic_output(output) as out:
+        if task == "trees":
+            trees = bundled_trees(split or "train", entities=False) if generate is None else None
+            for tree in generate_trees(generate, seed or 0, entities=False) if trees is None else trees:
+                out.write(f"{tree}\n".encode())
+            return
         if generate is None:
             out.write(bundled_text(split or "train", task).encode())
             return

@@ -27,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+BLOCK = 256  # sentences parsed before their trees are written
+_TIME_LIMIT = parser_default("time_limit")
 GRAMMAR, TREES, RUN = "The grammar", "The trees", "The run"
 
 TRAIN_EXAMPLES = """
@@ -38,7 +40,7 @@ loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (th
 
 loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
 
-loglinear parse train annotated.mrg -o own.model --marks "^-"     (labels like NP^S-TMP: the trees have notes of their own)
+loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
 """
 RUN_EXAMPLES = """
 [bold]Examples[/bold]
@@ -118,7 +120,7 @@ def train_command(
     )  # fmt: skip
     parser.check_options()
     with _warnings_shown(out), working(out, f"reading {trees}"):
-        treebank = read_treebank(trees, function_tags=function_tags or bool(marks))
+        treebank = read_treebank(trees, function_tags, marks)
     with _warnings_shown(out), working(out, f"training on {len(treebank):,} trees"):
         parser.fit(treebank)
     parser.save(output)
@@ -140,8 +142,8 @@ def _summarise(parser: Parser, output: Path, out: Console) -> None:
     grammar = parser.model_.grammar
     out.print(f"data       {parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels")
     out.print(
-        f"grammar    {grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
-        f"{grammar.n_preterminals:,} parts of speech"
+        f"grammar    {grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary "
+        f"steps, {grammar.n_preterminals:,} parts of speech"
     )
     out.print(f"training   {parser.message_}; {parser.seconds_:.1f} s")
     out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
@@ -159,7 +161,7 @@ def run_command(
     ] = "-",
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
-    time_limit: TimeLimit = parser_default("time_limit"),
+    time_limit: TimeLimit = _TIME_LIMIT,
     threads: Threads = None,
     dependencies: Dependencies = False,
     quiet: Quiet = False,
@@ -178,19 +180,17 @@ def run_command(
     if lines[-1] == "":
         lines.pop()
     sentences = [line.split() for line in lines]
-    full = [number for number, words in enumerate(sentences) if words]
-    with _progress(out, "parsing", len(full)) as advance:
-        parses = parser.parse([sentences[number] for number in full], observe=advance)
-    trees: list[Tree | None] = [None] * len(sentences)
-    for number, parse in zip(full, parses, strict=True):
-        trees[number] = parse.tree
-        if parse.failure:
-            where = f"{source_name(input)}:{number + 1}"
-            out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
-    with atomic_output(output) as stream:
-        for tree in trees:
-            text = "" if tree is None else drawn(tree, out.width) if draw else str(tree)
-            stream.write(text.encode() + b"\n")
+    with _progress(out, "parsing", sum(map(bool, sentences))) as advance, atomic_output(output) as stream:
+        for first in range(0, len(sentences), BLOCK):
+            block = sentences[first : first + BLOCK]
+            parses = iter(parser.parse([words for words in block if words], observe=advance))
+            for line, words in enumerate(block, first + 1):
+                parse = next(parses) if words else None
+                if parse is not None and parse.failure:
+                    where = f"{source_name(input)}:{line}"
+                    out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
+                text = "" if parse is None else drawn(parse.tree, out.width) if draw else str(parse.tree)
+                stream.write(text.encode() + b"\n")
 
 
 @app.command("eval", epilog=EVAL_EXAMPLES)
@@ -207,14 +207,13 @@ def eval_command(
     particles_apart: Annotated[
         bool, typer.Option("--particles-apart", help="ADVP and PRT are different labels; evalb takes them for one.")
     ] = False,
-    time_limit: TimeLimit = parser_default("time_limit"),
+    time_limit: TimeLimit = _TIME_LIMIT,
     threads: Threads = None,
     dependencies: Dependencies = False,
     quiet: Quiet = False,
 ) -> None:
     """Score trees as evalb does: labelled precision, recall and F1, exact match, parts of speech, failures."""
-    from loglinear.data.tree_annotation import without_marks
-    from loglinear.data.tree_cleaning import clean, read_treebank
+    from loglinear.data.tree_cleaning import clean, read_treebank, without_marks
     from loglinear.errors import DataError, OptionError
     from loglinear.evaluation.brackets import bracket_scores
 
@@ -223,12 +222,11 @@ def eval_command(
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console()
     out.quiet = quiet
-    keep_tags = function_tags or bool(marks)
     with _warnings_shown(out):
-        trees = read_treebank(gold, keep_tags)
+        trees = read_treebank(gold, function_tags, marks)
     predicted: list[Tree | None] = []
     if pred is not None:
-        predicted = [None if tree is None else clean(tree, keep_tags) for tree in _read_predicted(pred)]
+        predicted = [None if tree is None else clean(tree, function_tags, marks) for tree in _read_predicted(pred)]
         if len(predicted) != len(trees):
             raise DataError(f"{len(trees)} trees, but {len(predicted)} in {pred}", gold)
     chosen = [n for n, tree in enumerate(trees) if max_length is None or len(tree.leaves()) <= max_length]
@@ -267,7 +265,9 @@ def _read_predicted(source: str) -> list[Tree | None]:
 def draw_command(
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
     tree: Annotated[int | None, typer.Option(min=1, help="Only this tree of the file, from 1.")] = None,
-    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Write one tree as SVG; - is standard output.")] = None,
+    svg: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write one tree as SVG; - is standard output.")
+    ] = None,
     width: Annotated[
         int | None,
         typer.Option(min=1, help="Wider trees become outlines; as wide as the terminal if not given."),

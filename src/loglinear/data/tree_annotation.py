@@ -1,9 +1,9 @@
 """From a treebank to the trees a grammar is read off: notes on labels, rare ones taken back, then binary rules.
 
-Splitting a label makes a grammar sharper and its counts thinner. So a note stays only where it can be estimated: the notes
-of a label that is seen fewer than ``least`` times are taken back from the last to the first, and intermediate nodes that
-are seen fewer than ``least_intermediate`` times remember fewer siblings (in the spirit of the selective splits of Klein
-and Manning 2003).
+Splitting a label makes a grammar sharper and its counts thinner. So a note stays only where it can be estimated: the
+notes of a label that is seen fewer than ``least`` times are taken back from the last to the first, and intermediate
+nodes that are seen fewer than ``least_intermediate`` times remember fewer siblings (in the spirit of the selective
+splits of Klein and Manning 2003).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loglinear.data.tree_cleaning import part_marked
 from loglinear.data.tree_notes import notes_on
 from loglinear.data.tree_transforms import binarise, check_orders, factorise, is_intermediate, noted
 from loglinear.data.trees import Tree, fold
@@ -90,24 +91,8 @@ class TreeTransform:
         parted = [part_marked(node.label, self.marks) for node in tree.nodes()]
         bases = iter([base for base, _ in reversed(parted)])
         plain = fold(tree, lambda node, children: Tree(next(bases), children, node.word))
-        notes = [[noted(note)] if note else [] for _, note in parted]
+        notes = [[], *([noted(note)] if note else [] for _, note in parted[1:])]  # there is one root
         return factorise(plain, notes, self.horizontal, self.factor, self.noted_siblings)
-
-
-def part_marked(label: str, marks: str) -> tuple[str, str]:
-    """A label as base and the user's note, which begins with one of ``marks``: ``NP^S-B`` is ``NP`` and ``^S-B``.
-
-    A label keeps its first character and, like ``-LRB-``, a hyphen at its end that closes one at its beginning.
-    """
-    begin = label.find("-", 1) + 1 if label.startswith("-") else 1
-    places = [place for mark in marks if (place := label.find(mark, max(begin, 1))) >= 0]
-    cut = min(places, default=len(label))
-    return label[:cut], label[cut:]
-
-
-def without_marks(tree: Tree, marks: str) -> Tree:
-    """The tree with the user's notes cut off its labels."""
-    return fold(tree, lambda node, children: Tree(part_marked(node.label, marks)[0], children, node.word))
 
 
 def _take_back(trees: Sequence[Tree], notes: list[list[list[str]]], least: int) -> None:

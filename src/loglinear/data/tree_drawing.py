@@ -60,8 +60,8 @@ def _drawing(tree: Tree) -> _Drawing:
         if parent >= 0:
             children[parent].append(number)
         if isinstance(item, Tree):
-            below: tuple[Tree | str, ...] = item.children if item.word is None else (item.word,)
-            stack.extend((child, number, depth + 1) for child in reversed(below))
+            inner: tuple[Tree | str, ...] = item.children if item.word is None else (item.word,)
+            stack.extend((child, number, depth + 1) for child in reversed(inner))
     widths: list[float] = [0.0] * len(texts)
     for number in range(len(texts) - 1, -1, -1):
         inside = sum(widths[child] for child in children[number]) + GAP * max(len(children[number]) - 1, 0)

@@ -17,8 +17,8 @@ from loglinear.data.trees import Tree
 
 _FINITE = frozenset({"VBZ", "VBD", "VBP", "MD"})
 _VERBS = _FINITE | {"VB", "VBN", "VBG"}
-_BE = frozenset("be am is are was were been being 's 're 'm".split())
-_HAVE = frozenset("have has had having 've 'd".split())
+_BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m"})
+_HAVE = frozenset({"have", "has", "had", "having", "'ve", "'d"})
 _NOUN_PHRASES = frozenset({"NP", "NX", "NML", "WHNP", "NAC"})
 _CLAUSES = frozenset({"S", "SINV", "SQ", "SBAR", "SBARQ"})
 
@@ -171,7 +171,7 @@ def _preposition(view: NodeView, node: int) -> str:
     return "of" if view.labels[node] == "PP" and view.word(node) == "of" else ""
 
 
-#: Notes on phrases, by name, in the order in which they are written.
+#: Notes on phrases, by name.
 PHRASE_NOTES: dict[str, Note] = {
     "parent": _parent,
     "verb-form": _verb_form,
@@ -197,11 +197,9 @@ def _alone(view: NodeView, node: int) -> str:
 
 def _auxiliary(view: NodeView, node: int) -> str:
     """A form of *be* or *have*."""
-    if view.labels[node] not in _VERBS or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
+    if view.labels[node] not in _VERBS - {"MD"} or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
         return ""
-    word = view.word(node)
-    if word == "'s":  # is, if it is followed by anything but a past participle after a perfect: rarely
-        return "BE"
+    word = view.word(node)  # 's is taken for a form of be, as it mostly is
     return "BE" if word in _BE else "HV" if word in _HAVE else ""
 
 
@@ -234,7 +232,7 @@ def _own_word(view: NodeView, node: int) -> str:
     return "=" + view.word(node) if view.labels[node] in closed else ""
 
 
-#: Notes on parts of speech, by name, in the order in which they are written.
+#: Notes on parts of speech, by name.
 TAG_NOTES: dict[str, Note] = {
     "tag-parent": _parent,
     "auxiliary": _auxiliary,
@@ -247,10 +245,10 @@ TAG_NOTES: dict[str, Note] = {
 
 
 def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
-    """The notes of the given names on each node, in the order of :meth:`Tree.nodes`; the root has none."""
+    """The notes of these names, in this order, on each node in the order of :meth:`Tree.nodes`; the root has none."""
     view = NodeView(tree)
-    of_phrases = [note for name, note in PHRASE_NOTES.items() if name in names]
-    of_tags = [note for name, note in TAG_NOTES.items() if name in names]
+    of_phrases = [PHRASE_NOTES[name] for name in names if name in PHRASE_NOTES]
+    of_tags = [TAG_NOTES[name] for name in names if name in TAG_NOTES]
     notes: list[list[str]] = [[]]
     for node in range(1, len(view.labels)):
         chosen = of_phrases if view.children[node] else of_tags

@@ -6,14 +6,14 @@ A label of a transformed tree is one of
     @...                an intermediate node, which stands for some of its parent's children
 
 with ``\\`` before a ``\\`` or ``^`` of the base, before an ``@`` that it begins with, and, within the label of an
-intermediate node, before ``,``, ``|``, ``<`` and ``>``. So :func:`restore` needs nothing
-but the tree: it drops intermediate nodes and notes,
+intermediate node, before ``,``, ``|``, ``<`` and ``>``. So :func:`restore` needs nothing but the tree: it drops
+intermediate nodes and notes,
 
     restore(binarise(tree)) == tree.
 
-**Vertical** markovisation of order v notes the labels of v - 1 ancestors (Johnson 1998). **Horizontal** markovisation of
-order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head child
-to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. The rule A -> L2 L1 H R1 R2 becomes
+**Vertical** markovisation of order v notes the labels of v - 1 ancestors (Johnson 1998). **Horizontal** markovisation
+of order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head
+child to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. A -> L2 L1 H R1 R2 becomes
 
     head     A -> L2 @A|H<L1     @A|H<L1 -> L1 @A|H>R2,R1     @A|H>R2,R1 -> @A|H>R1 R2     @A|H>R1 -> H R1
     right    A -> L2 @A|L1,H     @A|L1,H -> L1 @A|H,R1 ...     (the rest of the children, from the left)
@@ -159,7 +159,9 @@ def _leftward(label: str, children: list[Tree], names: list[str], head: int, hor
     node = children[0]
     for last in range(1, len(children)):
         rest = ",".join(names[last::-1][:horizontal])
-        node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < len(children) - 1 else label, [node, children[last]])
+        node = Tree(
+            f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < len(children) - 1 else label, [node, children[last]]
+        )
     return node
 
 

@@ -188,7 +188,7 @@ def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
 
 
 def numbered_trees(text: str, file: str | None = None) -> Iterator[tuple[int, Tree | None]]:
-    """Like :func:`parse_trees`, each tree with the line it begins in; a line with an empty one, ``( )`` or ``(())``, gives None."""
+    """Like :func:`parse_trees`, each tree with its first line; an empty one on a line, ``( )`` or ``(())``, is None."""
     stack: list[_Open] = []
     first_line = 0
     opening = ""

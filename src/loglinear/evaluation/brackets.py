@@ -1,17 +1,17 @@
 """PARSEVAL: labelled brackets of predicted trees against gold, counted as the program evalb does.
 
-A phrase over the words i .. j - 1 is the bracket (label, i, j). Brackets of a sentence are counted as often as they occur
-(Black et al. 1991; evalb by Sekine and Collins, with the parameters of Collins 1997):
+A phrase over the words i .. j - 1 is the bracket (label, i, j). Brackets of a sentence are counted as often as they
+occur (Black et al. 1991; evalb by Sekine and Collins, with the parameters of Collins 1997):
 
     precision = matched / predicted      recall = matched / gold      F1 = 2 P R / (P + R)
 
 Words whose gold tag is punctuation (``, : `` '' .``) are taken out first, and with them phrases of nothing else; the
-root's label is not counted; ``ADVP`` and ``PRT`` are the same label. *Exact* are the sentences whose brackets all match,
-*tags* the share of the other words with the gold part of speech, *crossing* the predicted brackets that overlap a gold
-one without either being inside the other. A sentence without a parse counts as one without brackets.
+root's label is not counted; ``ADVP`` and ``PRT`` are the same label. *Exact* are the sentences whose brackets all
+match, *tags* the share of the other words with the gold part of speech, *crossing* the predicted brackets that overlap
+a gold one without either being inside the other. A sentence without a parse counts as one without brackets.
 
-One departure: evalb takes the punctuation out by each tree's own tags, and gives up a sentence where they differ; here the
-gold tags decide for both.
+One departure: evalb takes the punctuation out by each tree's own tags, and gives up a sentence where they differ; here
+the gold tags decide for both.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""``criterion="pcfg"``: a probabilistic grammar, counted."""

@@ -1,0 +1,109 @@
+"""The criteria that a parser's grammar can be trained by, by name: each makes a tree model of a binary treebank.
+
+To add one: a class with the attributes of :class:`TreeCriterion`, decorated with :func:`register_tree_criterion`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.trees import Tree
+from loglinear.errors import OptionError
+from loglinear.estimators.tree_search import TreeModel
+from loglinear.options import Option, spec_name, spec_options
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass
+class TreeTraining:
+    """What a criterion is given, and what it says when it is done.
+
+    Attributes
+    ----------
+    trees, binary : list of Tree
+        The treebank, and the same trees with notes and in binary rules.
+    values : dict
+        The criterion's own options.
+    n_threads, seed, observe
+        Of the run.
+    message : str
+        How training went, for people.
+    """
+
+    trees: list[Tree]
+    binary: list[Tree]
+    values: dict[str, Any]
+    n_threads: int
+    seed: int
+    observe: Callable[[Any], None] | None
+    message: str = field(default="counted")
+
+
+class TreeCriterion(ABC):
+    """How a model of trees is trained and stored."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[tuple[Option, ...]] = ()
+
+    @classmethod  # noqa: B027  # most have nothing to check
+    def check(cls, parser: Any, values: dict[str, Any]) -> None:
+        """Refuse options of the :class:`~loglinear.Parser` that do not go with the criterion."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, training: TreeTraining) -> TreeModel:
+        """Train a model."""
+
+    @classmethod
+    @abstractmethod
+    def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
+        """What of the model stands in a file: a header of JSON, and arrays."""
+
+    @classmethod
+    @abstractmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays) -> TreeModel:
+        """The model of a file; whatever does not fit together raises a ValueError, KeyError or TypeError."""
+
+
+C = TypeVar("C", bound=type[TreeCriterion])
+_CRITERIA: dict[str, type[TreeCriterion]] = {}
+
+
+def register_tree_criterion(criterion: C) -> C:
+    """Class decorator: make a criterion known by its name."""
+    _CRITERIA[criterion.name] = criterion
+    return criterion
+
+
+def tree_criteria() -> dict[str, type[TreeCriterion]]:
+    """All criteria by name."""
+    from loglinear.estimators import pcfg_criterion  # noqa: F401  # registers itself
+
+    return dict(_CRITERIA)
+
+
+def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
+    """The criterion that a spec as ``pcfg:smoothing=0.1`` names, and the values of all its options."""
+    known = tree_criteria()
+    name = spec_name(spec)
+    if name not in known:
+        raise OptionError(f"criterion={spec!r} is not one that trains parsers: {', '.join(sorted(known))}")
+    criterion = known[name]
+    given = spec_options(spec, criterion.options, "criterion")
+    return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
+
+
+def check_array(arrays: Arrays, name: str, kind: str, ndim: int) -> npt.NDArray[Any]:
+    """An array of a file, of the right kind (``f`` or ``i``) and dimensions, as a writable copy."""
+    array = arrays[name]
+    if array.dtype.kind != kind or array.ndim != ndim:
+        raise ValueError(f"{name} is not an array of {ndim} dimensions of the right kind")
+    return np.array(array)

@@ -1,0 +1,164 @@
+"""Parsing on the command line."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from loglinear.data.trees import parse_trees
+
+DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    from loglinear.data.bundled import bundled_trees
+
+    folder = tmp_path_factory.mktemp("trees")
+    for split in ("train", "dev"):
+        text = "".join(f"{tree}\n" for tree in bundled_trees(split, entities=False))
+        (folder / f"{split}.mrg").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def parse_model(treebank):
+    from loglinear import Parser, read_treebank
+
+    path = treebank / "p.model"
+    Parser().fit(read_treebank(treebank / "train.mrg")).save(path)
+    return path
+
+
+def test_train_says_what_it_made(treebank, parse_model, run):
+    result = run("parse", "train", treebank / "train.mrg", "-o", treebank / "new.model")
+    assert (result.status, result.out) == (0, "")
+    for word in ("data ", "262 trees", "grammar ", "training ", "model ", "next "):
+        assert word in result.err
+    assert (treebank / "new.model").stat().st_size == pytest.approx(parse_model.stat().st_size, rel=0.01)
+    quiet = run("parse", "train", treebank / "train.mrg", "-o", treebank / "q.model", "-q", "--vertical", "2")
+    assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_run_writes_a_tree_a_line(parse_model, run):
+    text = "The council approved the new bridge .\n\n( [ ] )\n   \nxyzzy plugh\n"
+    result = run("parse", "run", parse_model, stdin=text)
+    assert result.status == 0
+    lines = result.out.split("\n")
+    assert len(lines) == 6 and lines[1] == lines[3] == lines[5] == ""
+    assert lines[0].startswith("(ROOT ") and "(NN council)" in lines[0]
+    trees = list(parse_trees(result.out))
+    assert [tree.leaves() for tree in trees][1:] == [["-LRB-", "-LSB-", "-RSB-", "-RRB-"], ["xyzzy", "plugh"]]
+
+
+def test_run_writes_files_and_drawings(parse_model, treebank, run):
+    (treebank / "in.txt").write_text("The council approved it .\n", encoding="utf-8")
+    assert run("parse", "run", parse_model, treebank / "in.txt", "-o", treebank / "out.mrg").out == ""
+    assert (treebank / "out.mrg").read_text(encoding="utf-8").startswith("(ROOT (S ")
+    drawn = run("parse", "run", parse_model, treebank / "in.txt", "--draw").out
+    assert "ROOT" in drawn.split("\n")[0] and "│" in drawn and "council" in drawn.strip().split("\n")[-1]
+
+
+def test_a_sentence_without_a_parse_is_flagged_in_the_output_and_on_the_console(parse_model, run):
+    words = " ".join(["the"] * 200)
+    result = run("parse", "run", parse_model, "--time-limit", "0.0001", stdin=f"\n{words}\n")
+    assert result.status == 0 and result.out.startswith("\n(ROOT (NOPARSE (")
+    assert result.err == ("loglinear: <stdin>:2: no parse within 0.0001 seconds: a fallback tree stands for it\n")
+
+
+@pytest.mark.skipif(not (DATA / "hostile_trees").is_dir(), reason="no hostile_trees under LOGLINEAR_DATA")
+def test_hostile_sentences(parse_model, run):
+    path = DATA / "hostile_trees" / "sentences.txt"
+    result = run("parse", "run", parse_model, path, "--time-limit", "30")
+    assert result.status == 0
+    given, answered = path.read_text(encoding="utf-8").splitlines(), result.out.splitlines()
+    assert len(given) == len(answered)
+    for words, tree in zip(given, answered, strict=True):
+        assert len(words.split()) == (len(next(parse_trees(tree)).leaves()) if tree else 0)
+
+
+KEYS = ["precision", "recall", "f1", "exact", "tags", "failures", "sentences_per_second"]
+
+
+def test_eval_with_a_model(parse_model, treebank, run):
+    result = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model, "--json")
+    report = json.loads(result.out)
+    assert (result.status, list(report)) == (0, KEYS)
+    assert 60 < report["f1"] <= 100 and report["sentences_per_second"] > 0
+    shorter = json.loads(
+        run("parse", "eval", treebank / "dev.mrg", "--model", parse_model, "--json", "--max-length", "8").out
+    )
+    assert shorter["f1"] != report["f1"]
+    text = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model).out
+    assert f"F1 {report['f1']:.2f}" in text and "sentences a second" in text
+
+
+def test_eval_with_predicted_trees(parse_model, treebank, run):
+    gold = treebank / "dev.mrg"
+    perfect = json.loads(run("parse", "eval", gold, "--pred", gold, "--json").out)
+    assert perfect == dict.fromkeys(KEYS, 100.0) | {"failures": 0, "sentences_per_second": None}
+    lines = gold.read_text(encoding="utf-8").split("\n")
+    (treebank / "failed.mrg").write_text("\n".join(["(())", *lines[1:]]), encoding="utf-8")
+    failed = json.loads(run("parse", "eval", gold, "--pred", treebank / "failed.mrg", "--json").out)
+    assert failed["failures"] == 1 and failed["precision"] == 100 and failed["recall"] < 100
+    sentences = "\n".join(" ".join(tree.leaves()) for tree in parse_trees(gold.read_text(encoding="utf-8")))
+    (treebank / "answer.mrg").write_text(run("parse", "run", parse_model, stdin=sentences).out, encoding="utf-8")
+    by_file = json.loads(run("parse", "eval", gold, "--pred", treebank / "answer.mrg", "--json").out)
+    by_model = json.loads(run("parse", "eval", gold, "--model", parse_model, "--json").out)
+    assert by_file | {"sentences_per_second": 0} == by_model | {"sentences_per_second": 0}
+
+
+def test_draw(treebank, run):
+    two = '(ROOT (S (NP (DT the) (NN "dog")) (VP (VBD ran))))\n(ROOT (NN <b>))\n'
+    (treebank / "two.mrg").write_text(two, encoding="utf-8")
+    drawn = run("parse", "draw", treebank / "two.mrg")
+    assert drawn.status == 0 and "┴" in drawn.out and '"dog"' in drawn.out and "<b>" in drawn.out
+    assert run("parse", "draw", treebank / "two.mrg", "--width", "5").out.startswith("ROOT\n└─ S\n")
+    svg = run("parse", "draw", treebank / "two.mrg", "--tree", "2", "--svg", "-")
+    assert svg.out.startswith("<svg ") and "&lt;b&gt;" in svg.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("eval", "{dev}"), "--model or --pred"),
+        (("eval", "{dev}", "--pred", "{train}"), "trees, but"),
+        (("eval", "{dev}", "--pred", "{dev}", "--max-length", "1"), "no sentence has at most 1"),
+        (("eval", "x.conllu", "--pred", "y.conllu"), "dependencies"),
+        (("run", "{train}"), "not a loglinear model"),
+        (("train", "{dev}", "-o", "{folder}"), "is a folder"),
+        (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
+        (("train", "{dev}", "-o", "{folder}/x.model", "--horizontal", "some"), "--horizontal 'some'"),
+        (("train", "{dev}", "-o", "{folder}/x.model", "--annotation", "rich", "--vertical", "2"), "vertical=2"),
+        (("train", "missing.mrg", "-o", "{folder}/x.model"), "missing.mrg: cannot be read"),
+        (("draw", "{dev}", "--svg", "-"), "choose one with --tree"),
+        (("draw", "{dev}", "--tree", "5000"), "no tree 5000"),
+    ],
+)
+def test_mistakes_are_one_line(treebank, run, arguments, says):
+    places = {"dev": treebank / "dev.mrg", "train": treebank / "train.mrg", "folder": treebank}
+    result = run("parse", *(argument.format(**places) for argument in arguments))
+    assert result.status == 2 and result.err.count("\n") == 1 and says in result.err
+
+
+def test_hostile_treebanks_are_one_line_with_the_place(treebank, run):
+    (treebank / "bad.mrg").write_text("(ROOT (NN a))\n(ROOT (NN a b))\n", encoding="utf-8")
+    result = run("parse", "train", treebank / "bad.mrg", "-o", treebank / "x.model")
+    assert result.status == 2 and "bad.mrg:2: two words" in result.err
+    (treebank / "empty.mrg").write_text("(ROOT (NP (NN a)))\n( )\n", encoding="utf-8")
+    result = run("parse", "train", treebank / "empty.mrg", "-o", treebank / "x.model")
+    assert (
+        result.status == 0 and "warning" in result.err and "empty.mrg:2: a tree without words is left out" in result.err
+    )
+
+
+def test_bundled_trees_can_be_trained_on(treebank, run):
+    assert run("corpus", "dev", "--task", "trees").out == (treebank / "dev.mrg").read_text(encoding="utf-8")
+    made = run("corpus", "--generate", "5", "--task", "trees").out
+    assert len(list(parse_trees(made))) == 5
+
+
+@pytest.mark.parametrize("verb", ["train", "run", "eval", "draw"])
+def test_help_has_examples(run, verb):
+    assert f"loglinear parse {verb}" in run("parse", verb, "--help").out
