@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError
-from loglinear.features.span_attributes import PLACES, SpanAttributes, span_offsets, word_class
+from loglinear.features.span_attributes import PLACES, SpanAttributes, span_offsets
+from loglinear.features.word_classes import word_classes
 
 words = st.sampled_from(["the", "dog", "Dogs", "3.5", "x-rays", "ran"])
 corpora = st.lists(st.lists(words, min_size=1, max_size=5), min_size=1, max_size=4)
@@ -27,7 +28,7 @@ def expected(attributes, sentence, i, j):
         at = {"first": i, "last": j - 1, "before": i - 1, "after": j}[place]
         value = "<s>"
         if 0 <= at < len(sentence):
-            value = next((v for v in (sentence[at], word_class(sentence[at])) if v in attributes.values), "<?>")
+            value = next(v for v in (sentence[at], *word_classes(sentence[at])) if v in attributes.values)
         found.append((place, 0, value))
         if j - i < 3:
             found.append((place, j - i, value))
@@ -55,8 +56,9 @@ def test_every_span_has_the_words_at_its_boundaries(train, test, places, min_cou
 
 def test_rare_words_are_seen_as_their_class():
     attributes = SpanAttributes(("first",), min_count=2)
-    found = attributes.fit([["dog", "dog", "Barking"]])
-    assert {described(attributes, number)[2] for number in found.ids.tolist()} == {"dog", "<Xx-ing>"}
+    found = attributes.fit([["dog", "dog", "barking", "running", "3"]])
+    seen = {described(attributes, number)[2] for number in found.ids.tolist()}
+    assert seen == {"dog", "<lower-ing>", "<word>"}
 
 
 @pytest.mark.parametrize("places", [("first", "middle"), ("last", "last")])

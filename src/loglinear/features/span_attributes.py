@@ -5,8 +5,9 @@ the word together with the length (Taskar et al. 2004; Sutton & McCallum 2005, s
 
     first   w_i          last    w_{j-1}          before   w_{i-1}          after   w_j
 
-Words that are rare in training, and unknown ones, are seen as their class (:func:`word_class`). A user's own function
-may add what it likes: ``own(words, i, j)`` gives names.
+Words that are rare in training, and unknown ones, are seen as the most particular of their classes
+(:mod:`~loglinear.features.word_classes`) that is not rare itself. A user's own function may add what it likes:
+``own(words, i, j)`` gives names.
 
 Span (i, j) of a sentence, 0 <= i < j <= n, has the number j (j - 1) / 2 + i in it; the spans of all sentences are
 numbered one sentence after the other.
@@ -24,6 +25,7 @@ import numpy.typing as npt
 from loglinear.errors import OptionError
 from loglinear.features.encoding import Incidence
 from loglinear.features.vocabulary import UNKNOWN, Vocabulary
+from loglinear.features.word_classes import ANYTHING, word_classes
 from loglinear.kernels import kernel
 
 Int32 = npt.NDArray[np.int32]
@@ -31,23 +33,7 @@ Int64 = npt.NDArray[np.int64]
 Own = Callable[[Sequence[str], int, int], Sequence[str]]
 
 PLACES = ("first", "last", "before", "after")
-BOUNDARY, UNSEEN = "<s>", "<?>"
-_SUFFIXES = ("ing", "ed", "ly", "ion", "er", "est", "ity", "al", "ble", "s", "y")
-
-
-def word_class(word: str) -> str:
-    """A coarse class of a word: case, digits, hyphen, ending.
-
-    >>> word_class("Barking"), word_class("3.5"), word_class("x-rays")
-    ('<Xx-ing>', '<#>', '<x-s>')
-    """
-    if any(character.isdigit() for character in word):
-        return "<#>" if not any(character.isalpha() for character in word) else "<#x>"
-    if not any(character.isalpha() for character in word):
-        return "<.>"
-    case = "X" if word.isupper() else "Xx" if word[0].isupper() else "x"
-    ending = next((suffix for suffix in _SUFFIXES if len(word) > len(suffix) + 2 and word.endswith(suffix)), "")
-    return f"<{case}{'-' if '-' in word or ending else ''}{ending}>"
+BOUNDARY = "<s>"
 
 
 def span_offsets(lengths: npt.ArrayLike) -> Int64:
@@ -86,7 +72,7 @@ class SpanAttributes:
     places : sequence of str
         Which words to look at, of :data:`PLACES`.
     min_count : int
-        Words seen less often in training are seen as their class.
+        Words seen less often in training are seen as one of their classes.
     own : callable, optional
         ``own(words, i, j)`` gives names of more attributes of the span of words i to j - 1.
     """
@@ -101,13 +87,9 @@ class SpanAttributes:
     def fit(self, sentences: Sequence[Sequence[str]]) -> Incidence:
         """Number the values of a training corpus, lock, and return the attributes of its spans."""
         counts = Counter(word for sentence in sentences for word in sentence)
-        self.values = Vocabulary(
-            list(
-                dict.fromkeys(
-                    [BOUNDARY, UNSEEN, *(w if c >= self.min_count else word_class(w) for w, c in counts.items())]
-                )
-            )
-        )
+        classes = Counter(each for w, c in counts.items() if c < self.min_count for each in word_classes(w))
+        kept = [value for found in (counts, classes) for value, c in found.items() if c >= self.min_count]
+        self.values = Vocabulary(list(dict.fromkeys([BOUNDARY, ANYTHING, *kept])))
         self.values.lock()
         self.names = Vocabulary()
         found = self.transform(sentences)
@@ -134,10 +116,7 @@ class SpanAttributes:
         return found if self.own is None else self._with_own(found, sentences)
 
     def _value(self, word: str) -> int:
-        for value in (word, word_class(word)):
-            if (number := self.values.id(value)) != UNKNOWN:
-                return number
-        return self.values.id(UNSEEN)
+        return next(number for value in (word, *word_classes(word)) if (number := self.values.id(value)) != UNKNOWN)
 
     def _with_own(self, found: Incidence, sentences: Sequence[Sequence[str]]) -> Incidence:
         """The same and what the user's function says of each span."""
@@ -172,6 +151,6 @@ class SpanAttributes:
         attributes = cls(tuple(map(str, header["places"])), int(header["min_count"]), own)
         attributes.values = Vocabulary([str(value) for value in header["values"]], locked=True)
         attributes.names = Vocabulary([str(name) for name in header["names"]], locked=True)
-        if not {BOUNDARY, UNSEEN} <= set(attributes.values.strings):
+        if not {BOUNDARY, ANYTHING} <= set(attributes.values.strings):
             raise ValueError("the values of span attributes lack the boundary")
         return attributes

@@ -1,6 +1,6 @@
 """Words and their tags: p(word given tag), with an answer for words that training has not seen.
 
-A *terminal* is a known word or a class of unknown words (:mod:`~loglinear.generative.word_classes`). From the counts
+A *terminal* is a known word or a class of unknown words (:mod:`~loglinear.features.word_classes`). From the counts
 c(t, w) of tags and words, and n(t, z) of tags and classes over the *rare* words of training, which stand for those to
 come,
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.generative.word_classes import ANYTHING, word_classes
+from loglinear.features.word_classes import ANYTHING, word_classes
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
