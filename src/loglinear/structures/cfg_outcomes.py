@@ -63,6 +63,19 @@ class Outcomes:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(counts) - np.log(totals[self.symbol])
 
+    def base_scores(self, edges: Edges) -> Float:
+        """Part scores [E] of the grammar of the edges' relative frequencies, a distribution over trees.
+
+        A symbol that a step has led to takes no other step: what is left to it, 1 minus the share of its steps, is
+        divided out of the step's score.
+        """
+        shares = self.frequencies(edges)
+        stepping = np.zeros(self.grammar.n_symbols)
+        np.add.at(stepping, self.grammar.steps[:, 0], np.exp(shares[self.of_step]))
+        left = np.log(np.maximum(1.0 - stepping[self.grammar.steps[:, 1]], 1e-12))
+        shares[self.of_step] -= left
+        return shares
+
     @cached_property
     def has_choice(self) -> npt.NDArray[np.bool_]:
         """Whether a symbol has any outcome [K]."""

@@ -169,6 +169,10 @@ class Edges:
             np.concatenate([self.outcomes, other.outcomes]), np.concatenate([self.weights, other.weights]),
         )  # fmt: skip
 
+    def where(self, mask: npt.NDArray[np.bool_]) -> Edges:
+        """Those that a mask [M] chooses."""
+        return Edges(self.spans[mask], self.symbols[mask], self.outcomes[mask], self.weights[mask])
+
     def __len__(self) -> int:
         return len(self.spans)
 

@@ -1,0 +1,229 @@
+"""Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
+
+``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.cfg_pieces`) and need no inference to train, but
+for the one or few times that ``nota`` parses the training trees to find edges that should not be there. The others are
+the criteria of chains, on trees (:mod:`~loglinear.structures.cfg_features`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import Criterion, criteria, make_criterion
+from loglinear.estimators.span_model import SpanModel, SpanProblem
+from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
+from loglinear.features.span_attributes import SpanAttributes
+from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import make_optimizer
+from loglinear.options import Option
+from loglinear.structures.cfg_chart import best_chart
+from loglinear.structures.cfg_pieces import Edges, PieceObjective
+from loglinear.threads import in_threads
+
+Float = npt.NDArray[np.float64]
+SPAN_OPTIONS = (
+    Option("places", "first+last", "words that rules look at, joined by +: first, last, before, after of the span"),
+    Option("min_count", 2, "words seen less often are seen as their class", least=1, kind=int),
+    Option("l2", 1.0, "L2 factor", least=0, kind=float),
+    Option("iterations", None, "most iterations", least=1, kind=int),
+    Option("base", True, "begin with the treebank's relative frequencies", choices=(False, True)),
+)
+
+
+@dataclass(frozen=True)
+class TreeProgress:
+    """What an observer sees after each iteration."""
+
+    iteration: int
+    objective: float
+    phase: str
+
+
+def _attributes(values: dict[str, Any]) -> SpanAttributes:
+    return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], values.get("own"))
+
+
+class SpanCriterion(TreeCriterion):
+    """What all of them share."""
+
+    options: ClassVar[tuple[Option, ...]] = SPAN_OPTIONS
+
+    @classmethod
+    def check(cls, parser: Any, values: dict[str, Any]) -> None:
+        _attributes(values)
+
+    @classmethod
+    def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
+        return cast(SpanModel, model).to_storage()
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays) -> SpanModel:
+        return SpanModel.from_storage(header, arrays)
+
+
+def _observer(training: TreeTraining, phase: str) -> Any:
+    """What an optimizer calls after each iteration."""
+
+    def observe(state: Any) -> None:
+        if training.observe is not None:
+            training.observe(TreeProgress(state.iteration, state.value, phase))
+
+    return observe
+
+
+@register_tree_criterion
+class MaximumEntropyGrammar(SpanCriterion):
+    """p(BC given A, span), log-linear and normalised for each edge of a chart (Sutton & McCallum 2005, section 5)."""
+
+    name: ClassVar[str] = "mecfg"
+    summary: ClassVar[str] = "log p of each expansion given its label and span: no parsing to train (MECFG)"
+    default_iterations: ClassVar[int] = 100
+
+    @classmethod
+    def fit(cls, training: TreeTraining) -> SpanModel:
+        values = training.values
+        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=True)
+        objective = cls._objective(problem, problem.edges, False, training)
+        most = values["iterations"] or cls.default_iterations
+        found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=_observer(training, "main"))
+        training.message = f"{len(problem.edges):,} edges; {found.message}"
+        return problem.with_weights(found.weights)
+
+    @staticmethod
+    def _objective(problem: SpanProblem, edges: Edges, nothing: bool, training: TreeTraining) -> PieceObjective:
+        features, spans = problem.model.features.pieces, problem.corpus.spans
+        return PieceObjective(features, spans, edges, nothing, training.values["l2"], training.n_threads)
+
+
+@register_tree_criterion
+class NoneOfTheAbove(MaximumEntropyGrammar):
+    """The same with edges that should not be there, whose outcome is none of the above (PT-CFG)."""
+
+    name: ClassVar[str] = "nota"
+    summary: ClassVar[str] = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
+    options: ClassVar[tuple[Option, ...]] = (
+        *SPAN_OPTIONS,
+        Option(
+            "wrong",
+            "near",
+            "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
+            "sample of these",
+            choices=("near", "all", "sample"),
+        ),
+        Option("delta", 5.0, "near: log-ratio to the best edge of the same length", above=0, kind=float),
+        Option("after", 10, "near: iterations of mecfg before the training trees are parsed", least=1, kind=int),
+        Option("rounds", 1, "near: how often they are parsed and wrong edges chosen anew", least=1, kind=int),
+        Option("rate", 0.01, "sample: probability with which a wrong edge counts", above=0, most=1, kind=float),
+    )
+
+    @classmethod
+    def fit(cls, training: TreeTraining) -> SpanModel:
+        values = training.values
+        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=True)
+        weights, most = problem.model.weights, values["iterations"] or cls.default_iterations
+        near = values["wrong"] == "near"
+        if near:
+            objective = cls._objective(problem, problem.edges, False, training)
+            first = LBFGS(max_iter=values["after"])
+            weights = first.minimise(objective, weights, callback=_observer(training, "mecfg")).weights
+        for turn in range(values["rounds"] if near else 1):
+            edges = problem.edges.and_also(wrong_edges(problem, weights, training))
+            objective = cls._objective(problem, edges, True, training)
+            phase = "main" if turn == 0 else f"round {turn + 1}"
+            found = LBFGS(max_iter=most).minimise(objective, weights, callback=_observer(training, phase))
+            weights = found.weights
+        n_wrong = len(edges) - len(problem.edges)
+        training.message = f"{len(problem.edges):,} edges, {n_wrong:,} wrong ones; {found.message}"
+        return problem.with_weights(weights)
+
+
+def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) -> Edges:
+    """Edges that a chart may have and the gold tree has not, chosen as the options say."""
+    model, corpus, values = problem.with_weights(weights), problem.corpus, training.values
+    outcomes = model.features.outcomes
+    phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
+    right = np.stack([problem.edges.spans, problem.edges.symbols.astype(np.int64)], axis=1)
+    right = right[np.argsort(right[:, 0], kind="stable")]
+
+    def choose(sentence: int) -> npt.NDArray[np.int64]:
+        lo, hi = int(corpus.offsets[sentence]), int(corpus.offsets[sentence + 1])
+        scores = model.features.scores(weights, corpus, sentence, sentence + 1, normalise=True)
+        chart = best_chart(model.grammar, int(corpus.lengths[sentence]), scores)
+        chart[:, ~phrases] = -np.inf
+        if values["wrong"] == "near":
+            ends = np.repeat(np.arange(1, corpus.lengths[sentence] + 1), np.arange(1, corpus.lengths[sentence] + 1))
+            lengths = ends - (np.arange(hi - lo) - ends * (ends - 1) // 2)
+            best = np.full(int(corpus.lengths[sentence]) + 1, -np.inf)
+            np.maximum.at(best, lengths, chart.max(axis=1))
+            chosen = chart >= best[lengths][:, None] - values["delta"]
+        else:
+            chosen = np.ones(chart.shape, dtype=bool)
+        chosen &= chart > -np.inf
+        first, end = np.searchsorted(right[:, 0], [lo, hi])
+        chosen[right[first:end, 0] - lo, right[first:end, 1]] = False
+        found = np.argwhere(chosen)
+        if values["wrong"] == "sample":
+            rng = np.random.default_rng([training.seed, sentence])
+            found = found[rng.random(len(found)) < values["rate"]]
+        found[:, 0] += lo
+        return found.astype(np.int64)
+
+    found = np.concatenate(
+        [right[:0], *in_threads(choose, range(corpus.n_sequences), training.n_threads)]
+    )
+    weight = 1.0 / values["rate"] if values["wrong"] == "sample" else 1.0
+    nothing = np.full(len(found), -1, dtype=np.int32)
+    return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))
+
+
+class TreeByTree(SpanCriterion):
+    """A criterion of chains on whole trees: ``chain`` is what evaluates, ``optimizer`` its default."""
+
+    chain: ClassVar[type[Criterion]]
+    default_iterations: ClassVar[int] = 10
+
+    @classmethod
+    def own_options(cls) -> tuple[Option, ...]:
+        """The chain criterion's own."""
+        shared = {option.name for option in SPAN_OPTIONS}
+        return tuple(option for option in cls.chain.options if option.name not in shared)
+
+    @classmethod
+    def fit(cls, training: TreeTraining) -> SpanModel:
+        values = training.values
+        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=False)
+        own = ",".join(f"{option.name}={values[option.name]}" for option in cls.own_options())
+        cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
+        criterion = make_criterion(f"{cls.name}:{own}", cost)
+        most = values["iterations"] or cls.default_iterations
+        optimizer = make_optimizer(values["optimizer"], max_iter=most, tolerance=1e-5, seed=training.seed)
+        objective = Objective(
+            problem.model.features, problem.corpus, problem.gold, criterion, None,
+            values["l2"] if optimizer.takes_l2 else 0.0, n_threads=training.n_threads,
+        )  # fmt: skip
+        found = optimizer.minimise(objective, problem.model.weights, callback=_observer(training, "main"))
+        training.message = f"{problem.corpus.n_sequences:,} trees; {found.message}"
+        return problem.with_weights(found.weights)
+
+
+def _tree_by_tree(name: str, optimizer: str) -> None:
+    """Make a criterion of chains one of trees, trained by ``optimizer`` unless told otherwise."""
+    chain = criteria()[name]
+    possible = tuple(each for each in chain.optimizers if each != "dual")
+    body = {"name": name, "summary": chain.summary, "chain": chain, "__doc__": f"{chain.__doc__} Of trees."}
+    made = type(f"{chain.__name__}OfTrees", (TreeByTree,), body)
+    cost = (Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float),) if chain.uses_cost else ()
+    how = Option("optimizer", optimizer, "how to get to good weights", choices=possible)
+    made.options = (*SPAN_OPTIONS, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
+    register_tree_criterion(made)
+
+
+for _name in ("cll", "softmax-margin", "jrb", "max-margin"):
+    _tree_by_tree(_name, "adagrad")
+for _name in ("perceptron", "mira"):
+    _tree_by_tree(_name, "online")
