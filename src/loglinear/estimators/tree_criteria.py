@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from loglinear.data.trees import Tree
@@ -100,10 +99,3 @@ def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     given = spec_options(spec, criterion.options, "criterion")
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
 
-
-def check_array(arrays: Arrays, name: str, kind: str, ndim: int) -> npt.NDArray[Any]:
-    """An array of a file, of the right kind (``f`` or ``i``) and dimensions, as a writable copy."""
-    array = arrays[name]
-    if array.dtype.kind != kind or array.ndim != ndim:
-        raise ValueError(f"{name} is not an array of {ndim} dimensions of the right kind")
-    return np.array(array)
