@@ -8,13 +8,13 @@ what one wants to be small; it is not convex, so training starts from a conditio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loglinear.criteria.criterion import CostCriterion, Float, register
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold
-    from loglinear.structures.structure import Scores, Structure
+    from loglinear.structures.structure import Scores
 
 
 @register
@@ -27,6 +27,6 @@ class Risk(CostCriterion):
     starts_from = "cll"
     needs = ("cost_covariance",)
 
-    def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
+    def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         expected_cost, gradient = structure.cost_covariance(scores, self.costs(structure, gold), weights)
         return weights * expected_cost, gradient

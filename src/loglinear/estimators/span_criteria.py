@@ -1,13 +1,13 @@
 """Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
 
-``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.cfg_pieces`) and need no inference to train, but
-for the one or few times that ``nota`` parses the training trees to find edges that should not be there. The others are
-the criteria of chains, on trees (:mod:`~loglinear.structures.cfg_features`).
+``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.cfg_pieces`) and need no inference to train; only
+``nota`` parses the training trees, once or a few times, to find edges that should not be there. The others are the
+criteria of chains, on trees (:mod:`~loglinear.structures.cfg_features`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -119,6 +119,7 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
         Option("after", 10, "near: iterations of mecfg before the training trees are parsed", least=1, kind=int),
         Option("rounds", 1, "near: how often they are parsed and wrong edges chosen anew", least=1, kind=int),
         Option("rate", 0.01, "sample: probability with which a wrong edge counts", above=0, most=1, kind=float),
+        Option("decoding", "global", "by trees as a whole or by normalised edges", choices=("global", "local")),
     )
 
     @classmethod
@@ -139,7 +140,7 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
             weights = found.weights
         n_wrong = len(edges) - len(problem.edges)
         training.message = f"{len(problem.edges):,} edges, {n_wrong:,} wrong ones; {found.message}"
-        return problem.with_weights(weights)
+        return replace(problem.with_weights(weights), normalised=values["decoding"] == "local")
 
 
 def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) -> Edges:
@@ -173,9 +174,7 @@ def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) ->
         found[:, 0] += lo
         return found.astype(np.int64)
 
-    found = np.concatenate(
-        [right[:0], *in_threads(choose, range(corpus.n_sequences), training.n_threads)]
-    )
+    found = np.concatenate([right[:0], *in_threads(choose, range(corpus.n_sequences), training.n_threads)])
     weight = 1.0 / values["rate"] if values["wrong"] == "sample" else 1.0
     nothing = np.full(len(found), -1, dtype=np.int32)
     return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))

@@ -30,7 +30,7 @@ Scores = Any  #: the part scores of the structure at hand
 
 
 class Structure(Protocol):
-    """Operations on the part scores of a batch; those that a structure lacks, its criteria do without."""
+    """Operations on the part scores of a batch. Some structures have more, which some criteria need."""
 
     offsets: Int64
     n_sequences: int
@@ -56,9 +56,6 @@ class Structure(Protocol):
 
     def expectations(self, scores: Scores, weights: Any = None) -> tuple[Float, Scores]:
         """log Z [S] and the expected parts, those of an example times its weight [S]."""
-
-    def cost_covariance(self, scores: Scores, cost: Any, weights: Any = None) -> tuple[Float, Scores]:
-        """E[c] [S], and the covariance of the cost with each part, times the weights [S]."""
 
 
 class EncodedExamples(Protocol):
