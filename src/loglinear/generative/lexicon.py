@@ -125,12 +125,17 @@ class Lexicon:
     def scores(self, terminals: Int32) -> Float:
         """log p(terminal given tag) [n, P] of terminals [n]; -inf for tags that one may not have."""
         scores = np.full((len(terminals), self.n_tags), -np.inf)
+        rows, places = self.pairs(terminals)
+        scores[rows, self.tags[places]] = self.log_p[places]
+        return scores
+
+    def pairs(self, terminals: Int32) -> tuple[Int64, Int64]:
+        """The tags that terminals [n] may have: for each pair its place among the terminals, and in :attr:`tags`."""
         known = np.flatnonzero(terminals >= 0)
         first, sizes = self.pointer[terminals[known]], np.diff(self.pointer)[terminals[known]]
         rows = np.repeat(known, sizes)
         places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first, sizes)
-        scores[rows, self.tags[places]] = self.log_p[places]
-        return scores
+        return rows, places
 
 
 def counted_lexicon(words: Sequence[TaggedWord], n_tags: int) -> Lexicon:

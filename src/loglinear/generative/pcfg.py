@@ -7,7 +7,7 @@ The probabilities of a phrase's binary and unary rules add up to one, and so do 
 (:mod:`~loglinear.generative.unary_closure`), so that the trees of a sentence are those of
 :class:`~loglinear.structures.cfg_tree.CFGTree` with the part scores
 
-    lexical = log p(word given tag)     binary = log p(B C given A)     steps = log of the best chain, or of all together
+    lexical = log p(word given tag)    binary = log p(B C given A)    steps = log of the best chain, or of all together
 
 Letters: K symbols, P tags, R binary rules, M unary rules, U steps.
 """

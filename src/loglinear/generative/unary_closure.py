@@ -3,7 +3,7 @@
 With U [K, K] the probabilities of the unary rules A -> B,
 
     best(A, B)  = max over chains A -> ... -> B of the product of their probabilities
-    total(A, B) = sum over chains                = (I - U)^-1 - I,      which is finite if U's spectral radius is below 1
+    total(A, B) = sum over chains                = (I - U)^-1 - I,     which is finite if U's spectral radius is below 1
 
 (Stolcke 1995, section 4.5). Where a step is used e(A, B) times on average, the rule C -> D in it is used
 

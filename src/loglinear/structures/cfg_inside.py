@@ -47,7 +47,7 @@ NEEDS_LOG_SPACE = 1
 INFEASIBLE = 2
 SMALLEST = 1e-290
 TINY = 1e-150
-LEAST_WEIGHT = 1e-130
+LEAST_WEIGHT = 1e-300
 MOST_STEP = 300.0
 
 
@@ -65,26 +65,30 @@ def _grown(pool: Pool, filled: int, more: int) -> Pool:
 
 @kernel
 def _hold(x: int, binary: Floats, steps: Floats, held: Held) -> bool:
-    """Make ``held`` the weights of row ``x`` of the scores; says whether they can be trusted."""
+    """Make ``held`` about row ``x`` of the scores; says whether its steps can be trusted.
+
+    Weights are worked out when they are first needed: -1 stands for one that has not been.
+    """
     row, shift, binary_weights, step_weights = held
     if row[0] == x:
         return row[1] == 0
     row[0] = x
-    scores, moves = binary[x], steps[x]
-    peak = -np.inf
-    for r in range(scores.shape[0]):
-        peak = max(peak, scores[r])
+    peak, top = -np.inf, -np.inf
+    for score in binary[x]:
+        peak = max(peak, score)
+    for score in steps[x]:
+        top = max(top, score)
     shift[0] = peak if peak > -np.inf else 0.0
-    n_low = 0
-    for r in range(scores.shape[0]):
-        weight = math.exp(scores[r] - shift[0]) if scores[r] > -np.inf else 0.0
-        binary_weights[r] = weight
-        n_low += scores[r] > -np.inf and weight < LEAST_WEIGHT
-    for u in range(moves.shape[0]):
-        step_weights[u] = math.exp(min(moves[u], MOST_STEP))
-        n_low += moves[u] > MOST_STEP or (moves[u] > -np.inf and step_weights[u] < LEAST_WEIGHT)
-    row[1] = n_low
-    return n_low == 0
+    binary_weights[:] = -1.0
+    step_weights[:] = -1.0
+    row[1] = top > MOST_STEP
+    return row[1] == 0
+
+
+@kernel
+def _weight(score: float) -> float:
+    """exp(score), but not zero unless the score is -inf: products with it are then too small, and noticed."""
+    return max(math.exp(score), LEAST_WEIGHT) if score > -np.inf else 0.0
 
 
 @kernel
@@ -99,8 +103,8 @@ def _forget(j: int, pool: Pool, places: Places, position: Ints) -> None:
 
 @kernel
 def _combine(
-    i: int, j: int, rules: Rules, weights: Floats, pool: Pool, places: Places, scale: Floats, position: Ints,
-    row0: Floats, met: Ints,
+    i: int, j: int, rules: Rules, scores: Floats, shift: float, weights: Floats, pool: Pool, places: Places,
+    scale: Floats, position: Ints, row0: Floats, met: Ints,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Sum a span's splits into ``row0``; returns the number of symbols met, the scale, the number of small products."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -123,6 +127,8 @@ def _combine(
             for r in range(left_pointer[left], left_pointer[left + 1]):
                 c = here[right[r]]
                 if c >= 0:
+                    if weights[r] < 0.0:
+                        weights[r] = _weight(scores[r] - shift)
                     product = share * value[c] * weights[r]
                     if product < SMALLEST:
                         n_low += weights[r] > 0.0
@@ -137,7 +143,7 @@ def _combine(
 
 @kernel
 def _step_up(
-    n_met: int, rules: Rules, weights: Floats, allowed: Bytes, row0: Floats, row: Floats, met: Ints
+    n_met: int, rules: Rules, scores: Floats, weights: Floats, allowed: Bytes, row0: Floats, row: Floats, met: Ints
 ) -> tuple[int, int]:
     """Add the steps: ``row`` from ``row0``; returns the number of symbols met now, and that of small products."""
     child_pointer, step_parent = rules[3], rules[4]
@@ -154,6 +160,8 @@ def _step_up(
             continue
         for u in range(child_pointer[b], child_pointer[b + 1]):
             a = step_parent[u]
+            if weights[u] < 0.0:
+                weights[u] = _weight(scores[u])
             if weights[u] == 0.0 or (width > 0 and not allowed[a if width > 1 else 0]):
                 continue
             product = row0[b] * weights[u]
@@ -213,7 +221,8 @@ def _up(
         for i in range(j - 1, -1, -1):
             span = j * (j - 1) // 2 + i
             mask = no_mask if allowed.shape[0] == 0 else allowed[spans + span]
-            n_low += not _hold(row_of_span[spans + span], binary, steps, held)
+            x = row_of_span[spans + span]
+            n_low += not _hold(x, binary, steps, held)
             n_met, peak, n_small = 0, 0.0, 0
             if j - i == 1:
                 tags = lexical[words + i]
@@ -225,10 +234,12 @@ def _up(
                         met[n_met] = preterminals[p]
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met, peak, n_small = _combine(i, j, rules, held[2], pool, places, scale, position, row0, met)
+                n_met, peak, n_small = _combine(
+                    i, j, rules, binary[x], held[1][0], held[2], pool, places, scale, position, row0, met
+                )
                 peak += held[1][0]
             n_low += n_small
-            n_met, n_small = _step_up(n_met, rules, held[3], mask, row0, row, met)
+            n_met, n_small = _step_up(n_met, rules, steps[x], held[3], mask, row0, row, met)
             n_low += n_small
             pool = _grown(pool, filled, n_met)
             filled, top, n_small = _store(span, n_met, rules, pool, filled, places, position[i], row0, row, met)
@@ -243,8 +254,8 @@ def _up(
 
 @kernel
 def _unstep(
-    x: int, span: int, rules: Rules, weights: Floats, pool: Pool, places: Places, chance: Floats, weight: float,
-    row: Floats, row0: Floats, expected: Floats,
+    x: int, span: int, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places, chance: Floats,
+    weight: float, row: Floats, row0: Floats, expected: Floats,
 ) -> bool:  # fmt: skip
     """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances."""
     child_pointer, step_parent = rules[3], rules[4]
@@ -263,8 +274,11 @@ def _unstep(
             continue
         total = row[b]
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            share = row[step_parent[u]] * weights[u]
-            if share > 0.0:
+            rho = row[step_parent[u]]
+            if rho > 0.0:
+                if weights[u] < 0.0:
+                    weights[u] = _weight(scores[u])
+                share = rho * weights[u]
                 total += share
                 expected[x, u] += weight * (share * value0[item])
         row0[b] = total
@@ -273,8 +287,8 @@ def _unstep(
 
 @kernel
 def _share_out(
-    i: int, j: int, x: int, shift: float, rules: Rules, weights: Floats, pool: Pool, places: Places, scale: Floats,
-    position: Ints, chance: Floats, weight: float, row0: Floats, expected: Floats,
+    i: int, j: int, x: int, shift: float, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places,
+    scale: Floats, position: Ints, chance: Floats, weight: float, row0: Floats, expected: Floats,
 ) -> None:  # fmt: skip
     """Hand a span's chances down to its parts, adding up the expected rules."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -295,6 +309,8 @@ def _share_out(
                 if rho > 0.0:
                     c = here[right[r]]
                     if c >= 0:
+                        if weights[r] < 0.0:
+                            weights[r] = _weight(scores[r] - shift)
                         share = rho * ((weights[r] * value[c]) * left_value * factor)
                         sums[r] += weight * share
                         chance[c] += share
@@ -326,7 +342,7 @@ def _down(
         for i in range(j):
             span, x = j * (j - 1) // 2 + i, row_of_span[spans + j * (j - 1) // 2 + i]
             _hold(x, binary, steps, held)
-            if _unstep(x, span, rules, held[3], pool, places, chance, weight, row, row0, expected[2]):
+            if _unstep(x, span, rules, steps[x], held[3], pool, places, chance, weight, row, row0, expected[2]):
                 if j - i == 1:
                     for p in range(preterminals.shape[0]):
                         item = position[i, preterminals[p]]
@@ -334,8 +350,8 @@ def _down(
                             expected[0][words + i, p] = weight * (row0[preterminals[p]] * value0[item])
                 else:
                     _share_out(
-                        i, j, x, held[1][0], rules, held[2], pool, places, scale, position, chance, weight, row0,
-                        expected[1],
+                        i, j, x, held[1][0], rules, binary[x], held[2], pool, places, scale, position, chance,
+                        weight, row0, expected[1],
                     )  # fmt: skip
             for item in range(first[span], end[span]):
                 row[symbol[item]], row0[symbol[item]] = 0.0, 0.0
