@@ -212,9 +212,7 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
     if trees:
         heads = _heads(columns[3], np.repeat(lengths, lengths), tokens, name)
     places = np.stack([begins[:, [HEAD, DEPREL]], finishes[:, [HEAD, DEPREL]]], axis=2)
-    corpus = Dependencies(
-        columns[0], columns[1], columns[2], heads, columns[4], offsets, name, tokens + 1, raw, places
-    )
+    corpus = Dependencies(columns[0], columns[1], columns[2], heads, columns[4], offsets, name, tokens + 1, raw, places)
     if trees:
         check_trees(corpus, single_root)
     return corpus
@@ -268,11 +266,15 @@ def check_trees(corpus: Dependencies, single_root: bool = True) -> None:
     if single_root:
         for s in np.flatnonzero(roots > 1)[:1].tolist():
             second = int(offsets[s] + np.flatnonzero(heads[offsets[s] : offsets[s + 1]] == 0)[1])
-            raise DataError("a second root in the sentence: only one token may have the head 0", name, int(corpus.lines[second]))
+            raise DataError(
+                "a second root in the sentence: only one token may have the head 0", name, int(corpus.lines[second])
+            )
     t = int(cycle_member(offsets, heads))
     if t >= 0:
         word = corpus.words.values[corpus.words.ids[t]]
-        raise DataError(f"the heads go round in a circle from {word!r:.40}: this is no tree", name, int(corpus.lines[t]))
+        raise DataError(
+            f"the heads go round in a circle from {word!r:.40}: this is no tree", name, int(corpus.lines[t])
+        )
 
 
 def write_conllu(

@@ -258,7 +258,8 @@ class ArcEncoder:
         return SETS[self.templates]
 
     @cached_property
-    def _table(self) -> tuple[Int64, Int32]:
+    def table(self) -> tuple[Int64, Int32]:
+        """The features by key: the table that they are looked up in, and their numbers."""
         size = 1 << max(4, (2 * len(self.features)).bit_length())
         keys, ids = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int32)
         _fill(self.features, keys, ids)
@@ -276,7 +277,7 @@ class ArcEncoder:
         pointer, out = np.empty(n_arcs + 1, dtype=np.int64), np.empty(n_arcs * per_arc, dtype=np.int64)
         sizes = np.array([len(table.words), len(table.pairs), len(table.stems), table.n_tags], dtype=np.int64)
         arrays = (tokens.words, tokens.tags, tokens.pairs, tokens.stems, tokens.offsets)
-        keys, ids = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self._table
+        keys, ids = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self.table
         filled = _encode(first, end, arrays, heads, sizes, rows, self._set.between, keys, ids, pointer, out)
         return pointer, out[:filled]
 
@@ -289,7 +290,7 @@ class ArcEncoder:
         """Features of all arcs, sentences in threads."""
         lengths = np.diff(tokens.offsets)
         begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
-        _ = self._table  # made here, once, before threads ask for it
+        _ = self.table  # made here, once, before threads ask for it
         no_heads = np.zeros(0, dtype=np.int32)
 
         def block(run: tuple[int, int]) -> tuple[Int64, Int32]:

@@ -110,9 +110,7 @@ def _probability(
 
 
 @kernel
-def events(
-    offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: int, lexical: bool, out: Int64
-) -> int:
+def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: int, lexical: bool, out: Int64) -> int:
     """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; how many."""
     n_rows, depths = 0, 3 if lexical else 2
     for s in range(offsets.shape[0] - 1):
@@ -204,8 +202,22 @@ def arc_scores(
                 if lexical:
                     of_word = np.log(
                         _probability(
-                            WORD, levels, sizes[1] + 1, np.int64(words[low + t - 1]), side, 0, tag, word, child_tag,
-                            factors[2], contexts, numbers, totals, types, outcomes, counts,
+                            WORD,
+                            levels,
+                            sizes[1] + 1,
+                            np.int64(words[low + t - 1]),
+                            side,
+                            0,
+                            tag,
+                            word,
+                            child_tag,
+                            factors[2],
+                            contexts,
+                            numbers,
+                            totals,
+                            types,
+                            outcomes,
+                            counts,
                         )  # fmt: skip
                     )
                 for valence in range(2):

@@ -68,7 +68,10 @@ def _best_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
             right[i, j] = right_end[j, i] = best
             splits[RIGHT, i, j] = at
     forest, forest_at = np.full(n + 1, -np.inf), np.zeros(n + 1, np.int32)  # D, and its last root child
-    child, child_at = np.full(n, -np.inf), np.zeros(n, np.int32)  # root child r with all to its left, and where it began
+    child, child_at = (
+        np.full(n, -np.inf),
+        np.zeros(n, np.int32),
+    )  # root child r with all to its left, and where it began
     forest[0] = 0.0
     for j in range(1, n + 1):
         r = j - 1
@@ -198,7 +201,11 @@ def k_best(arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
                     values[RIGHT, at, j], counts[RIGHT, at, j], values[2, i, at], counts[2, i, at], arcs[at, i + 1],
                     at, values[RIGHT, i, j], back[RIGHT, i, j], counts[RIGHT, i, j],
                 )  # fmt: skip
-    forest, forest_back, n_forest = np.full((n + 1, k), -np.inf), np.zeros((n + 1, k, 3), np.int32), np.zeros(n + 1, np.int64)
+    forest, forest_back, n_forest = (
+        np.full((n + 1, k), -np.inf),
+        np.zeros((n + 1, k, 3), np.int32),
+        np.zeros(n + 1, np.int64),
+    )
     child, child_back, n_child = np.full((n, k), -np.inf), np.zeros((n, k, 3), np.int32), np.zeros(n, np.int64)
     forest[0, 0], n_forest[0] = 0.0, 1
     for j in range(1, n + 1):

@@ -1,6 +1,6 @@
 """From weights to arc scores and back: s(h, t) is the sum of the weights of the arc's features.
 
-    s(h, t) = sum_{f in F(h, t)} w_f                d/dw_f = sum over arcs that have f of d/ds(h, t)
+s(h, t) = sum_{f in F(h, t)} w_f                d/dw_f = sum over arcs that have f of d/ds(h, t)
 """
 
 from __future__ import annotations

@@ -122,7 +122,9 @@ def head_table(offsets: Int64, table: npt.ArrayLike, what: str) -> Float:
     array = np.ascontiguousarray(table, dtype=np.float64)
     longest = int(np.diff(offsets).max(initial=0))
     if array.ndim != 2 or array.shape[0] != offsets[-1] or array.shape[1] <= longest:
-        raise DataError(f"{what} have the shape {array.shape}; {int(offsets[-1])} tokens need a row each of {longest + 1}")
+        raise DataError(
+            f"{what} have the shape {array.shape}; {int(offsets[-1])} tokens need a row each of {longest + 1}"
+        )
     return array
 
 

@@ -252,9 +252,7 @@ def _matrix_tree(arcs: Numbers, single_root: bool, factor: float, expected: Numb
 
 
 @kernel
-def sums(
-    offsets: Int64, arcs: Numbers, single_root: bool, weights: Float, log_z: Numbers, expected: Numbers
-) -> None:
+def sums(offsets: Int64, arcs: Numbers, single_root: bool, weights: Float, log_z: Numbers, expected: Numbers) -> None:
     """All sentences: ``log_z`` [S]; ``expected`` [A] times each weight [S], unless empty."""
     a = 0
     for s in range(offsets.shape[0] - 1):

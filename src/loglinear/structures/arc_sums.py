@@ -173,9 +173,7 @@ def _log_sum(first: Numbers, second: Numbers, nothing: Any) -> Any:
 
 
 @kernel
-def _share(
-    first: Numbers, second: Numbers, whole: Any, d_whole: Any, d_first: Numbers, d_second: Numbers
-) -> None:
+def _share(first: Numbers, second: Numbers, whole: Any, d_whole: Any, d_first: Numbers, d_second: Numbers) -> None:
     """Give each term of a :func:`_log_sum` its share of the probability ``d_whole``."""
     for k in range(first.shape[0]):
         if first[k].real > -np.inf and second[k].real > -np.inf:
@@ -240,9 +238,7 @@ def _log_sentence(
                 d_right[r, j - 1] += d_ending[r]
         expected[j - 1, 0] += d_child[j - 1]
         most = 1 if single_root else j
-        _share(
-            forest[:most], left[j - 1, :most], before[j - 1], d_child[j - 1], d_forest[:most], d_left[j - 1, :most]
-        )
+        _share(forest[:most], left[j - 1, :most], before[j - 1], d_child[j - 1], d_forest[:most], d_left[j - 1, :most])
     for width in range(n - 1, 0, -1):
         for i in range(n - width):
             j = i + width
