@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import PYTHON, Column, ranges
+from loglinear.data.columns import PYTHON, Column, offsets_of, ranges
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
@@ -101,14 +101,12 @@ class Dependencies:
         chosen = np.asarray(sentences, dtype=np.int64)
         lengths = np.diff(self.offsets)[chosen]
         tokens = ranges(self.offsets[:-1][chosen], lengths)
-        columns = {
-            name: Column(getattr(self, name).ids[tokens], getattr(self, name).values)
-            for name in ("words", "upos", "xpos", "relations")
-        }
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return replace(
-            self, **columns, heads=self.heads[tokens], offsets=offsets, lines=self.lines[tokens], raw=b"",
-            places=self.places[tokens],
+        words, upos, xpos, relations = (
+            Column(column.ids[tokens], column.values) for column in (self.words, self.upos, self.xpos, self.relations)
+        )
+        return Dependencies(
+            words, upos, xpos, self.heads[tokens], relations, offsets_of(lengths), self.file, self.lines[tokens], b"",
+            self.places[tokens],
         )  # fmt: skip
 
     @classmethod

@@ -37,7 +37,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 Float = npt.NDArray[np.float64]
 
 
-def to_storage(model: DependencyModel, options: dict[str, Any], training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+def to_storage(
+    model: DependencyModel, options: dict[str, Any], training: dict[str, Any]
+) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a model file."""
     blob, offsets = pack_strings(model.vocabulary.words)
     base, relations = model.base, model.relations

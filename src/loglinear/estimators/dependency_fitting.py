@@ -17,8 +17,8 @@ from loglinear.errors import DataError
 from loglinear.estimators.dependency_model import DependencyModel
 from loglinear.estimators.dependency_options import (
     GENERATIVE,
-    M_ESTIMATION,
     L2,
+    M_ESTIMATION,
     QUICKEST,
     optimizer_of,
     optimizer_spec,

@@ -66,7 +66,7 @@ def read_base(spec: str | None) -> BaseOptions:
     return BaseOptions(**spec_options(spec, BASE_OPTIONS, "base"))
 
 
-def parser_criteria() -> list[str]:
+def dependency_criteria() -> list[str]:
     """Names of the criteria that can train a parser."""
     trained = [name for name in criteria() if name != M_ESTIMATION and _why_not(name) is None]
     return [GENERATIVE, M_ESTIMATION, *trained]
@@ -81,7 +81,7 @@ def _why_not(name: str) -> str | None:
     return f"it needs {', '.join(missing)}, which trees of arcs do not have" if missing else None
 
 
-def check_parser(parser: Any) -> None:
+def check_dependency_parser(parser: Any) -> None:
     """Refuse a :class:`~loglinear.DependencyParser` whose options make no sense, or do not fit together."""
     for name, option in OPTIONS.items():
         option.check(getattr(parser, name))
@@ -90,7 +90,7 @@ def check_parser(parser: Any) -> None:
     if name in (GENERATIVE, M_ESTIMATION):
         _check_generative(parser, name)
     else:
-        known = parser_criteria()
+        known = dependency_criteria()
         if name not in known:
             why = _why_not(name) if name in criteria() else None
             reason = f"{name!r} trains no parser: {why}" if why else f"{name!r} is not known"

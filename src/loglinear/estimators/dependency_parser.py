@@ -18,7 +18,7 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators import dependency_file
 from loglinear.estimators.checkpoint import fingerprint
 from loglinear.estimators.dependency_fitting import DependencyProblem, phases
-from loglinear.estimators.dependency_model import DevTrees, Parses, DependencyModel
+from loglinear.estimators.dependency_model import DependencyModel, DevTrees, Parses
 from loglinear.estimators.dependency_options import GENERATIVE, OPTIONS, check_dependency_parser
 from loglinear.estimators.phases import run_phases
 from loglinear.estimators.relation_model import rounded
@@ -205,7 +205,9 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 raise TrainingInterrupted(outcome.iterations, None if kept is None else str(kept.path))
         return outcome
 
-    def _checkpoint(self, path: Path, problem: DependencyProblem, dev: DevTrees | None) -> dependency_file.DependencyCheckpoint:
+    def _checkpoint(
+        self, path: Path, problem: DependencyProblem, dev: DevTrees | None
+    ) -> dependency_file.DependencyCheckpoint:
         varying = ("threads", "verbose", "max_iter", "relations")
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
         own = None if dev is None else dev.corpus.heads

@@ -184,7 +184,7 @@ def _encode(
         for child in range(1, n + 1):
             low, high = 0, n
             if heads.shape[0]:
-                low = high = np.int64(heads[offsets[s] + child - 1])
+                low = high = int(heads[offsets[s] + child - 1])
             for head in range(low, high + 1):
                 if head != child:
                     filled += _of_arc(

@@ -4,8 +4,8 @@ The root makes one child. A token makes its children on each side from the neare
 goes on, knowing whether it has a child on that side yet (its *valence*), then draws the child's tag, then its word::
 
     p(x, y) = p(tag, word of the root's child)
-              prod over tokens h and sides d:  prod over children c:  (1 - stop(h, d, v)) p(tag_c | h, d, v) p(word_c | tag_c, h, d)
-                                               times  stop(h, d, v)
+              prod over tokens h, sides d:  stop(h, d, v)
+                  prod over children c:  (1 - stop(h, d, v)) p(tag_c | h, d, v) p(word_c | tag_c, h, d)
 
 (Collins 1996; Eisner 1996, model C; Klein & Manning 2004.) Counts of trees estimate it, backed off from the head's word
 to its tag to neither (:mod:`~loglinear.generative.head_outward_kernels`). It is decoded exactly in O(n^3), gives
@@ -171,7 +171,8 @@ class HeadOutwardModel:
         if not drawn:
             nothing = np.zeros(0, dtype=np.int32)
             return nothing, nothing, nothing, offsets
-        return (*(np.concatenate([each[k] for each in drawn]) for k in range(3)), offsets)  # type: ignore[return-value]
+        columns = [np.concatenate([each[k] for each in drawn]) for k in range(3)]
+        return columns[0], columns[1], columns[2], offsets
 
 
 def best_trees(offsets: Int64, scores: ValenceScores) -> tuple[Int32, Float]:

@@ -101,7 +101,7 @@ def _probability(
         number = numbers[slot]
         n = 0.0
         if outcome >= 0:
-            at = _slot((np.int64(number) << (WORD_BITS + 1)) | outcome, outcomes)
+            at = _slot((int(number) << (WORD_BITS + 1)) | outcome, outcomes)
             if outcomes[at] >= 0:
                 n = counts[at]
         weight = factor * types[number]
@@ -124,12 +124,12 @@ def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: in
             elif children[h, RIGHT] == 0:
                 children[h, RIGHT] = t
         for t in range(1, n + 1):
-            tag, word = np.int64(tags[low + t - 1]), np.int64(words[low + t - 1])
+            tag, word = int(tags[low + t - 1]), int(words[low + t - 1])
             h = heads[low + t - 1]
             side = RIGHT if t > h else LEFT
             valence = 0 if h == 0 or children[h, side] == t else 1
-            head_tag = root_tag if h == 0 else np.int64(tags[low + h - 1])
-            head_word = -1 if h == 0 else np.int64(words[low + h - 1])
+            head_tag = root_tag if h == 0 else int(tags[low + h - 1])
+            head_word = -1 if h == 0 else int(words[low + h - 1])
             for depth in range(depths):
                 if depth < 2 or head_word >= 0:
                     if h > 0:
@@ -180,8 +180,8 @@ def arc_scores(
         low = offsets[s]
         n = offsets[s + 1] - low
         for h in range(n + 1):
-            tag = root_tag if h == 0 else np.int64(tags[low + h - 1])
-            word = -1 if h == 0 else np.int64(words[low + h - 1])
+            tag = root_tag if h == 0 else int(tags[low + h - 1])
+            word = -1 if h == 0 else int(words[low + h - 1])
             going = np.zeros((2, 2))
             if h > 0:
                 for side in range(2):
@@ -197,29 +197,14 @@ def arc_scores(
                 if t == h:
                     first[place] = later[place] = -np.inf
                     continue
-                side, child_tag = RIGHT if t > h else LEFT, np.int64(tags[low + t - 1])
+                side, child_tag = RIGHT if t > h else LEFT, int(tags[low + t - 1])
                 of_word = 0.0
                 if lexical:
-                    of_word = np.log(
-                        _probability(
-                            WORD,
-                            levels,
-                            sizes[1] + 1,
-                            np.int64(words[low + t - 1]),
-                            side,
-                            0,
-                            tag,
-                            word,
-                            child_tag,
-                            factors[2],
-                            contexts,
-                            numbers,
-                            totals,
-                            types,
-                            outcomes,
-                            counts,
-                        )  # fmt: skip
-                    )
+                    p = _probability(
+                        WORD, levels, sizes[1] + 1, int(words[low + t - 1]), side, 0, tag, word, child_tag, factors[2],
+                        contexts, numbers, totals, types, outcomes, counts,
+                    )  # fmt: skip
+                    of_word = np.log(p)
                 for valence in range(2):
                     p = _probability(
                         TAG, levels, sizes[0], child_tag, side, valence, tag, word, 0, factors[1], contexts, numbers,
@@ -330,8 +315,8 @@ def draw_tree(
                 if n > most:
                     return 0
                 tag = _draw(
-                    TAG, levels, sizes[0], side, valence, tag_of[h], word_of[h], 0, factors[1], contexts, numbers, totals,
-                    types, begins, drawn, ends, state,
+                    TAG, levels, sizes[0], side, valence, tag_of[h], word_of[h], 0, factors[1], contexts, numbers,
+                    totals, types, begins, drawn, ends, state,
                 )  # fmt: skip
                 word = -1
                 if lexical:

@@ -4,7 +4,7 @@ Half trees over tokens i..j, the head at one end, are made of others::
 
       inc(i, j)    =  max_k  R(i, k) + L(k + 1, j)             i <= k < j      what lies between i and j, before the arc
       iR(i, j)     =  inc(i, j) + s(i, j),   iL(i, j) = inc(i, j) + s(j, i)     with the arc i -> j, or j -> i
-      R(i, j)      =  max_k  iR(i, k) + R(k, j)                i < k <= j      i is the head, all its children to the right
+      R(i, j)      =  max_k  iR(i, k) + R(k, j)                i < k <= j      i is the head
       L(i, j)      =  max_k  L(i, k) + iL(k, j)                i <= k < j      j is the head
 
 and the root takes them side by side: D(j), tokens 0..j-1, is the best of D(k) + L(k, r) + s(root, r) + R(r, j - 1).
@@ -90,7 +90,7 @@ def _best_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
     stack = np.empty((4 * n + 8, 3), np.int64)
     j = n
     while j > 0:
-        r = forest_at[j]
+        r = int(forest_at[j])
         heads[r] = 0
         stack[0, 0], stack[0, 1], stack[0, 2] = RIGHT, r, j - 1
         stack[1, 0], stack[1, 1], stack[1, 2] = LEFT, child_at[r], r
@@ -117,8 +117,8 @@ def _best_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
                 stack[size, 0], stack[size, 1], stack[size, 2] = RIGHT, first, k
                 stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = LEFT, k + 1, last
             size += 2
-        j = child_at[r]
-    return forest[n]
+        j = int(child_at[r])
+    return float(forest[n])
 
 
 @kernel
@@ -174,7 +174,7 @@ def _merge(
 
 @kernel
 def k_best(arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
-    """The best k trees of one sentence with arcs [n, n + 1] into ``heads`` [k, n] and ``best`` [k]; how many there are."""
+    """The best k trees of a sentence with arcs [n, n + 1] into ``heads`` [k, n] and ``best`` [k]; how many."""
     k, n = heads.shape
     values = np.full((3, n, n, k), -np.inf)  # of RIGHT and LEFT trees and of what is between two tokens, by [i, j]
     back = np.zeros((3, n, n, k, 3), np.int32)
@@ -253,4 +253,4 @@ def k_best(arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
                     stack[size + 1, 2], stack[size + 1, 3] = last, two
                 size += 2
             j, own = at, of_forest
-    return n_forest[n]
+    return int(n_forest[n])
