@@ -219,11 +219,11 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
 def _check_rows(lines: Lines, rows: Int64, name: str) -> None:
     from loglinear.data.text import HAS_EMPTY_FIELD
 
+    for row in rows[(lines.flags[rows] & HAS_EMPTY_FIELD) > 0][:1].tolist():
+        raise DataError("an empty field; CoNLL-U writes _ for nothing", name, row + 1)
     for row in rows[lines.counts[rows] != N_FIELDS][:1].tolist():
         n = int(lines.counts[row])
         raise DataError(f"{n} field{'' if n == 1 else 's'} between tabs; a row of CoNLL-U has 10", name, row + 1)
-    for row in rows[(lines.flags[rows] & HAS_EMPTY_FIELD) > 0][:1].tolist():
-        raise DataError("an empty field; CoNLL-U writes _ for nothing", name, row + 1)
 
 
 def _token_number(text: str) -> int:

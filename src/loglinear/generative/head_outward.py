@@ -29,7 +29,7 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 LONGEST_DRAW = 400  # tokens; longer sentences are drawn again
-FACTORS = (1.0, 1.0, 5.0)  # of smoothing: of stops, tags and words
+FACTORS = (2.0, 2.0, 5.0)  # of smoothing: of stops, tags and words; chosen on held-out sentences of ptbdep and EWT
 
 
 @dataclass(frozen=True)
