@@ -12,12 +12,12 @@ from random_trees import random_trees
 
 from loglinear.data.trees import parse_tree
 from loglinear.errors import DataError, OptionError
+from loglinear.features.word_classes import ANYTHING, word_classes
 from loglinear.generative.lexicon import LexiconSmoothing
 from loglinear.generative.pcfg import PCFG
 from loglinear.generative.pcfg_draws import draw_trees
 from loglinear.generative.pcfg_estimate import count_trees, treebank_pcfg
 from loglinear.generative.unary_closure import UnaryClosure, radius_of
-from loglinear.generative.word_classes import ANYTHING, word_classes
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -191,8 +191,11 @@ def criterion_class(spec: str) -> type[Criterion]:
     return known[name]
 
 
-def make_criterion(spec: str, cost: Cost | None = None) -> Criterion:
-    """A criterion ready for use; ``cost`` goes with those that use one, and only with those."""
+def make_criterion(spec: str, cost: Any = None) -> Criterion:
+    """A criterion ready for use; ``cost`` goes with those that use one, and only with those.
+
+    It is a :class:`~loglinear.criteria.costs.Cost`, or what stands for one on another structure than chains.
+    """
     criterion = criterion_class(spec)
     values = spec_options(spec, criterion.options, "criterion")
     if issubclass(criterion, CostCriterion):

@@ -1,7 +1,7 @@
 """Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
 
-``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.cfg_pieces`) and need no inference to train; only
-``nota`` parses the training trees, once or a few times, to find edges that should not be there. The others are the
+``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.cfg_pieces`) and need no inference to train;
+only ``nota`` parses the training trees, once or a few times, to find edges that should not be there. The others are the
 criteria of chains, on trees (:mod:`~loglinear.structures.cfg_features`).
 """
 
