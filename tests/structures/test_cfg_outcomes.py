@@ -32,8 +32,9 @@ def test_outcomes_of_a_symbol_lie_together_and_count_what_trees_do(trees):
     structure = CFGTree(g, [len(tree.leaves()) for tree in trees])
     labels = np.concatenate([coder.labels(tree) for tree in trees])
     edges = outcomes.edges(labels, structure.is_word)
-    shares = np.exp(outcomes.frequencies(edges))
     n_bottoms = sum(2 * len(tree.leaves()) - 1 for tree in trees)  # words and binary nodes
     assert len(edges) == n_bottoms + (labels[:, 2] >= 0).sum()
-    for symbol in set(edges.symbols.tolist()):
-        np.testing.assert_allclose(shares[outcomes.first[symbol] : outcomes.first[symbol + 1]].sum(), 1.0)
+    assert (outcomes.symbol[edges.outcomes] == edges.symbols).all()
+    for parent, (left, right) in ((rule[0], rule[1:]) for rule in g.binary.tolist()):
+        there = edges.outcomes == outcomes.of_rule[g.number_of_binary([[parent, left, right]])[0]]
+        assert there.any() and (edges.symbols[there] == parent).all()

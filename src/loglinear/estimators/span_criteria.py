@@ -17,6 +17,7 @@ from loglinear.criteria.criterion import Criterion, criteria, make_criterion
 from loglinear.estimators.span_model import SpanModel, SpanProblem
 from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
 from loglinear.features.span_attributes import SpanAttributes
+from loglinear.generative.pcfg_estimate import treebank_pcfg
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import make_optimizer
@@ -31,8 +32,8 @@ SPAN_OPTIONS = (
     Option("min_count", 2, "words seen less often are seen as their class", least=1, kind=int),
     Option("l2", 1.0, "L2 factor", least=0, kind=float),
     Option("iterations", None, "most iterations", least=1, kind=int),
-    Option("base", True, "begin with the treebank's relative frequencies", choices=(False, True)),
 )
+BASE = Option("base", True, "begin with the log-probabilities of the pcfg", choices=(False, True))
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class TreeProgress:
     phase: str
 
 
-def _attributes(values: dict[str, Any]) -> SpanAttributes:
+def span_attributes_of(values: dict[str, Any]) -> SpanAttributes:
+    """The attributes of spans that a criterion's options ask for."""
     return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], values.get("own"))
 
 
@@ -55,7 +57,7 @@ class SpanCriterion(TreeCriterion):
 
     @classmethod
     def check(cls, parser: Any, values: dict[str, Any]) -> None:
-        _attributes(values)
+        span_attributes_of(values)
 
     @classmethod
     def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
@@ -66,7 +68,7 @@ class SpanCriterion(TreeCriterion):
         return SpanModel.from_storage(header, arrays)
 
 
-def _observer(training: TreeTraining, phase: str) -> Any:
+def observer_of(training: TreeTraining, phase: str) -> Any:
     """What an optimizer calls after each iteration."""
 
     def observe(state: Any) -> None:
@@ -87,10 +89,10 @@ class MaximumEntropyGrammar(SpanCriterion):
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
-        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=True)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values), normalised=True)
         objective = cls._objective(problem, problem.edges, False, training)
         most = values["iterations"] or cls.default_iterations
-        found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=_observer(training, "main"))
+        found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
         training.message = f"{len(problem.edges):,} edges; {found.message}"
         return problem.with_weights(found.weights)
 
@@ -125,18 +127,18 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
-        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=True)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values), normalised=True)
         weights, most = problem.model.weights, values["iterations"] or cls.default_iterations
         near = values["wrong"] == "near"
         if near:
             objective = cls._objective(problem, problem.edges, False, training)
             first = LBFGS(max_iter=values["after"])
-            weights = first.minimise(objective, weights, callback=_observer(training, "mecfg")).weights
+            weights = first.minimise(objective, weights, callback=observer_of(training, "mecfg")).weights
         for turn in range(values["rounds"] if near else 1):
             edges = problem.edges.and_also(wrong_edges(problem, weights, training))
             objective = cls._objective(problem, edges, True, training)
             phase = "main" if turn == 0 else f"round {turn + 1}"
-            found = LBFGS(max_iter=most).minimise(objective, weights, callback=_observer(training, phase))
+            found = LBFGS(max_iter=most).minimise(objective, weights, callback=observer_of(training, phase))
             weights = found.weights
         n_wrong = len(edges) - len(problem.edges)
         training.message = f"{len(problem.edges):,} edges, {n_wrong:,} wrong ones; {found.message}"
@@ -195,7 +197,8 @@ class TreeByTree(SpanCriterion):
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
-        problem = SpanProblem.of(training.binary, _attributes(values), base=values["base"], normalised=False)
+        base = treebank_pcfg(training.binary) if values["base"] else None
+        problem = SpanProblem.of(training.binary, span_attributes_of(values), base=base)
         own = ",".join(f"{option.name}={values[option.name]}" for option in cls.own_options())
         cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
         criterion = make_criterion(f"{cls.name}:{own}", cost)
@@ -205,7 +208,7 @@ class TreeByTree(SpanCriterion):
             problem.model.features, problem.corpus, problem.gold, criterion, None,
             values["l2"] if optimizer.takes_l2 else 0.0, n_threads=training.n_threads,
         )  # fmt: skip
-        found = optimizer.minimise(objective, problem.model.weights, callback=_observer(training, "main"))
+        found = optimizer.minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
         training.message = f"{problem.corpus.n_sequences:,} trees; {found.message}"
         return problem.with_weights(found.weights)
 
@@ -218,7 +221,7 @@ def _tree_by_tree(name: str, optimizer: str) -> None:
     made = type(f"{chain.__name__}OfTrees", (TreeByTree,), body)
     cost = (Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float),) if chain.uses_cost else ()
     how = Option("optimizer", optimizer, "how to get to good weights", choices=possible)
-    made.options = (*SPAN_OPTIONS, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
+    made.options = (*SPAN_OPTIONS, BASE, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
     register_tree_criterion(made)
 
 

@@ -20,6 +20,7 @@ from loglinear.data.trees import Tree
 from loglinear.features.block import FeatureBlock
 from loglinear.features.span_attributes import Own, SpanAttributes
 from loglinear.generative.lexicon import Lexicon, LexiconSmoothing, TaggedWord, smoothed_lexicon
+from loglinear.generative.pcfg import PCFG
 from loglinear.structures.cfg_features import EncodedTrees, SpanFeatures, word_spans
 from loglinear.structures.cfg_grammar import CFGGrammar
 from loglinear.structures.cfg_outcomes import Outcomes
@@ -170,38 +171,33 @@ class SpanProblem:
 
     @classmethod
     def of(
-        cls,
-        binary: Sequence[Tree],
-        attributes: SpanAttributes,
-        *,
-        base: bool,
-        normalised: bool,
-        lexicon: LexiconSmoothing | None = None,
+        cls, binary: Sequence[Tree], attributes: SpanAttributes, *, base: PCFG | None = None, normalised: bool = False
     ) -> SpanProblem:
-        """The problem of binary trees; with ``base`` weights of zero are the treebank's relative frequencies."""
-        coder = TreeCoder.of_trees(binary)
+        """The problem of binary trees.
+
+        With a ``base``, its grammar, lexicon and log-probabilities: weights of zero are the base itself. Without, the
+        grammar of the trees' rules and unary chains, rules of score zero, and a lexicon of the same kind.
+        """
+        coder = TreeCoder.of_trees(binary) if base is None else base.coder
         found = [coder.labels(tree) for tree in binary]
         labels = np.concatenate([each for each in found if each is not None])
         sentences = [tree.leaves() for tree in binary]
         lengths = np.array([len(words) for words in sentences], dtype=np.int64)
         spans, outcomes = attributes.fit(sentences), Outcomes(coder.grammar)
         tags = labels[word_spans(lengths), 0]
-        begins = np.zeros(len(tags), dtype=bool)
-        begins[np.cumsum(lengths) - lengths] = True
-        words = [word for sentence in sentences for word in sentence]
-        tagged: list[TaggedWord] = list(zip(tags.tolist(), words, begins.tolist(), strict=True))
-        names = coder.symbols[: coder.n_tags]
-        made = smoothed_lexicon(tagged, names, base_label, lexicon or LexiconSmoothing())
+        lexicon = _lexicon(coder, sentences, tags) if base is None else base.lexicon
         edges = outcomes.edges(labels, CFGTree(coder.grammar, lengths).is_word)
         learnt = edges if not normalised else edges.where(edges.symbols >= coder.n_tags)
-        offsets = outcomes.base_scores(edges) if base else np.zeros(outcomes.n_outcomes)
+        offsets = np.zeros(outcomes.n_outcomes)
+        if base is not None:
+            offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
         pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
         features = SpanFeatures(outcomes, pieces)
-        model = SpanModel(coder, made, attributes, features, np.zeros(features.n_features), normalised)
-        terminals = np.concatenate([made.terminal_of(sentence) for sentence in sentences])
+        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised)
+        terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])
 
         def lexical(first: int, end: int) -> Float:
-            return _with_gold(made.scores(terminals[first:end]), tags[first:end])
+            return _with_gold(lexicon.scores(terminals[first:end]), tags[first:end])
 
         return cls(model, EncodedTrees(lengths, spans, lexical), Gold(labels), learnt)
 
@@ -227,6 +223,13 @@ class SpanProblem:
     def cost(self, multiplier: float) -> BracketCost:
         """The cost of brackets that the gold trees do not have."""
         return BracketCost(*self.brackets, self.model.coder.n_tags, multiplier)
+
+
+def _lexicon(coder: TreeCoder, sentences: Sentences, tags: Int32) -> Lexicon:
+    """p(word given tag) of sentences whose words have the ``tags`` [words]."""
+    words = [(word, place == 0) for sentence in sentences for place, word in enumerate(sentence)]
+    tagged: list[TaggedWord] = [(tag, *word) for tag, word in zip(tags.tolist(), words, strict=True)]
+    return smoothed_lexicon(tagged, coder.symbols[: coder.n_tags], base_label, LexiconSmoothing())
 
 
 def _with_gold(scores: Float, tags: Int32) -> Float:

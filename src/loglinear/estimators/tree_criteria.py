@@ -84,7 +84,7 @@ def register_tree_criterion(criterion: C) -> C:
 
 def tree_criteria() -> dict[str, type[TreeCriterion]]:
     """All criteria by name."""
-    from loglinear.estimators import pcfg_criterion, span_criteria  # noqa: F401  # register themselves
+    from loglinear.estimators import pcfg_criterion, span_criteria, span_m_estimation  # noqa: F401  # register themselves
 
     return dict(_CRITERIA)
 

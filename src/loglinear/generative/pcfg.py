@@ -117,6 +117,11 @@ class PCFG:
         steps = self.closure.log_total if sums else self.closure.best
         return CFGScores(self.lexicon.scores(flat), self._log_binary, steps[None, :], np.zeros(n_spans, dtype=np.int32))
 
+    @property
+    def log_rules(self) -> tuple[Float, Float]:
+        """Scores of the grammar's binary rules [R] and of its steps [U], the best chains."""
+        return self._log_binary[0], self.closure.best
+
     @cached_property
     def _log_binary(self) -> Float:
         with np.errstate(divide="ignore"):

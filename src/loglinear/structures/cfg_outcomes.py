@@ -14,7 +14,6 @@ import numpy.typing as npt
 from loglinear.structures.cfg_grammar import CFGGrammar
 from loglinear.structures.cfg_pieces import Edges
 
-Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
@@ -55,26 +54,6 @@ class Outcomes:
             [self.of_rule[labels[rules, 0]], self.of_tag[labels[words, 0]], self.of_step[labels[steps, 2]]]
         ).astype(np.int32)
         return Edges(spans, self.symbol[outcomes], outcomes, np.ones(len(spans)))
-
-    def frequencies(self, edges: Edges) -> Float:
-        """log of each outcome's share [E] among those of its symbol; of those that do not occur -inf."""
-        counts = np.bincount(edges.outcomes[edges.outcomes >= 0], minlength=self.n_outcomes).astype(np.float64)
-        totals = np.bincount(self.symbol, weights=counts, minlength=self.grammar.n_symbols)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(counts) - np.log(totals[self.symbol])
-
-    def base_scores(self, edges: Edges) -> Float:
-        """Part scores [E] of the grammar of the edges' relative frequencies, a distribution over trees.
-
-        A symbol that a step has led to takes no other step: what is left to it, 1 minus the share of its steps, is
-        divided out of the step's score.
-        """
-        shares = self.frequencies(edges)
-        stepping = np.zeros(self.grammar.n_symbols)
-        np.add.at(stepping, self.grammar.steps[:, 0], np.exp(shares[self.of_step]))
-        left = np.log(np.maximum(1.0 - stepping[self.grammar.steps[:, 1]], 1e-12))
-        shares[self.of_step] -= left
-        return shares
 
     @cached_property
     def has_choice(self) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,165 @@
+"""Parsers trained by criteria of spans: each fits a small treebank, is kept in a file, and refuses nonsense."""
+
+import numpy as np
+import pytest
+
+from loglinear.data.trees import parse_tree
+from loglinear.errors import ModelFileError, OptionError
+from loglinear.estimators.parser import Parser
+from loglinear.estimators.span_criteria import wrong_edges
+from loglinear.estimators.span_m_estimation import expected_counts, tree_counts
+from loglinear.estimators.span_model import SpanProblem
+from loglinear.estimators.tree_criteria import TreeTraining, tree_criteria
+from loglinear.features.span_attributes import SpanAttributes
+from loglinear.generative.pcfg_estimate import treebank_pcfg
+from loglinear.generative.sampled_expectations import Sampling
+from loglinear.structures.cfg_chart import best_chart
+from loglinear.structures.cfg_tree import CFGTree
+
+TREES = [
+    parse_tree(text)
+    for text in (
+        "(ROOT (S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (N cat)))))",
+        "(ROOT (S (NP (N dogs)) (VP (V bark))))",
+        "(ROOT (S (NP (NP (D the) (N dog)) (PP (P with) (NP (D a) (N cat)))) (VP (V barks))))",
+        "(ROOT (S (NP (D the) (N man)) (VP (V saw) (NP (N cats)) (PP (P with) (NP (D the) (N saw))))))",
+        "(ROOT (NP (D the) (N cat)))",
+    )
+]
+SPECS = (
+    "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:decoding=local",
+    "cll", "cll:optimizer=lbfgs", "cll:base=no,optimizer=lbfgs", "softmax-margin", "jrb", "max-margin",
+    "max-margin:cost=2", "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=500",
+)  # fmt: skip
+
+
+def leaves(trees):
+    return [tree.leaves() for tree in trees]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_each_criterion_fits_a_treebank_and_its_file_answers_alike(spec, tmp_path):
+    name, _, rest = spec.partition(":")
+    l2 = "" if "perceptron" in name or "mira" in name else "l2=0.01"
+    parser = Parser(criterion=f"{name}:{','.join(filter(None, (rest, l2, 'min_count=1')))}", threads=1).fit(TREES)
+    found = parser.parse(leaves(TREES))
+    assert [parse.tree for parse in found] == TREES
+    parser.save(tmp_path / "m.model")
+    again = Parser.load(tmp_path / "m.model")
+    other = [["the", "dogs", "bark"], ["a", "new", "word", "barks"]]
+    for sentences in (leaves(TREES), other):
+        mine, theirs = parser.parse(sentences), again.parse(sentences)
+        assert [p.tree for p in mine] == [p.tree for p in theirs]
+        assert np.allclose([p.score for p in mine], [p.score for p in theirs])
+
+
+def test_all_criteria_are_tried():
+    assert {spec.partition(":")[0] for spec in SPECS} | {"pcfg"} == set(tree_criteria())
+
+
+def test_two_threads_train_the_same_parser():
+    for spec in ("mecfg", "nota", "cll:optimizer=lbfgs", "m-estimation:samples=100"):
+        one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
+        assert np.array_equal(one.model_.weights, two.model_.weights)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("mecfg:places=first+middle", "span_features"),
+        ("nota:delta=-1", "delta"),
+        ("nota:wrong=some", "wrong"),
+        ("cll:optimizer=dual", "optimizer"),
+        ("cll:k=2", "has no option 'k'"),
+        ("memm", "not one that trains parsers"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(spec, says):
+    with pytest.raises(OptionError, match=says):
+        Parser(criterion=spec).fit(TREES)
+
+
+def problem_of(trees, **options):
+    values = {"wrong": "near", "delta": 5.0, "rate": 0.5} | options
+    binary = Parser()._transform().apply(trees)
+    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), normalised=True)
+    return problem, TreeTraining(trees, binary, values, 1, 0, None)
+
+
+def test_wrong_edges_are_near_the_best_of_their_length_and_in_no_gold_tree():
+    for delta in (0.5, 3.0):
+        problem, training = problem_of(TREES, delta=delta)
+        weights = np.random.default_rng(1).normal(size=problem.model.features.n_features)
+        found = wrong_edges(problem, weights, training)
+        chosen = set(zip(found.spans.tolist(), found.symbols.tolist(), strict=True))
+        right = set(zip(problem.edges.spans.tolist(), problem.edges.symbols.tolist(), strict=True))
+        assert not chosen & right and (found.outcomes == -1).all()
+        expected, corpus, features = set(), problem.corpus, problem.model.features
+        for s, n in enumerate(corpus.lengths.tolist()):
+            chart = best_chart(problem.model.grammar, n, features.scores(weights, corpus, s, s + 1, True))
+            for length in range(1, n + 1):
+                edges = {}
+                for i in range(n - length + 1):
+                    span = (i + length) * (i + length - 1) // 2 + i
+                    for a in range(problem.model.coder.n_tags, problem.model.grammar.n_symbols):
+                        if chart[span, a] > -np.inf:
+                            edges[corpus.offsets[s] + span, a] = chart[span, a]
+                best = max(edges.values(), default=0.0)
+                expected |= {edge for edge, score in edges.items() if score >= best - delta}
+        assert chosen == expected - right
+
+
+def test_all_wrong_edges_hold_a_sample_of_them():
+    problem, training = problem_of(TREES, wrong="all")
+    zero = np.zeros(problem.model.features.n_features)
+    everything, training.values["wrong"] = wrong_edges(problem, zero, training), "sample"
+    some = wrong_edges(problem, zero, training)
+    pairs = [set(zip(e.spans.tolist(), e.symbols.tolist(), strict=True)) for e in (everything, some)]
+    assert pairs[1] < pairs[0] and (some.weights == 2.0).all() and (everything.weights == 1.0).all()
+
+
+def test_counts_of_trees_are_the_gradient_of_their_scores():
+    binary = Parser()._transform().apply(TREES)
+    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=treebank_pcfg(binary))
+    features, corpus, rng = problem.model.features, problem.corpus, np.random.default_rng(0)
+    counts = tree_counts(features, corpus.spans, problem.edges, corpus.offsets)
+    structure = CFGTree(problem.model.grammar, corpus.lengths)
+    weights, zero = rng.normal(size=features.n_features), np.zeros(features.n_features)
+    score = [structure.score(features.scores(w, corpus, 0, len(TREES)), problem.gold.labels) for w in (weights, zero)]
+    np.testing.assert_allclose(score[0] - score[1], counts @ weights)
+
+
+def test_expectations_of_rules_are_exact_and_those_of_words_near_the_training_trees():
+    binary = Parser()._transform().apply(TREES * 3)
+    base = treebank_pcfg(binary, lexicon=None)
+    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=base)
+    counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
+    observed = np.asarray(counts.mean(axis=0)).ravel()
+    expected = expected_counts(problem.model, base, Sampling(4000, 0.0, 0), observed, 1)
+    outcomes = problem.model.features.outcomes
+    np.testing.assert_allclose(expected[outcomes.of_rule], observed[outcomes.of_rule], atol=1e-9)
+    np.testing.assert_allclose(expected[outcomes.of_tag], observed[outcomes.of_tag], atol=0.1)
+
+
+def test_weights_of_zero_are_the_base():
+    binary = Parser()._transform().apply(TREES)
+    base = treebank_pcfg(binary)
+    problem = SpanProblem.of(binary, SpanAttributes(), base=base)
+    for words in leaves(TREES):
+        structure = CFGTree(base.grammar, [len(words)])
+        assert structure.best(problem.model.scores([words]))[1] == pytest.approx(
+            structure.best(base.scores([words]))[1]
+        )
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    from loglinear import model_file
+
+    Parser(criterion="mecfg").fit(TREES).save(tmp_path / "m.model")
+    stored = model_file.load(tmp_path / "m.model")
+    arrays = dict(stored.arrays)
+    for name in ("weights", "feature_codes", "lexicon_tags", "binary_rules"):
+        broken = arrays | {name: arrays[name][:-1]}
+        model_file.save(tmp_path / "b.model", "parser", stored.header, broken)
+        with pytest.raises(ModelFileError, match="does not fit together"):
+            Parser.load(tmp_path / "b.model")
