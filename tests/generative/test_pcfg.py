@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loglinear.generative.word_classes import ANYTHING, word_classes
 from random_trees import random_trees
 
 from loglinear.data.trees import parse_tree
@@ -17,7 +18,6 @@ from loglinear.generative.pcfg import PCFG
 from loglinear.generative.pcfg_draws import draw_trees
 from loglinear.generative.pcfg_estimate import count_trees, treebank_pcfg
 from loglinear.generative.unary_closure import UnaryClosure, radius_of
-from loglinear.generative.word_classes import ANYTHING, word_classes
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
