@@ -251,6 +251,16 @@ def test_costs_add_up_whatever_their_rows():
         close(tree.score(a.with_costs(b), labels), tree.score(a, labels) + tree.score(b, labels))
 
 
+def test_words_may_have_any_tag_if_they_must():
+    tree = CFGTree(CFGGrammar(3, 0, [1, 2], [[0, 1, 2]]), [2])
+    lexical = np.array([[-1.0, -np.inf], [-np.inf, -np.inf]])
+    scores = CFGScores(lexical, np.zeros((1, 1)), np.zeros((1, 0)), np.zeros(3, np.int32))
+    assert np.isneginf(tree.best(scores)[1]).all()
+    loose = scores.with_any_tag(5.0)
+    close(loose.lexical, np.array([[-1.0, -6.0], [-5.0, -5.0]]))
+    assert tree.viterbi(loose)[1] == [-6.0]
+
+
 def test_partial_brackets_hold():
     rng = np.random.default_rng(5)
     tree = CFGTree(CFGGrammar(2, 0, [0, 1], [[0, 0, 0], [0, 1, 1], [0, 1, 0], [1, 0, 1]]), [6])

@@ -57,7 +57,7 @@ class TreeTransform:
     factor: str = "head"
     marks: str = ""
     least: int = 10
-    least_intermediate: int = 10
+    least_intermediate: int = 40
     notes: tuple[str, ...] = RICH
     noted_siblings: bool = False
 

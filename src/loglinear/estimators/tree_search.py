@@ -87,7 +87,10 @@ def _parse(model: TreeModel, words: list[str], time_limit: float | None) -> Pars
         watch.daemon = True
         watch.start()
     try:
-        labels, best = CFGTree(model.grammar, [len(words)]).best(model.scores([words]), stop=stop)
+        tree, scores = CFGTree(model.grammar, [len(words)]), model.scores([words])
+        labels, best = tree.best(scores, stop=stop)
+        if best[0] == -np.inf and not stop[0]:  # perhaps a word has not the tag it needs
+            labels, best = tree.best(scores.with_any_tag(), stop=stop)
     finally:
         if watch is not None:
             watch.cancel()

@@ -66,6 +66,12 @@ class CFGScores:
         for mine, theirs in ((self.lexical, other.lexical), (self.binary, other.binary), (self.steps, other.steps)):
             np.subtract(mine, theirs, out=mine)
 
+    def with_any_tag(self, penalty: float = 10.0) -> CFGScores:
+        """The scores where every word may have every tag: one that was impossible is ``penalty`` below its worst."""
+        least = np.where(np.isneginf(self.lexical), np.inf, self.lexical).min(axis=1, keepdims=True, initial=np.inf)
+        instead = np.where(np.isposinf(least), 0.0, least) - penalty
+        return replace(self, lexical=np.where(np.isneginf(self.lexical), instead, self.lexical))
+
     def with_costs(self, costs: CFGScores) -> CFGScores:
         """The scores plus a cost for each part, as new arrays; in as many rows as the combinations of rows need."""
         pairs = self.row_of_span.astype(np.int64) * len(costs.binary) + costs.row_of_span
