@@ -52,7 +52,7 @@ class LexiconSmoothing:
         Share of the best tag's probability below which a tag is left out.
     """
 
-    wider: float = 3.0
+    wider: float = 10.0
     base: float = 1.0
     rare: int = 3
     unseen: float = 0.5
