@@ -96,7 +96,7 @@ def test_wrong_edges_are_near_the_best_of_their_length_and_in_no_gold_tree():
         assert not chosen & right and (found.outcomes == -1).all()
         expected, corpus, features = set(), problem.corpus, problem.model.features
         for s, n in enumerate(corpus.lengths.tolist()):
-            chart = best_chart(problem.model.grammar, n, features.scores(weights, corpus, s, s + 1, True))
+            chart = best_chart(problem.model.grammar, n, features.local_scores(weights, corpus, s, s + 1))
             for length in range(1, n + 1):
                 edges = {}
                 for i in range(n - length + 1):

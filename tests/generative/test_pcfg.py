@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loglinear.generative.word_classes import ANYTHING, word_classes
 from random_trees import random_trees
 
 from loglinear.data.trees import parse_tree

@@ -155,7 +155,7 @@ def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) ->
 
     def choose(sentence: int) -> npt.NDArray[np.int64]:
         lo, hi = int(corpus.offsets[sentence]), int(corpus.offsets[sentence + 1])
-        scores = model.features.scores(weights, corpus, sentence, sentence + 1, normalise=True)
+        scores = model.features.local_scores(weights, corpus, sentence, sentence + 1)
         chart = best_chart(model.grammar, int(corpus.lengths[sentence]), scores)
         chart[:, ~phrases] = -np.inf
         if values["wrong"] == "near":
@@ -225,7 +225,8 @@ def _tree_by_tree(name: str, optimizer: str) -> None:
     register_tree_criterion(made)
 
 
-for _name in ("cll", "softmax-margin", "jrb", "max-margin"):
-    _tree_by_tree(_name, "adagrad")
+for _name in ("cll", "softmax-margin", "jrb"):
+    _tree_by_tree(_name, "lbfgs")
+_tree_by_tree("max-margin", "adagrad")
 for _name in ("perceptron", "mira"):
     _tree_by_tree(_name, "online")

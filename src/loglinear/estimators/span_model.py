@@ -73,7 +73,8 @@ class SpanModel:
     def scores(self, sentences: Sentences) -> CFGScores:
         """The part scores of sentences."""
         corpus = self.encode(sentences)
-        return self.features.scores(self.weights, corpus, 0, len(sentences), self.normalised)
+        make = self.features.local_scores if self.normalised else self.features.scores
+        return make(self.weights, corpus, 0, len(sentences))
 
     def tree(self, words: Sequence[str], labels: Int32) -> Tree:
         """The binary tree that a labelling [N, 3] of the spans of one sentence means."""

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.span_attributes import span_offsets
+from loglinear.kernels import kernel
 from loglinear.structures.cfg_outcomes import Outcomes
 from loglinear.structures.cfg_pieces import PieceFeatures
 from loglinear.structures.cfg_tree import CFGScores, CFGTree
@@ -29,7 +30,63 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 MOST_NUMBERS = 4_000_000  # of part scores in a block
-NO_ROWS = np.zeros((0, 0))
+RULE, STEP = 0, 1  # kinds of outcomes; the third is a tag over its word
+
+
+@kernel
+def _add_features(
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    kinds: Int32,
+    numbers: Int32,
+    word_of_span: Int64,
+    weights: Float,
+    binary: Float,
+    steps: Float,
+    lexical: Float,
+) -> None:
+    """Add the weights [F] of pairs to the scores of spans' rules and steps [n, R], [n, U], and words' tags."""
+    for k in range(binary.shape[0]):
+        rules, moves, word = binary[k], steps[k], word_of_span[k]
+        for j in range(pointer[k], pointer[k + 1]):
+            for f in range(features[ids[j]], features[ids[j] + 1]):
+                kind, number = kinds[codes[f]], numbers[codes[f]]
+                if kind == RULE:
+                    rules[number] += weights[f]
+                elif kind == STEP:
+                    moves[number] += weights[f]
+                elif word >= 0:
+                    lexical[word, number] += weights[f]
+
+
+@kernel
+def _add_gradient(
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    kinds: Int32,
+    numbers: Int32,
+    word_of_span: Int64,
+    binary: Float,
+    steps: Float,
+    lexical: Float,
+    gradient: Float,
+) -> None:
+    """The transposed walk: gradients by part scores added to those by the weights of pairs [F]."""
+    for k in range(binary.shape[0]):
+        rules, moves, word = binary[k], steps[k], word_of_span[k]
+        for j in range(pointer[k], pointer[k + 1]):
+            for f in range(features[ids[j]], features[ids[j] + 1]):
+                kind, number = kinds[codes[f]], numbers[codes[f]]
+                if kind == RULE:
+                    gradient[f] += rules[number]
+                elif kind == STEP:
+                    gradient[f] += moves[number]
+                elif word >= 0:
+                    gradient[f] += lexical[word, number]
 
 
 @dataclass(frozen=True)
@@ -108,10 +165,46 @@ class SpanFeatures:
         """The shape of sentences ``first`` to ``end``."""
         return CFGTree(self.outcomes.grammar, corpus.lengths[first:end])
 
-    def scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int, normalise: bool = False) -> CFGScores:
-        """Part scores of sentences ``first`` to ``end``; log-probabilities of each edge's outcomes if ``normalise``."""
+    @cached_property
+    def _kinds(self) -> tuple[Int32, Int32]:
+        """The kind of each outcome [E], and its number among those."""
+        kinds, numbers = np.empty((2, self.outcomes.n_outcomes), dtype=np.int32)
+        for kind, own in enumerate((self.outcomes.of_rule, self.outcomes.of_step, self.outcomes.of_tag)):
+            kinds[own], numbers[own] = kind, np.arange(len(own))
+        return kinds, numbers
+
+    def _walk(
+        self, corpus: EncodedTrees, first: int, end: int
+    ) -> tuple[Int64, Int32, Int64, Int32, Int32, Int32, Int64]:
+        """What both kernels look at: attributes of the spans, features, and which span is which word."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        rows = self.pieces.scores(corpus.spans, lo, hi, weights, normalise)
+        word_of_span = np.full(hi - lo, -1, dtype=np.int64)
+        words = word_spans(corpus.lengths[first:end])
+        word_of_span[words] = np.arange(len(words))
+        block = self.pieces.block
+        return (
+            corpus.spans.pointer[lo : hi + 1],
+            corpus.spans.ids,
+            block.pointer,
+            block.codes,
+            *self._kinds,
+            word_of_span,
+        )
+
+    def scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
+        """Part scores of sentences ``first`` to ``end``."""
+        e, n = self.outcomes.n_outcomes, int(corpus.offsets[end] - corpus.offsets[first])
+        alone = self.pieces.offsets + weights[:e]
+        lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
+        lexical = lexical + alone[self.outcomes.of_tag]
+        binary, steps = (np.tile(alone[own], (n, 1)) for own in (self.outcomes.of_rule, self.outcomes.of_step))
+        _add_features(*self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
+        return CFGScores(lexical, binary, steps, np.arange(n, dtype=np.int32))
+
+    def local_scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
+        """The same with the outcomes of each edge normalised by themselves: their log-probabilities."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        rows = self.pieces.scores(corpus.spans, lo, hi, weights, normalise=True)
         words = word_spans(corpus.lengths[first:end])
         lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
         return CFGScores(
@@ -121,14 +214,14 @@ class SpanFeatures:
             np.arange(hi - lo, dtype=np.int32),
         )
 
-    def rows_of(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores) -> Float:
-        """Gradients by part scores as gradients by the outcomes of spans [N, E]."""
-        rows = np.zeros((len(parts.row_of_span), self.outcomes.n_outcomes))
-        rows[:, self.outcomes.of_rule] = parts.binary
-        rows[:, self.outcomes.of_step] = parts.steps
-        words = word_spans(corpus.lengths[first:end])
-        rows[words[:, None], self.outcomes.of_tag[None, :]] = parts.lexical
-        return rows
+    def add_gradient(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores, gradient: Float) -> None:
+        """Add the gradient by the part scores of sentences ``first`` to ``end`` to that by the weights [D]."""
+        alone = gradient[: self.outcomes.n_outcomes]
+        alone[self.outcomes.of_rule] += parts.binary.sum(axis=0)
+        alone[self.outcomes.of_step] += parts.steps.sum(axis=0)
+        alone[self.outcomes.of_tag] += parts.lexical.sum(axis=0)
+        pairs = gradient[self.outcomes.n_outcomes :]
+        _add_gradient(*self._walk(corpus, first, end), parts.binary, parts.steps, parts.lexical, pairs)
 
     def dense_gradient(self) -> SpanGradient:
         """A gradient of all features."""
@@ -157,11 +250,7 @@ class SpanGradient:
 
     def add(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores) -> None:
         """Add the gradient by the part scores of sentences ``first`` to ``end``."""
-        features, e = self._features, self._features.outcomes.n_outcomes
-        rows = features.rows_of(corpus, first, end, parts)
-        self.vector[:e] += rows.sum(axis=0)
-        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        features.pieces.block.add_gradient(corpus.spans, lo, hi, rows, self.vector[e:], NO_ROWS)
+        self._features.add_gradient(corpus, first, end, parts, self.vector)
 
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
@@ -177,12 +266,9 @@ class SparseSpanGradient(SparseGroups):
 
     def add(self, corpus: EncodedTrees, sequence: int, parts: CFGScores) -> None:
         """Add the gradient by the part scores of one sentence."""
-        features, e = self._features, self._features.outcomes.n_outcomes
-        rows = features.rows_of(corpus, sequence, sequence + 1, parts)
-        self.touch(0)
-        self.values[:e] += rows.sum(axis=0)
-        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
-        self.add_block(features.pieces.block, corpus.spans, lo, hi, 1, rows)
+        self._features.add_gradient(corpus, sequence, sequence + 1, parts, self.values)
+        for pointer, ids, first in self._features.groups_met(corpus, sequence):
+            self.touch_all(first + ids[pointer[0] : pointer[-1]])
 
 
 def word_spans(lengths: Int64) -> Int64:

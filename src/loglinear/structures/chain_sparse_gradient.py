@@ -141,6 +141,14 @@ class SparseGroups:
             self._touched[self._n] = group
             self._n += 1
 
+    def touch_all(self, groups: npt.NDArray[np.integer]) -> None:
+        """Count many groups among those met."""
+        distinct = np.unique(groups)
+        new = distinct[self._seen[distinct] == 0]
+        self._seen[new] = 1
+        self._touched[self._n : self._n + len(new)] = new
+        self._n += len(new)
+
     def squared_norm(self) -> float:
         """||g||^2 of what was added."""
         return _squared_norm(self.touched, self.groups, self.values)
@@ -165,11 +173,7 @@ class SparseGroups:
         for (features, derivatives), factor in zip(feature_lists, factors.tolist(), strict=True):
             if factor:
                 self.values[features] += factor * derivatives
-                groups = np.unique(np.searchsorted(self.groups, features, side="right") - 1)
-                new = groups[self._seen[groups] == 0]
-                self._seen[new] = 1
-                self._touched[self._n : self._n + len(new)] = new
-                self._n += len(new)
+                self.touch_all(np.searchsorted(self.groups, features, side="right") - 1)
 
     def gram(self, rows: list[tuple[Int64, Float]]) -> Float:
         """Inner products [k, k] of gradients that :meth:`take` gave; there must be nothing added now."""
