@@ -41,6 +41,7 @@ Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
 Pool = tuple[Ints, Floats, Floats]
 Places = tuple[Longs, Longs, Longs]
 Held = tuple[Longs, Floats, Floats, Floats]
+Brackets = tuple[Ints, Longs, Ints, Floats]
 
 DONE = 0
 NEEDS_LOG_SPACE = 1
@@ -254,11 +255,16 @@ def _up(
 
 @kernel
 def _unstep(
-    x: int, span: int, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places, chance: Floats,
-    weight: float, row: Floats, row0: Floats, expected: Floats,
+    x: int, span: int, place: int, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places,
+    chance: Floats, weight: float, row: Floats, row0: Floats, expected: Floats, brackets: Brackets,
 ) -> bool:  # fmt: skip
-    """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances."""
+    """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances.
+
+    The span is number ``span`` of its sentence and ``place`` of all, whose brackets are added up.
+    """
     child_pointer, step_parent = rules[3], rules[4]
+    label_of, step_pointer, step_labels, found = brackets
+    wanted = found.shape[0] > 0
     symbol, value, value0 = pool
     first, _, end = places
     any_chance = False
@@ -281,7 +287,12 @@ def _unstep(
                 share = rho * weights[u]
                 total += share
                 expected[x, u] += weight * (share * value0[item])
+                if wanted:
+                    for at in range(step_pointer[u], step_pointer[u + 1]):
+                        found[place, step_labels[at]] += weight * (share * value0[item])
         row0[b] = total
+        if wanted and label_of[b] >= 0:
+            found[place, label_of[b]] += weight * (total * value0[item])
     return True
 
 
@@ -322,6 +333,7 @@ def _share_out(
 def _down(
     n: int, root: int, rules: Rules, parts: Parts, words: int, spans: int, weight: float, held: Held, pool: Pool,
     places: Places, scale: Floats, position: Ints, row0: Floats, row: Floats, chance: Floats, expected: Parts,
+    brackets: Brackets,
 ) -> None:  # fmt: skip
     """From the root to the words: add the expected parts of one sentence, times ``weight``, to ``expected``."""
     _, binary, steps, row_of_span, _ = parts
@@ -342,7 +354,10 @@ def _down(
         for i in range(j):
             span, x = j * (j - 1) // 2 + i, row_of_span[spans + j * (j - 1) // 2 + i]
             _hold(x, binary, steps, held)
-            if _unstep(x, span, rules, steps[x], held[3], pool, places, chance, weight, row, row0, expected[2]):
+            if _unstep(
+                x, span, spans + span, rules, steps[x], held[3], pool, places, chance, weight, row, row0, expected[2],
+                brackets,
+            ):  # fmt: skip
                 if j - i == 1:
                     for p in range(preterminals.shape[0]):
                         item = position[i, preterminals[p]]
@@ -361,7 +376,7 @@ def _down(
 @kernel
 def inside_outside(
     word_offsets: Longs, span_offsets: Longs, rules: Rules, root: int, parts: Parts, weights: Floats, log_z: Floats,
-    status: Bytes, expected: Parts,
+    status: Bytes, expected: Parts, brackets: Brackets,
 ) -> None:  # fmt: skip
     """Log-partitions, and unless ``expected`` has no words the expected parts times ``weights``, of S sentences.
 
@@ -374,6 +389,9 @@ def inside_outside(
     weights, log_z : float64[S]
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
+    brackets : label_of int32[K], step_pointer int64[U + 1], step_labels int32[...], found float64[N or 0, L]
+        Added to: how often a span is expected to have each of L labels, unless ``found`` has no rows. A symbol has the
+        label ``label_of``, none if -1; a step adds those between its pointers, of the symbols above its child.
     """
     n_symbols, longest = rules[0].shape[0] - 1, 0
     for s in range(word_offsets.shape[0] - 1):
@@ -404,5 +422,5 @@ def inside_outside(
             chance = np.empty(pool[0].shape[0])
         _down(
             n, root, rules, parts, words, spans, weights[s], held, pool, places, scale, position, row0, row, chance,
-            expected,
+            expected, brackets,
         )  # fmt: skip

@@ -24,12 +24,14 @@ import numpy.typing as npt
 
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures import cfg_inside, cfg_k_best, cfg_labelling, cfg_log, cfg_viterbi
+from loglinear.structures.cfg_brackets import BracketLabels
 from loglinear.structures.cfg_grammar import CFGGrammar
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
+Brackets = tuple[Ints, npt.NDArray[np.int64], Ints, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +260,31 @@ class CFGTree:
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
         return labels
 
-    def _inside_outside(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
-        """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
+    def expected_brackets(self, scores: CFGScores, labels: BracketLabels) -> tuple[Floats, Floats, Floats]:
+        """log Z [S], expected tags [words, P], and how often each span is expected to have each label [N, L].
+
+        A sentence whose sums need log space, and one without a tree, has log Z = -inf here, and nothing expected.
+        """
+        parts, expected = self._checked(scores), scores.zeros_like()
+        found = np.zeros((self.n_positions, labels.n_labels))
+        brackets = (labels.label_of, labels.step_pointer, labels.step_labels, found)
+        log_z, _ = self._scaled(parts, np.ones(self.n_sequences), self._shaped(expected), brackets)
+        return log_z, expected.lexical, found
+
+    def _scaled(self, parts: Parts, weights: Floats, expected: Parts, brackets: Brackets) -> tuple[Floats, Bytes]:
+        """log Z [S] and the status [S] of sums in scaled probabilities."""
         log_z, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
         cfg_inside.inside_outside(
             self.word_offsets, self.offsets, self.grammar.rules, self.grammar.root, parts, weights, log_z, status,
-            expected,
+            expected, brackets,
         )  # fmt: skip
+        return log_z, status
+
+    def _inside_outside(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
+        """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
+        no_numbers = np.empty(0, dtype=np.int32)
+        none = (no_numbers, np.zeros(1, dtype=np.int64), no_numbers, np.empty((0, 0)))
+        log_z, status = self._scaled(parts, weights, expected, none)
         left = np.flatnonzero(status == cfg_inside.NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
             nobody = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
