@@ -17,6 +17,20 @@ from loglinear.estimators import dependency_file
 from loglinear.estimators.training import TrainingInterrupted
 
 NOUNS, VERBS = ["dog", "cat", "man", "bird", "house"], ["saw", "liked", "fed", "chased"]
+ADJECTIVES = ["old", "big", "red"]
+
+
+def phrase(rng, words, arcs, head, relation):
+    """Add a noun phrase such as "the old dog"."""
+    adjectives = int(rng.integers(0, 3))
+    noun = len(words) + adjectives + 2
+    words += [
+        ("the" if rng.random() < 0.5 else "a", "DT"),
+        *((str(rng.choice(ADJECTIVES)), "JJ") for _ in range(adjectives)),
+    ]
+    arcs += [(noun, "det"), *[(noun, "amod")] * adjectives]
+    words.append((str(rng.choice(NOUNS)), "NN"))
+    arcs.append((head, relation))
 
 
 def treebank(n, seed):
@@ -25,26 +39,14 @@ def treebank(n, seed):
     sentences, heads = [], []
     for _ in range(n):
         words, arcs = [], []
-
-        def phrase(head_of, relation):
-            start, adjectives = len(words), int(rng.integers(0, 3))
-            noun = start + adjectives + 2
-            words.append(("the" if rng.random() < 0.5 else "a", "DT"))
-            arcs.append((noun, "det"))
-            for _ in range(adjectives):
-                words.append((rng.choice(["old", "big", "red"]), "JJ"))
-                arcs.append((noun, "amod"))
-            words.append((rng.choice(NOUNS), "NN"))
-            arcs.append((head_of, relation))
-
-        phrase(-1, "nsubj")
+        phrase(rng, words, arcs, -1, "nsubj")
         verb = len(words) + 1
-        words.append((rng.choice(VERBS), "VBD"))
+        words.append((str(rng.choice(VERBS)), "VBD"))
         arcs.append((0, "root"))
-        phrase(verb, "obj")
+        phrase(rng, words, arcs, verb, "obj")
         words.append((".", "."))
         arcs.append((verb, "punct"))
-        sentences.append([(str(word), tag) for word, tag in words])
+        sentences.append(words)
         heads.append([(verb if head == -1 else head, relation) for head, relation in arcs])
     return sentences, heads
 

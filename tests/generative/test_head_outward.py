@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from all_trees import trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from all_trees import trees
 from loglinear.data import Column
 from loglinear.errors import DataError, OptionError
 from loglinear.features.arc_encoder import ArcEncoder

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from all_trees import AllTrees, trees
 from hypothesis import given
 from hypothesis import strategies as st
 
+from all_trees import AllTrees, trees
 from loglinear.criteria.criterion import CostCriterion, criteria, make_criterion
 from loglinear.criteria.head_cost import HeadCost, make_head_cost
 from loglinear.errors import OptionError
@@ -71,7 +71,7 @@ def test_losses_are_those_of_all_trees(problem):
     features, corpus, heads, rng = problem
     weights = rng.normal(size=N_FEATURES)
     scores = features.scores(weights, corpus, 0, corpus.n_sequences)
-    found: dict[str, float] = {name: 0.0 for name in ("cll", "softmax-margin", "max-margin", "risk", "jrb")}
+    found: dict[str, float] = dict.fromkeys(("cll", "softmax-margin", "max-margin", "risk", "jrb"), 0.0)
     for s in range(corpus.n_sequences):
         gold = heads[corpus.offsets[s] : corpus.offsets[s + 1]]
         every = AllTrees(scores.block(s), features.projective, features.single_root)
