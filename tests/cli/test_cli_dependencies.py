@@ -26,6 +26,16 @@ def parser(treebank, run):
     return treebank / "d.model"
 
 
+def test_the_bundled_corpus_is_conllu_too(tmp_path, run):
+    for number, arguments in enumerate([("dev",), ("--generate", "5", "--seed", "1")]):
+        path = tmp_path / f"{number}.conllu"
+        assert run("corpus", *arguments, "--task", "conllu", "-o", path).status == 0
+        corpus = read_conllu(path)
+        rows = run("corpus", *arguments, "--task", "dependency").out.split("\n\n")
+        assert corpus.n_sentences == len([row for row in rows if row.strip()])
+        assert corpus.has_relations
+
+
 def test_train_says_what_it_made(treebank, run):
     arguments = (
         "--criterion",

@@ -96,11 +96,11 @@ def _matrix_tree(arcs: Float, single_root: bool, factor: float, expected: Float,
             h = n if other == place else order[other]
             for at in range(place + 1, n):
                 if at != other:
-                    log_t[h] = _log_add(log_t[h], back[h, order[at]] + logs[k, order[at]])
+                    log_t[h] = _log_add(float(log_t[h]), back[h, order[at]] + logs[k, order[at]])
             mean += np.exp(logs[h, k] + log_t[h] - pivot)
         for other in range(place, n):
             h = n if other == place else order[other]
-            back[h, k] = _log_excess(log_t[h], mean, h != n or not single_root) - pivot
+            back[h, k] = _log_excess(float(log_t[h]), mean, h != n or not single_root) - pivot
         for at in range(place + 1, n):
             t = order[at]
             for other in range(place, n):
