@@ -4,8 +4,9 @@
 
 Trains on the training part and scores the dev part, with the tags of the files and every token counted, of: the
 head-outward model of tags and of words; each with McDonald's features of arcs by M-estimation; conditional likelihood,
-softmax-margin and MIRA with the same features, and MIRA over trees whose arcs may cross. All with default options, which
-were chosen with --held-out: a tenth of the training sentences, drawn by a seed, for the dev part.
+softmax-margin and MIRA with the same features, and MIRA over trees whose arcs may cross. All with default options,
+which were chosen with --held-out: a tenth of the training sentences, drawn by a seed, for the dev part. The model of
+relations, the same for all, is trained once and not counted in the seconds, which are those of the processor.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from benchmarks.corpora import data_folder
 from loglinear import DependencyParser, read_conllu
 from loglinear.data import Dependencies
 from loglinear.data.files import atomic_output
+from loglinear.estimators.relation_model import RelationModel
 from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.significance import paired_bootstrap
 
@@ -41,15 +44,23 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 BASES = {"m-estimation, tags": "generative, tags", "m-estimation": "generative"}
 
 
-def measure(options: dict[str, Any], train: Dependencies, dev: Dependencies, threads: int | None) -> dict[str, Any]:
+def measure(
+    options: dict[str, Any],
+    train: Dependencies,
+    dev: Dependencies,
+    relations: RelationModel | None,
+    threads: int | None,
+) -> dict[str, Any]:
     """Train and score one system."""
-    began = time.perf_counter()
-    parser = DependencyParser(**options, threads=threads).fit(train)
-    trained = time.perf_counter()
+    DependencyParser(**options, relations=False).fit(train.select(np.arange(20)))  # compiles what it needs
+    began = time.process_time()
+    parser = DependencyParser(**options, relations=False, threads=threads).fit(train)
+    trained = time.process_time()
+    parser.model_ = replace(parser.model_, relations=relations)
     parser.parse(dev.select(np.arange(2)))
-    before = time.perf_counter()
+    before = time.process_time()
     parses = parser.parse(dev)
-    parsed = time.perf_counter()
+    parsed = time.process_time()
     report = attachment_scores(dev, parses.heads, parses.relations)
     return {
         **report.to_dict(),
@@ -79,11 +90,17 @@ def main() -> None:
             train, dev = train.select(np.sort(order[n:])), train.select(np.sort(order[:n]))
         else:
             dev = read_conllu(folder / f"{name}.dev.conllu")
-        table = Table("system", "UAS", "LAS", "exact", "seconds", "sentences/s", "features", "to its base (p)", title=name)
+        began, relations = time.perf_counter(), None
+        if train.has_relations and any(f"{name} {system}" not in runs for system in arguments.systems):
+            relations = DependencyParser("generative", threads=arguments.threads).fit(train).model_.relations
+            print(f"{name}: relations in {time.perf_counter() - began:.0f} s", flush=True)
+        table = Table(
+            "system", "UAS", "LAS", "exact", "seconds", "sentences/s", "features", "to its base (p)", title=name
+        )
         for system in arguments.systems:
             key = f"{name} {system}{' held-out' if arguments.held_out else ''}"
             if key not in runs:
-                runs[key] = measure(SYSTEMS[system], train, dev, arguments.threads)
+                runs[key] = measure(SYSTEMS[system], train, dev, relations, arguments.threads)
                 with atomic_output(arguments.runs) as out:
                     out.write(json.dumps(runs).encode())
                 print(f"{key}: UAS {runs[key]['uas']:.2f}, {runs[key]['seconds']:.0f} s", flush=True)

@@ -125,7 +125,7 @@ def test_draw(treebank, run):
         (("eval", "{dev}"), "--model or --pred"),
         (("eval", "{dev}", "--pred", "{train}"), "trees, but"),
         (("eval", "{dev}", "--pred", "{dev}", "--max-length", "1"), "no sentence has at most 1"),
-        (("eval", "x.conllu", "--pred", "y.conllu"), "dependencies"),
+        (("eval", "x.conllu", "--pred", "y.conllu"), "x.conllu: cannot be read"),
         (("run", "{train}"), "not a loglinear model"),
         (("train", "{dev}", "-o", "{folder}"), "is a folder"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),

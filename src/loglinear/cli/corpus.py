@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ def corpus_command(
         str,
         typer.Option(
             help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); "
-            "or trees, a bracketed tree a line."
+            "or trees, a bracketed tree a line; or conllu, dependencies as CoNLL-U."
         ),
     ] = "chunk",
     generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,
@@ -51,8 +52,28 @@ def corpus_command(
             for tree in generate_trees(generate, seed or 0, entities=False) if trees is None else trees:
                 out.write(f"{tree}\n".encode())
             return
+        if task == "conllu":
+            sentences = None if generate is None else generate_rows(generate, seed or 0, "dependency")
+            for rows in _bundled_rows(bundled_text(split or "train", "dependency")) if sentences is None else sentences:
+                out.write(_conllu(rows).encode())
+            return
         if generate is None:
             out.write(bundled_text(split or "train", task).encode())
             return
         for sentence in generate_rows(generate, seed or 0, task):
             out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())
+
+
+def _bundled_rows(text: str) -> Iterator[list[list[str]]]:
+    """The rows of each sentence of a column file."""
+    for block in text.strip("\n").split("\n\n"):
+        yield [line.split(" ") for line in block.split("\n")]
+
+
+def _conllu(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of word, tag, head and relation as CoNLL-U."""
+    lines = (
+        f"{number}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
+        for number, (word, tag, head, relation) in enumerate(rows, 1)
+    )
+    return "".join(lines) + "\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loglinear.cli import dependencies as dependency_verbs
 from loglinear.cli.common import Threads, console, working
 from loglinear.estimators.parser_options import PARSER_OPTIONS, parser_default
 
@@ -29,7 +30,7 @@ app = typer.Typer(
 )
 BLOCK = 256  # sentences parsed before their trees are written
 _TIME_LIMIT = parser_default("time_limit")
-GRAMMAR, TREES, RUN = "The grammar", "The trees", "The run"
+GRAMMAR, TREES, RUN, DEPENDENCIES = "The grammar", "The trees", "The run", "Dependencies"
 
 TRAIN_EXAMPLES = """
 [bold]Examples[/bold]
@@ -41,6 +42,8 @@ loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (th
 loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
 
 loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
+
+loglinear parse train ewt.conllu -o ewt.model --criterion cll --dev dev.conllu --set projective=no
 """
 RUN_EXAMPLES = """
 [bold]Examples[/bold]
@@ -50,6 +53,8 @@ echo "The dog saw a cat ." | loglinear parse run wsj.model
 loglinear parse run wsj.model sentences.txt -o sentences.mrg --time-limit 10
 
 echo "The dog saw a cat ." | loglinear parse run wsj.model --draw
+
+loglinear parse run ewt.model tagged.conllu -o parsed.conllu
 """
 EVAL_EXAMPLES = """
 [bold]Examples[/bold]
@@ -103,17 +108,37 @@ def train_command(
     threads: Threads = None,
     seed: Annotated[int, _option("seed", panel=RUN)] = parser_default("seed"),
     dependencies: Dependencies = False,
+    dev: Annotated[
+        str | None, typer.Option(metavar="FILE", help="CoNLL-U to stop early by.", rich_help_panel=DEPENDENCIES)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Option of a dependency parser, as in projective=no.",
+            rich_help_panel=DEPENDENCIES,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a parser on a treebank and write a model file."""
+    """Train a parser on a treebank, or on CoNLL-U, and write a model file."""
     from loglinear.cli.train import check_place
     from loglinear.data.tree_cleaning import read_treebank
+    from loglinear.errors import OptionError
     from loglinear.estimators.parser import Parser
 
-    refuse_dependencies(trees, dependencies)
     out = console()
     out.quiet = quiet
     check_place(output)
+    if dependency_verbs.is_dependencies(trees, dependencies):
+        chosen = None if criterion == parser_default("criterion") else criterion
+        dependency_verbs.train(
+            trees, output, chosen, dev, settings or [], out, max_length=max_length, threads=threads, seed=seed
+        )
+        return
+    if dev is not None or settings:
+        raise OptionError("--dev and --set are for dependencies (CoNLL-U)")
     parser = Parser(
         criterion=criterion, annotation=annotation, vertical=vertical, horizontal=_siblings(horizontal), factor=factor,
         marks=marks, function_tags=function_tags, max_length=max_length, threads=threads, seed=seed,
@@ -172,9 +197,11 @@ def run_command(
     from loglinear.data.tree_drawing import draw as drawn
     from loglinear.data.trees import read_text_of
 
-    refuse_dependencies(input, dependencies)
     out = console()
     out.quiet = quiet
+    if dependency_verbs.is_dependencies(input, dependencies, model):
+        dependency_verbs.run(model, input, output, threads, out)
+        return
     parser = _loaded(model, threads, time_limit)
     lines = read_text_of(input).split("\n")
     if lines[-1] == "":
@@ -217,11 +244,13 @@ def eval_command(
     from loglinear.errors import DataError, OptionError
     from loglinear.evaluation.brackets import bracket_scores
 
-    refuse_dependencies(gold, dependencies)
     if (model is None) == (pred is None):
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console()
     out.quiet = quiet
+    if dependency_verbs.is_dependencies(gold, dependencies, model):
+        dependency_verbs.evaluate(gold, model, pred, max_length, json, threads, out)
+        return
     with _warnings_shown(out):
         trees = read_treebank(gold, function_tags, marks)
     predicted: list[Tree | None] = []
@@ -295,14 +324,6 @@ def draw_command(
 
 
 # -- what the verbs share --------------------------------------------------------------------------------------------
-
-
-def refuse_dependencies(path: str, asked: bool) -> None:
-    """Send dependencies to where they are parsed: CoNLL-U by the file's name or because it was asked for."""
-    from loglinear.errors import OptionError
-
-    if asked or path.removesuffix(".gz").endswith((".conllu", ".conll")):
-        raise OptionError(f"{path} is a file of dependencies; use loglinear.DependencyParser in Python for it")
 
 
 def _loaded(model: Path, threads: int | None, time_limit: float | None) -> Parser:

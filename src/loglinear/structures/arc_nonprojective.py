@@ -1,8 +1,7 @@
 """Dependency trees whose arcs may cross: the maximum spanning tree, k best, and sums by the matrix-tree theorem.
 
-The kernels are in :mod:`~loglinear.structures.arc_spanning`. Sums are of numbers in the range of floats, each child's
-best head counting as 1: a sentence whose every tree has arcs that are e^-700 times worse than the best of their child
-has no sums here, and is called infeasible.
+The kernels are in :mod:`~loglinear.structures.arc_spanning`; sums that leave the range of floats, as where every tree
+has an arc that is e^-700 times worse than its child's best, are made in :mod:`~loglinear.structures.arc_spanning_logs`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.data.columns import ranges
 from loglinear.errors import InfeasibleError
-from loglinear.structures import arc_spanning
-from loglinear.structures.arc_scores import ArcScores, ArcTree, Float, Int32
+from loglinear.structures import arc_spanning, arc_spanning_logs
+from loglinear.structures.arc_scores import STEP, ArcScores, ArcTree, Float, Int32, Int64, arc_offsets
+
+DIFFERENCE = 1e-4  # of scores, for slopes of sums in log space
 
 
 class NonProjectiveTree(ArcTree):
@@ -74,4 +76,29 @@ class NonProjectiveTree(ArcTree):
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
         wanted = expected.astype(arcs.dtype) if not len(expected) else expected
         arc_spanning.sums(self.offsets, arcs, self.single_root, weights, log_z, wanted)
+        left = np.flatnonzero(~np.isfinite(log_z.real)).astype(np.int64)
+        if len(left):
+            self._in_logs(left, arcs, weights, log_z, wanted)
         return log_z
+
+    def _in_logs(
+        self, left: Int64, arcs: npt.NDArray[Any], weights: Float, log_z: npt.NDArray[Any], expected: npt.NDArray[Any]
+    ) -> None:
+        """Sentences whose numbers leave the range of floats; of complex scores the slope by a difference."""
+        begins = arc_offsets(self.offsets)
+
+        def sums(scores: Float) -> tuple[Float, Float]:
+            own_z, own = np.full(self.n_sequences, -np.inf), np.zeros(len(expected))
+            arc_spanning_logs.sums(self.offsets, begins, left, scores, self.single_root, weights, own_z, own)
+            return own_z, own
+
+        own_z, own = sums(np.ascontiguousarray(arcs.real))
+        places = ranges(begins[:-1][left], np.diff(begins)[left]) if len(expected) else np.zeros(0, dtype=np.int64)
+        log_z[left], expected[places] = own_z[left], own[places]
+        if np.iscomplexobj(arcs):
+            direction = arcs.imag / STEP
+            ahead, behind = (sums(arcs.real + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+            with np.errstate(invalid="ignore"):
+                slope = STEP / (2.0 * DIFFERENCE) * (ahead[0] - behind[0])
+            log_z[left] += 1j * np.nan_to_num(slope)[left]
+            expected[places] += 1j * STEP / (2.0 * DIFFERENCE) * (ahead[1] - behind[1])[places]
