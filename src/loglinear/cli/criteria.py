@@ -20,6 +20,8 @@ loglinear criteria
 loglinear train train.txt -o ner.model --template ner --criterion softmax-margin --cost recall:3
 
 loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cost hamming:2
+
+loglinear parse train trees.mrg -o trees.model --criterion nota:delta=3
 """
 
 
@@ -36,6 +38,7 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
     from rich.console import Console
 
     from loglinear.criteria.criterion import criteria
+    from loglinear.estimators.tree_criteria import tree_criteria
     from loglinear.optimizers.optimizer import optimizers
 
     facts: dict[str, list[dict[str, Any]]] = {
@@ -57,6 +60,10 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
         "optimizers": [
             {"name": name, "does": optimizer.summary, "options": _options(optimizer.options)}
             for name, optimizer in optimizers().items()
+        ],
+        "parsing": [
+            {"name": name, "does": criterion.summary, "options": _options(criterion.options)}
+            for name, criterion in sorted(tree_criteria().items())
         ],
     }
     if json:
@@ -96,4 +103,10 @@ def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:
             if isinstance(default, bool):
                 default = yes[default]
             options.add_row(f"{fact['name']}:{option['name']}", "" if default is None else str(default), option["help"])
-    return [known, ways, options]
+    trees = Table(
+        Column("criterion", no_wrap=True), "what the grammar maximises or minimises", "options",
+        title="loglinear parse train --criterion, as in nota:delta=3",
+    )  # fmt: skip
+    for fact in facts["parsing"]:
+        trees.add_row(fact["name"], fact["does"], ", ".join(option["name"] for option in fact["options"]))
+    return [known, ways, options, trees]

@@ -20,7 +20,7 @@ from loglinear.features.span_attributes import SpanAttributes
 from loglinear.generative.pcfg_estimate import treebank_pcfg
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import make_optimizer
+from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
 from loglinear.options import Option
 from loglinear.structures.cfg_chart import best_chart
 from loglinear.structures.cfg_pieces import Edges, PieceObjective
@@ -33,6 +33,7 @@ SPAN_OPTIONS = (
     Option("l2", 1.0, "L2 factor", least=0, kind=float),
     Option("iterations", None, "most iterations", least=1, kind=int),
 )
+BATCH_ITERATIONS, PASSES = 50, 10  # of trees as wholes, unless told otherwise
 BASE = Option("base", True, "begin with the log-probabilities of the pcfg", choices=(False, True))
 
 
@@ -183,10 +184,9 @@ def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) ->
 
 
 class TreeByTree(SpanCriterion):
-    """A criterion of chains on whole trees: ``chain`` is what evaluates, ``optimizer`` its default."""
+    """A criterion of chains, ``chain``, on whole trees."""
 
     chain: ClassVar[type[Criterion]]
-    default_iterations: ClassVar[int] = 10
 
     @classmethod
     def own_options(cls) -> tuple[Option, ...]:
@@ -202,11 +202,11 @@ class TreeByTree(SpanCriterion):
         own = ",".join(f"{option.name}={values[option.name]}" for option in cls.own_options())
         cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
         criterion = make_criterion(f"{cls.name}:{own}", cost)
-        most = values["iterations"] or cls.default_iterations
+        most = values["iterations"] or (BATCH_ITERATIONS if values["optimizer"] == "lbfgs" else PASSES)
         optimizer = make_optimizer(values["optimizer"], max_iter=most, tolerance=1e-5, seed=training.seed)
         objective = Objective(
             problem.model.features, problem.corpus, problem.gold, criterion, None,
-            values["l2"] if optimizer.takes_l2 else 0.0, n_threads=training.n_threads,
+            values.get("l2", 0.0), n_threads=training.n_threads,
         )  # fmt: skip
         found = optimizer.minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
         training.message = f"{problem.corpus.n_sequences:,} trees; {found.message}"
@@ -221,7 +221,9 @@ def _tree_by_tree(name: str, optimizer: str) -> None:
     made = type(f"{chain.__name__}OfTrees", (TreeByTree,), body)
     cost = (Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float),) if chain.uses_cost else ()
     how = Option("optimizer", optimizer, "how to get to good weights", choices=possible)
-    made.options = (*SPAN_OPTIONS, BASE, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
+    penalised = any(optimizer_class(each).takes_l2 for each in possible)
+    shared = (option for option in SPAN_OPTIONS if option.name != "l2" or penalised)
+    made.options = (*shared, BASE, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
     register_tree_criterion(made)
 
 
