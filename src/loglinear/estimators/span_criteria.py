@@ -28,7 +28,11 @@ from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
 SPAN_OPTIONS = (
-    Option("places", "first+last", "words that rules look at, joined by +: first, last, before, after of the span"),
+    Option(
+        "places",
+        "first+last+before+after",
+        "words that rules look at, joined by +: the first and the last of the span, those before and after it",
+    ),
     Option("min_count", 2, "words seen less often are seen as their class", least=1, kind=int),
     Option("l2", 1.0, "L2 factor", least=0, kind=float),
     Option("iterations", None, "most iterations", least=1, kind=int),
