@@ -75,6 +75,10 @@ class SpanModel:
         corpus = self.encode(sentences)
         return self.features.scores(self.weights, corpus, 0, len(sentences), self.normalised)
 
+    def sum_scores(self, sentences: Sentences) -> CFGScores:
+        """The same: scores of the best trees and for sums over trees do not differ."""
+        return self.scores(sentences)
+
     def tree(self, words: Sequence[str], labels: Int32) -> Tree:
         """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
         return self.coder.tree(words, labels)
