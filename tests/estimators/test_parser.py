@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -107,6 +109,41 @@ def test_a_damaged_model_is_refused(parser: Parser) -> None:
         Parser.load(model_file.dumps("tagger", stored.header, stored.arrays))
 
 
+def test_likely_brackets_are_more_often_right(parser: Parser) -> None:
+    """Not a law for every corpus, but what the decoding is for: no worse than the most probable trees here."""
+    sentences = [tree.leaves() for tree in DEV]
+    viterbi = parser.predict(sentences)
+    likely = clone(parser).set_params(decoding="posterior").fit(TRAIN).predict(sentences)
+    assert [tree.leaves() for tree in likely] == sentences
+    assert likely != viterbi
+    assert {node.label for tree in likely if not is_fallback(tree) for node in tree.nodes()} <= set(parser.classes_)
+    assert bracket_scores(DEV, likely).f1 >= bracket_scores(DEV, viterbi).f1
+
+
+def test_a_certain_tree_is_also_that_of_likely_brackets() -> None:
+    tree = "(ROOT (SBAR (S (VP (VB go) (NP (NP (NN home)) (ADVP (RB now)))))))"
+    parser = Parser(annotation="none", decoding="posterior", threads=1).fit([tree])
+    assert str(parser.predict(["go home now"])[0]) == tree
+
+
+@given(
+    st.lists(
+        st.text(min_size=1, max_size=8).filter(lambda word: not any(c.isspace() for c in word)), min_size=1, max_size=7
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_any_words_get_a_tree(parser: Parser, words: list[str]) -> None:
+    for decoding in ("viterbi", "posterior"):
+        (tree,) = parser.set_params(decoding=decoding).predict([words])
+        parser.set_params(decoding="viterbi")
+        assert len(tree.leaves()) == len(words) and parse_tree(str(tree)) == tree
+
+
+def test_more_words_than_a_chart_can_hold(parser: Parser) -> None:
+    (parse,) = parser.parse([["a"] * 1001])
+    assert parse.failure == "no parse of more than 1,000 words" and len(parse.tree.leaves()) == 1001
+
+
 # -- sentences that are hard ------------------------------------------------------------------------------------------
 
 
@@ -163,6 +200,7 @@ def test_hostile_treebanks_make_parsers(name: str) -> None:
         ({"horizontal": 1.5}, "horizontal=1.5"),
         ({"factor": "up"}, "factor='up'"),
         ({"time_limit": 0}, "time_limit=0"),
+        ({"decoding": "best"}, "decoding='best'"),
         ({"max_length": 0}, "max_length=0"),
         ({"threads": 0}, "threads=0"),
     ],

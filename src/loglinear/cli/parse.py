@@ -87,6 +87,7 @@ def _option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
 
 FunctionTags = Annotated[bool, _option("function_tags", "--function-tags", panel=TREES)]
 TimeLimit = Annotated[float | None, _option("time_limit", panel=RUN, metavar="SECONDS")]
+Decoding = Annotated[str, _option("decoding", panel=RUN)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Dependencies = Annotated[
     bool, typer.Option("--dependencies", help="The file is CoNLL-U, also if its name does not end in .conllu.")
@@ -187,6 +188,7 @@ def run_command(
     output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
     time_limit: TimeLimit = _TIME_LIMIT,
+    decoding: Decoding = "viterbi",
     threads: Threads = None,
     dependencies: Dependencies = False,
     quiet: Quiet = False,
@@ -202,7 +204,7 @@ def run_command(
     if dependency_verbs.is_dependencies(input, dependencies, model):
         dependency_verbs.run(model, input, output, threads, out)
         return
-    parser = _loaded(model, threads, time_limit)
+    parser = _loaded(model, threads, time_limit, decoding)
     lines = read_text_of(input).split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -235,6 +237,7 @@ def eval_command(
         bool, typer.Option("--particles-apart", help="ADVP and PRT are different labels; evalb takes them for one.")
     ] = False,
     time_limit: TimeLimit = _TIME_LIMIT,
+    decoding: Decoding = "viterbi",
     threads: Threads = None,
     dependencies: Dependencies = False,
     quiet: Quiet = False,
@@ -263,7 +266,7 @@ def eval_command(
         raise DataError(f"no sentence has at most {max_length} words", gold)
     trees, speed = [trees[n] for n in chosen], None
     if model is not None:
-        parser = _loaded(model, threads, time_limit)
+        parser = _loaded(model, threads, time_limit, decoding)
         sentences = [tree.leaves() for tree in trees]
         parser.parse(sentences[:1])  # loads the kernels, which is no part of the speed
         with _progress(out, "parsing", len(sentences)) as advance:
@@ -326,10 +329,10 @@ def draw_command(
 # -- what the verbs share --------------------------------------------------------------------------------------------
 
 
-def _loaded(model: Path, threads: int | None, time_limit: float | None) -> Parser:
+def _loaded(model: Path, threads: int | None, time_limit: float | None, decoding: str) -> Parser:
     from loglinear.estimators.parser import Parser
 
-    return Parser.load(model).set_params(threads=threads, time_limit=time_limit)
+    return Parser.load(model).set_params(threads=threads, time_limit=time_limit, decoding=decoding)
 
 
 @contextmanager

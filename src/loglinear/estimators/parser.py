@@ -51,6 +51,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Leave out longer sentences from training.
     time_limit : float or None
         Seconds for a sentence, after which it gets a fallback tree.
+    decoding : {"viterbi", "posterior"}
+        Which tree a sentence gets: the most probable one, or the one of the brackets most likely to be right, which
+        need not be one of the grammar.
     threads : int or None
         Threads, all cores if None.
     seed : int
@@ -77,6 +80,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         function_tags: bool = False,
         max_length: int | None = None,
         time_limit: float | None = 60.0,
+        decoding: str = "viterbi",
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -89,6 +93,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.function_tags = function_tags
         self.max_length = max_length
         self.time_limit = time_limit
+        self.decoding = decoding
         self.threads = threads
         self.seed = seed
 
@@ -162,6 +167,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             Called after each sentence, by the thread that parsed it.
         """
         model = self._fitted()
+        for name in ("time_limit", "decoding"):
+            if getattr(self, name) is not None:
+                PARSER_OPTIONS[name].check(getattr(self, name))
         sentences = [words.split() if isinstance(words, str) else [str(word) for word in words] for words in X]
         for number, words in enumerate(sentences):
             if not words or not all(words):
@@ -170,7 +178,8 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 raise DataError(
                     f"sentence {number} (from 0): a word may not hold blanks; a sentence is a list of words"
                 )
-        return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe)
+        posterior = self.decoding == "posterior"
+        return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior)
 
     def predict(self, X: Sequence[Sequence[str] | str]) -> list[Tree]:
         """The best tree of each sentence; ``(ROOT (NOPARSE ...))`` where there is none."""

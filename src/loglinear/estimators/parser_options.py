@@ -34,6 +34,12 @@ PARSER_OPTIONS: dict[str, Option] = {
         Option("function_tags", False, "keep what follows - or = in phrase labels", choices=(False, True)),
         Option("max_length", None, "leave out longer sentences from training", least=1, kind=int),
         Option("time_limit", 60.0, "seconds for a sentence, after which it gets a fallback tree", above=0, kind=float),
+        Option(
+            "decoding",
+            "viterbi",
+            "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
+            choices=("viterbi", "posterior"),
+        ),
         Option("threads", None, "threads (all cores if not given)", least=1, kind=int),
         Option("seed", 0, "seed of all that is random", least=0, kind=int),
     )

@@ -1,4 +1,4 @@
-"""``decoding="posterior"``: trees of the brackets most likely to be right (:mod:`~loglinear.structures.cfg_brackets`)."""
+"""``decoding="posterior"``: trees of the likeliest brackets (:mod:`loglinear.structures.cfg_brackets`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loglinear.data.trees import ROOT, Tree
 from loglinear.structures.cfg_brackets import BracketLabels, bracketing
 from loglinear.structures.cfg_grammar import span_number
 from loglinear.structures.cfg_tree import CFGScores, CFGTree
-from loglinear.structures.tree_coder import TreeCoder
+from loglinear.structures.tree_coder import ANY_ROOT, TreeCoder
 
 Floats = npt.NDArray[np.float64]
 PRICE = 0.42  #: of a bracket; half of the F1 that may be hoped for
@@ -25,8 +25,8 @@ class PosteriorDecoder:
     def __init__(self, coder: TreeCoder) -> None:
         self._coder = coder
         n_tags, symbols = coder.n_tags, coder.symbols
-        phrases = [name for name in symbols[n_tags:] if not is_intermediate(name) and base_label(name) not in ("", ROOT)]
-        self._labels = sorted({base_label(name) for name in phrases})
+        bases = {base_label(name) for name in symbols[n_tags:] if not is_intermediate(name)}
+        self._labels = sorted(bases - {ANY_ROOT, ROOT})
         number = {label: place for place, label in enumerate(self._labels)}
         self._label_of = np.array(
             [
@@ -86,7 +86,7 @@ class PosteriorDecoder:
                 stack += [(i, k), (k, j)]
         built: list[list[Tree]] = []
         for i, j in reversed(order):
-            nodes = [leaves[i]] if j - i == 1 else built.pop() + built.pop()
+            nodes = [leaves[i]] if j - i == 1 else built.pop(-2) + built.pop()
             labels = np.flatnonzero(gain[span_number(i, j)])
             below_first = np.argsort(self._over[np.ix_(labels, labels)].sum(axis=1), kind="stable")
             for label in labels[below_first].tolist():

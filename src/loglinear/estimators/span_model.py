@@ -76,6 +76,10 @@ class SpanModel:
         make = self.features.local_scores if self.normalised else self.features.scores
         return make(self.weights, corpus, 0, len(sentences))
 
+    def sum_scores(self, sentences: Sentences) -> CFGScores:
+        """The same: scores of the best trees and for sums over trees do not differ."""
+        return self.scores(sentences)
+
     def tree(self, words: Sequence[str], labels: Int32) -> Tree:
         """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
         return self.coder.tree(words, labels)

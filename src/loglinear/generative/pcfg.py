@@ -110,6 +110,10 @@ class PCFG:
         terminals = [self.lexicon.terminal_of(words) for words in sentences]
         return self.terminal_scores(terminals, sums)
 
+    def sum_scores(self, sentences: Sentences) -> CFGScores:
+        """The part scores for sums over trees."""
+        return self.scores(sentences, sums=True)
+
     def terminal_scores(self, terminals: Sequence[Int32], sums: bool = False) -> CFGScores:
         """The same of sentences given as the numbers of their words in the lexicon."""
         n_spans = sum(len(words) * (len(words) + 1) // 2 for words in terminals)

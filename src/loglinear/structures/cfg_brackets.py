@@ -1,8 +1,8 @@
 """The tree whose brackets are most likely to be right, rather than the most probable one.
 
-A grammar with notes in its labels spreads the probability of a bracket over many derivations, and the best derivation may
-be a poor guide. With q(i, j, L) how often the span (i, j) is expected to have the label L, the notes forgotten, take the
-tree that maximises
+A grammar with notes in its labels spreads the probability of a bracket over many derivations, and the best derivation
+may be a poor guide. With q(i, j, L) how often the span (i, j) is expected to have the label L, notes forgotten, take
+the tree that maximises
 
     sum over its brackets (i, j, L) of  q(i, j, L) - t
 
@@ -11,8 +11,8 @@ lower the sum, so a span has all labels with q > t, or none; which spans go toge
 
     best(i, j) = sum over L of max(0, q(i, j, L) - t)  +  max over k of  best(i, k) + best(k, j)
 
-For the greatest expected F1 the price is half that F1 (Lipton, Elkan and Narayanaswamy 2014). Such a tree need not be one
-of the grammar.
+For the greatest expected F1 the price is half that F1 (Lipton, Elkan and Narayanaswamy 2014). Such a tree need not be
+one of the grammar.
 """
 
 from __future__ import annotations
