@@ -6,6 +6,8 @@ import signal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -260,6 +262,30 @@ def test_hostile_sentences_get_a_tree(corpora):
     offsets = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
     assert cycle_member(offsets, parses.heads) < 0
     assert len(parses.heads) == offsets[-1]
+
+
+@pytest.fixture(scope="module")
+def parsers():
+    """One of arcs, one with a base."""
+    estimate = {"criterion": "m-estimation", "base": "head-outward:samples=500", "max_iter": 5}
+    return [DependencyParser(**QUICK).fit(*TRAIN), DependencyParser(**estimate).fit(*TRAIN)]
+
+
+@given(st.lists(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=6), max_size=3))
+def test_any_sentence_is_refused_or_gets_a_tree(parsers, sentences):
+    for parser in parsers:
+        try:
+            found = parser.predict(sentences)
+        except LoglinearError:
+            continue
+        assert [len(tree) for tree in found] == [len(sentence) for sentence in sentences]
+        assert all(sum(head == 0 for head, _ in tree) == 1 for tree in found)
+
+
+def test_tags_that_are_elsewhere_are_named(parsers):
+    rows = "1\tdog\t_\tNOUN\t_\t_\t_\t_\t_\t_\n"
+    with pytest.raises(DataError, match="no tags where the model looks for them, in xpos"):
+        parsers[0].predict(read_conllu(io.BytesIO(rows.encode()), trees=False))
 
 
 def test_ptbdep_with_gold_tags(corpora):

@@ -144,6 +144,22 @@ def test_covariances_with_a_cost(batch):
         assert block == pytest.approx(weights[s] * right, abs=1e-7)
 
 
+@pytest.mark.parametrize("projective", [True, False])
+def test_draws_have_their_probabilities(projective):
+    rng = np.random.default_rng(0)
+    scores = ArcScores(rng.normal(size=2 + 12), np.array([0, 1, 4]))
+    structure, every = KINDS[projective](scores.offsets), AllTrees(scores.block(1), projective, True)
+    draws = structure.sample(scores, 2000, rng)
+    assert (draws[:, 0] == 0).all()
+    found = dict.fromkeys(every.trees, 0)
+    for tree in draws[:, 1:].tolist():
+        found[tuple(tree)] += 1
+    for tree, p in zip(every.trees, every.probabilities, strict=True):
+        assert abs(found[tree] / 2000 - p) < 5 * np.sqrt(p * (1 - p) / 2000)
+    with pytest.raises(OptionError, match="n = -1"):
+        structure.sample(scores, -1, rng)
+
+
 @given(batches(impossible=False))
 def test_restricting_leaves_the_trees_allowed(batch):
     structure, scores, referees = batch

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.data.columns import Column, ranges
-from loglinear.data.conllu import Dependencies
+from loglinear.data.conllu import NOTHING, Dependencies
+from loglinear.errors import DataError
 from loglinear.estimators.relation_model import RelationModel
 from loglinear.features.arc_encoder import ArcCorpus, ArcEncoder, arc_runs
 from loglinear.features.arc_vocabulary import Tokens, TokenVocabulary
@@ -75,7 +76,10 @@ class DependencyModel:
 
     def tokens(self, corpus: Dependencies) -> Tokens:
         """A corpus in numbers."""
-        return self.vocabulary.tokens(corpus.words, corpus.tags(self.tags), corpus.offsets)
+        tags = corpus.tags(self.tags)
+        if NOTHING not in self.vocabulary.tags and all(tags.values[i] == NOTHING for i in np.unique(tags.ids)):
+            raise DataError(f"the sentences have no tags where the model looks for them, in {self.tags}", corpus.file)
+        return self.vocabulary.tokens(corpus.words, tags, corpus.offsets)
 
     def arcs(self, tokens: Tokens, n_threads: int = 1) -> ArcCorpus:
         """The features of all arcs; none are looked for where there are none."""

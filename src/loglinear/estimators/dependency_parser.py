@@ -238,6 +238,8 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def predict(self, X: Any) -> list[list[Any]]:
         """For each sentence a list of heads, or of pairs (head, relation) if the model knows relations."""
+        if isinstance(X, list) and not X:
+            return []
         corpus = self._corpus(X, None, trees=False)
         parses = self.parse(corpus)
         arcs: list[Any] = parses.heads.tolist()

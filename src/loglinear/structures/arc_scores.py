@@ -226,6 +226,29 @@ class ArcTree(ABC):
         _gather(self.offsets, expected, table)
         return table
 
+    def sample(self, scores: ArcScores, n: int, rng: np.random.Generator) -> Int32:
+        """``n`` independent draws of trees from p, int32 [n, N].
+
+        Each token's head is drawn from its probabilities given the heads drawn before: a draw costs as many sums as the
+        longest sentence has tokens, O(n^4).
+        """
+        if n < 0:
+            raise OptionError(f"n = {n}: the number of draws cannot be negative")
+        lengths, starts = np.diff(self.offsets), self.offsets[:-1]
+        drawn = np.empty((n, self.n_positions), dtype=np.int32)
+        for draw in drawn:
+            left = scores
+            for place in range(int(lengths.max(initial=0))):
+                tokens = starts[lengths > place] + place
+                cumulated = np.cumsum(self.marginals(left)[tokens], axis=1)
+                targets = rng.random(len(tokens))[:, None] * cumulated[:, -1:]
+                draw[tokens] = (cumulated <= targets).sum(axis=1)
+                allowed = np.ones((self.n_positions, int(lengths.max()) + 1), dtype=np.uint8)
+                allowed[tokens] = 0
+                allowed[tokens, draw[tokens]] = 1
+                left = self.restrict(left, allowed)
+        return drawn
+
     # -- checks ------------------------------------------------------------------------------------------------------
 
     def _checked(self, scores: ArcScores) -> Float:
