@@ -1,5 +1,7 @@
 """Parsers trained by criteria of spans: each fits a small treebank, is kept in a file, and refuses nonsense."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,29 @@ def test_two_threads_train_the_same_parser():
 def test_options_that_make_no_sense_are_refused(spec, says):
     with pytest.raises(OptionError, match=says):
         Parser(criterion=spec).fit(TREES)
+
+
+def of_the_middle(words, i, j):
+    return [f"middle={words[(i + j) // 2]}"]
+
+
+@pytest.mark.parametrize("spec", ["mecfg:min_count=1", "cll:min_count=1,iterations=5"])
+def test_rules_may_look_at_what_a_user_likes(spec, tmp_path):
+    parser = Parser(criterion=spec, span_features=of_the_middle).fit(TREES)
+    plain = Parser(criterion=spec).fit(TREES)
+    assert parser.model_.features.n_features > plain.model_.features.n_features
+    parser.save(tmp_path / "own.model")
+    again = Parser.load(tmp_path / "own.model", of_the_middle)
+    pickled = pickle.loads(pickle.dumps(parser))
+    for other in (again, pickled):
+        assert [p.score for p in other.parse(leaves(TREES))] == [p.score for p in parser.parse(leaves(TREES))]
+    with pytest.raises(OptionError, match="load it with the same"):
+        Parser.load(tmp_path / "own.model")
+    with pytest.raises(OptionError, match="load it without"):
+        Parser.load(plain.to_bytes(), of_the_middle)
+    for criterion, function in (("pcfg", of_the_middle), ("mecfg", "first")):
+        with pytest.raises(OptionError, match="span_features"):
+            Parser(criterion=criterion, span_features=function).fit(TREES)
 
 
 def problem_of(trees, **options):

@@ -1,5 +1,7 @@
 """Features of arcs against a plain-Python account of the templates."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,7 +98,7 @@ def test_arcs_have_the_features_that_trees_of_training_have(train, test, name, m
     ]
     assert np.diff(pointer).tolist() == [len(features) for features in lists]
     of_number: dict[int, tuple] = {}
-    for features, (a, b) in zip(lists, zip(pointer[:-1], pointer[1:], strict=True), strict=True):
+    for features, (a, b) in zip(lists, pairwise(pointer), strict=True):
         ordered = [f for f in features if f[0] != "between"]
         for number, feature in zip(ids[a:b].tolist(), ordered, strict=False):
             assert of_number.setdefault(number, feature) == feature

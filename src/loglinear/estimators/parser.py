@@ -20,6 +20,7 @@ from loglinear.estimators.parser_options import PARSER_OPTIONS
 from loglinear.estimators.tree_criteria import TreeTraining, tree_criterion
 from loglinear.estimators.tree_search import Parse, TreeModel, best_parses
 from loglinear.evaluation.brackets import bracket_scores
+from loglinear.features.span_attributes import Own
 from loglinear.threads import thread_count
 
 
@@ -54,6 +55,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     decoding : {"viterbi", "posterior"}
         Which tree a sentence gets: the most probable one, or the one of the brackets most likely to be right, which
         need not be one of the grammar.
+    span_features : callable or None
+        For criteria whose rules look at words: ``span_features(words, i, j)`` gives the names of more attributes of the
+        words i to j - 1. It is not kept in the model file: give it to :meth:`load` again.
     threads : int or None
         Threads, all cores if None.
     seed : int
@@ -81,6 +85,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         max_length: int | None = None,
         time_limit: float | None = 60.0,
         decoding: str = "viterbi",
+        span_features: Own | None = None,
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -94,6 +99,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.max_length = max_length
         self.time_limit = time_limit
         self.decoding = decoding
+        self.span_features = span_features
         self.threads = threads
         self.seed = seed
 
@@ -105,6 +111,11 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 option.check(value)
         criterion, values = tree_criterion(self.criterion)
         criterion.check(self, values)
+        if self.span_features is not None:
+            if not callable(self.span_features):
+                raise OptionError(f"span_features={self.span_features!r:.60} must be a function of the words, i and j")
+            if not criterion.looks_at_words:
+                raise OptionError(f"span_features goes with criteria whose rules look at words, not {self.criterion!r}")
         self._transform()
 
     def _transform(self) -> TreeTransform:
@@ -133,7 +144,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         trees = self._cleaned(X)
         criterion, values = tree_criterion(self.criterion)
         binary = self._transform().apply(trees)
-        training = TreeTraining(trees, binary, values, thread_count(self.threads), self.seed, observe)
+        training = TreeTraining(
+            trees, binary, values, thread_count(self.threads), self.seed, observe, self.span_features
+        )
         self.model_: TreeModel = criterion.fit(training)
         self.message_ = training.message
         self.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
@@ -204,17 +217,25 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return model_file.dumps(parser_file.KIND, header, arrays)
 
     @classmethod
-    def load(cls, source: str | Path | bytes) -> Parser:
-        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+    def load(cls, source: str | Path | bytes, span_features: Own | None = None) -> Parser:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's.
+
+        ``span_features`` is the function that the model was trained with, if it was.
+        """
         stored = model_file.load(source, kind=parser_file.KIND)
         name = "the model in memory" if isinstance(source, bytes) else str(source)
-        return parser_file.from_storage(cls, stored.header, stored.arrays, name)
+        return parser_file.from_storage(cls, stored.header, stored.arrays, name, span_features)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.to_bytes()} if hasattr(self, "model_") else {"options": self.get_params()}
+        if not hasattr(self, "model_"):
+            return {"options": self.get_params()}
+        return {"model": self.to_bytes(), "span_features": self.span_features}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ = type(self).load(state["model"]).__dict__ if "model" in state else state["options"]
+        if "model" in state:
+            self.__dict__ = type(self).load(state["model"], state["span_features"]).__dict__
+        else:
+            self.__dict__ = state["options"]
 
     def _fitted(self) -> TreeModel:
         if not hasattr(self, "model_"):

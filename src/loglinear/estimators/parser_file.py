@@ -10,14 +10,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.parser_options import PARSER_OPTIONS
 from loglinear.estimators.tree_criteria import Arrays, tree_criterion
+from loglinear.features.span_attributes import Own
 
 if TYPE_CHECKING:
     from loglinear.estimators.parser import Parser
 
 KIND = "parser"
+
+
+def _check_function(header: dict[str, Any], name: str, span_features: Own | None) -> None:
+    """Refuse to load a model without the function of span features that it was trained with, or with one too many."""
+    model = header.get("model")
+    attributes = model.get("attributes") if isinstance(model, dict) else None
+    had_one = isinstance(attributes, dict) and bool(attributes.get("own"))
+    if had_one and span_features is None:
+        raise OptionError(
+            f"{name}: trained with a function of span features; load it with the same (span_features=...)"
+        )
+    if span_features is not None and not had_one:
+        raise OptionError(f"{name}: trained without a function of span features; load it without span_features")
 
 
 def to_storage(parser: Parser) -> tuple[dict[str, Any], Arrays]:
@@ -39,13 +53,17 @@ def to_storage(parser: Parser) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def from_storage(cls: type[Parser], header: dict[str, Any], arrays: Arrays, name: str) -> Parser:
+def from_storage(
+    cls: type[Parser], header: dict[str, Any], arrays: Arrays, name: str, span_features: Own | None = None
+) -> Parser:
     """The parser of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`."""
+    _check_function(header, name, span_features)
     try:
-        parser = cls(**{str(key): value for key, value in header["options"].items() if key in PARSER_OPTIONS})
+        options = {str(key): value for key, value in header["options"].items() if key in PARSER_OPTIONS}
+        parser = cls(**options, span_features=span_features)
         parser.check_options()
         criterion, _ = tree_criterion(parser.criterion)
-        parser.model_ = criterion.from_storage(header["model"], arrays)
+        parser.model_ = criterion.from_storage(header["model"], arrays, span_features)
         labels, training = header["labels"], header["training"]
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ValueError("the labels are not a list of strings")

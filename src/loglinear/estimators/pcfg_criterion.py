@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
+from loglinear.features.span_attributes import Own
 from loglinear.generative.pcfg import PCFG
 from loglinear.generative.pcfg_estimate import treebank_pcfg
 from loglinear.options import Option
@@ -34,6 +35,6 @@ class PcfgCriterion(TreeCriterion):
         return cast(PCFG, model).to_arrays()
 
     @classmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays) -> PCFG:
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> PCFG:
         """The grammar of a file."""
         return PCFG.from_arrays(header, arrays)

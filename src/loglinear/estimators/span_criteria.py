@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import Criterion, criteria, make_criterion
 from loglinear.estimators.span_model import SpanModel, SpanProblem
 from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
-from loglinear.features.span_attributes import SpanAttributes
+from loglinear.features.span_attributes import Own, SpanAttributes
 from loglinear.generative.pcfg_estimate import treebank_pcfg
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
@@ -50,15 +50,16 @@ class TreeProgress:
     phase: str
 
 
-def span_attributes_of(values: dict[str, Any]) -> SpanAttributes:
-    """The attributes of spans that a criterion's options ask for."""
-    return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], values.get("own"))
+def span_attributes_of(values: dict[str, Any], own: Own | None = None) -> SpanAttributes:
+    """The attributes of spans that a criterion's options ask for, and those of the user's function."""
+    return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], own)
 
 
 class SpanCriterion(TreeCriterion):
     """What all of them share."""
 
     options: ClassVar[tuple[Option, ...]] = SPAN_OPTIONS
+    looks_at_words: ClassVar[bool] = True
 
     @classmethod
     def check(cls, parser: Any, values: dict[str, Any]) -> None:
@@ -69,8 +70,8 @@ class SpanCriterion(TreeCriterion):
         return cast(SpanModel, model).to_storage()
 
     @classmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays) -> SpanModel:
-        return SpanModel.from_storage(header, arrays)
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> SpanModel:
+        return SpanModel.from_storage(header, arrays, span_features)
 
 
 def observer_of(training: TreeTraining, phase: str) -> Any:
@@ -94,7 +95,7 @@ class MaximumEntropyGrammar(SpanCriterion):
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
-        problem = SpanProblem.of(training.binary, span_attributes_of(values), normalised=True)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), normalised=True)
         objective = cls._objective(problem, problem.edges, False, training)
         most = values["iterations"] or cls.default_iterations
         found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
@@ -132,7 +133,7 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
-        problem = SpanProblem.of(training.binary, span_attributes_of(values), normalised=True)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), normalised=True)
         weights, most = problem.model.weights, values["iterations"] or cls.default_iterations
         near = values["wrong"] == "near"
         if near:
@@ -202,7 +203,7 @@ class TreeByTree(SpanCriterion):
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
         base = treebank_pcfg(training.binary) if values["base"] else None
-        problem = SpanProblem.of(training.binary, span_attributes_of(values), base=base)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), base=base)
         own = ",".join(f"{option.name}={values[option.name]}" for option in cls.own_options())
         cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
         criterion = make_criterion(f"{cls.name}:{own}", cost)

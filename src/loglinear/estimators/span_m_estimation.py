@@ -99,7 +99,7 @@ class MEstimationOfTrees(SpanCriterion):
     def fit(cls, training: TreeTraining) -> SpanModel:
         values: dict[str, Any] = training.values
         base = treebank_pcfg(training.binary)
-        problem = SpanProblem.of(training.binary, span_attributes_of(values), base=base)
+        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), base=base)
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
         sampling = Sampling(values["samples"], values["smoothing"], training.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from loglinear.data.trees import Tree
 from loglinear.errors import OptionError
 from loglinear.estimators.tree_search import TreeModel
+from loglinear.features.span_attributes import Own
 from loglinear.options import Option, spec_name, spec_options
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -30,8 +31,8 @@ class TreeTraining:
         The treebank, and the same trees with notes and in binary rules.
     values : dict
         The criterion's own options.
-    n_threads, seed, observe
-        Of the run.
+    n_threads, seed, observe, span_features
+        Of the parser and its run.
     message : str
         How training went, for people.
     """
@@ -42,6 +43,7 @@ class TreeTraining:
     n_threads: int
     seed: int
     observe: Callable[[Any], None] | None
+    span_features: Own | None = None
     message: str = field(default="counted")
 
 
@@ -51,6 +53,7 @@ class TreeCriterion(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     options: ClassVar[tuple[Option, ...]] = ()
+    looks_at_words: ClassVar[bool] = False  # whether rules look at the words of their span
 
     @classmethod  # noqa: B027  # most have nothing to check
     def check(cls, parser: Any, values: dict[str, Any]) -> None:
@@ -68,7 +71,7 @@ class TreeCriterion(ABC):
 
     @classmethod
     @abstractmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays) -> TreeModel:
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> TreeModel:
         """The model of a file; whatever does not fit together raises a ValueError, KeyError or TypeError."""
 
 
@@ -98,4 +101,3 @@ def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     criterion = known[name]
     given = spec_options(spec, criterion.options, "criterion")
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
-

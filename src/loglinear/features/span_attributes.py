@@ -147,7 +147,7 @@ class SpanAttributes:
     def from_header(cls, header: Mapping[str, Any], own: Own | None = None) -> SpanAttributes:
         """Rebuild; the user's function has to be given again."""
         if bool(header["own"]) != (own is not None):
-            raise OptionError("the model was trained with a function of span features: load it with the same (own=...)")
+            raise ValueError("the function of span features is missing, or one too many")
         attributes = cls(tuple(map(str, header["places"])), int(header["min_count"]), own)
         attributes.values = Vocabulary([str(value) for value in header["values"]], locked=True)
         attributes.names = Vocabulary([str(name) for name in header["names"]], locked=True)
