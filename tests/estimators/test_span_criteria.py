@@ -31,7 +31,7 @@ TREES = [
 SPECS = (
     "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:decoding=local",
     "cll", "cll:optimizer=lbfgs", "cll:base=no,optimizer=lbfgs", "softmax-margin", "jrb", "max-margin",
-    "max-margin:cost=2", "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=500",
+    "max-margin:cost=2", "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=2000,places=first+last",
 )  # fmt: skip
 
 
