@@ -98,4 +98,3 @@ def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     criterion = known[name]
     given = spec_options(spec, criterion.options, "criterion")
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
-
