@@ -44,7 +44,7 @@ class NodeView:
         self.parents, self.heads = [-1] * size, [-1] * size
         self.head_tags = list(range(size))
         self.with_verb = [not self.children[node] and self.labels[node] in _VERBS for node in range(size)]
-        for node, head in enumerate(head_children(tree)):
+        for node, head in enumerate(head_children(self.flat)):
             for child in self.children[node]:
                 self.parents[child] = node
             if self.children[node]:

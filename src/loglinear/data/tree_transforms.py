@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from loglinear.data.treebank.dependencies import head_children
+from loglinear.data.treebank.labels import layout
 from loglinear.data.trees import Tree, fold
 from loglinear.errors import DataError, OptionError
 
@@ -39,7 +41,12 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 def noted(base: str, notes: Sequence[str] = ()) -> str:
     """The label of a transformed tree for a ``base`` label with ``notes``."""
-    return NOTES.join((_TO_ESCAPE.sub(r"\\\g<0>", base), *notes))
+    return NOTES.join((_escaped(base), *notes))
+
+
+@lru_cache(maxsize=10_000)  # a treebank has few labels, and many nodes
+def _escaped(base: str) -> str:
+    return _TO_ESCAPE.sub(r"\\\g<0>", base)
 
 
 def base_label(label: str) -> str:
@@ -106,7 +113,7 @@ def factorise(
 
     ``noted_siblings`` lets intermediate nodes remember siblings with their notes, not only their labels.
     """
-    heads = head_children(tree) if factor == "head" else [0] * len(notes)
+    heads = head_children(layout(tree)) if factor == "head" else [0] * len(notes)
     backwards = zip(reversed(notes), reversed(heads), strict=True)  # the order in which nodes are folded
 
     def make(node: Tree, children: list[Tree]) -> Tree:
@@ -125,6 +132,7 @@ def factorise(
     return fold(tree, make)
 
 
+@lru_cache(maxsize=10_000)
 def _inside(label: str) -> str:
     """A label as it stands within that of an intermediate node."""
     return _TO_ESCAPE_INSIDE.sub(r"\\\g<0>", label)

@@ -68,12 +68,9 @@ def _head_child(tree: Layout, node: int) -> int:
     return (words or children)[0]
 
 
-def head_children(tree: Tree) -> list[int]:
+def head_children(flat: Layout) -> list[int]:
     """For each node, in the order of :meth:`Tree.nodes`, which of its children (from 0) is the head."""
-    flat = layout(tree)
-    return [
-        children.index(_head_child(flat, node)) if children else 0 for node, children in enumerate(flat.children)
-    ]
+    return [children.index(_head_child(flat, node)) if children else 0 for node, children in enumerate(flat.children)]
 
 
 def _clause_relation(tree: Layout, node: int, child: int, head: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from loglinear.data.trees import Tree
 
@@ -19,6 +20,7 @@ def split_entity(label: str) -> tuple[str, str | None]:
     return (match[1], match[2]) if match else (label, None)
 
 
+@lru_cache(maxsize=10_000)  # a treebank has few labels, and many nodes
 def phrase_label(label: str) -> str:
     """A phrase label without entity mark, function tags and indices (``NP-SBJ-1`` becomes ``NP``)."""
     return label if label.startswith("-") else _FUNCTION.sub("", label)
