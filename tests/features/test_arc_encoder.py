@@ -98,7 +98,7 @@ def test_arcs_have_the_features_that_trees_of_training_have(train, test, name, m
     ]
     assert np.diff(pointer).tolist() == [len(features) for features in lists]
     of_number: dict[int, tuple] = {}
-    for features, (a, b) in zip(lists, pairwise(pointer), strict=True):
+    for features, (a, b) in zip(lists, pairwise(pointer.tolist()), strict=True):
         ordered = [f for f in features if f[0] != "between"]
         for number, feature in zip(ids[a:b].tolist(), ordered, strict=False):
             assert of_number.setdefault(number, feature) == feature
@@ -118,6 +118,22 @@ def test_arcs_have_the_features_that_trees_of_training_have(train, test, name, m
                     assert of_number.get(number, feature) == feature
                 arc += 1
     assert arc == corpus.arc_offsets[-1]
+
+
+@given(corpora(), st.integers(1, 3))
+def test_all_arcs_may_be_asked_for_features(train, min_count):
+    sentences, heads = train
+    observed, tokens, _ = encoded(sentences, heads, "arcs")
+    counts: dict[tuple, int] = {}
+    for sentence in sentences:
+        for child in range(1, len(sentence) + 1):
+            for head in range(len(sentence) + 1):
+                for feature in arc_features(sentence, head, child, "arcs") if head != child else []:
+                    counts[feature] = counts.get(feature, 0) + 1
+    whole = ArcEncoder.fit(observed.vocabulary, "arcs", tokens, None, min_count)
+    assert whole.n_features == sum(count >= min_count for count in counts.values())
+    corpus = whole.arcs(tokens)
+    assert len(corpus.ids) == sum(count for count in counts.values() if count >= min_count)
 
 
 def test_keys_hold_their_fields():

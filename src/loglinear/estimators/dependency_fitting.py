@@ -94,7 +94,10 @@ class DependencyProblem:
         if name in (GENERATIVE, M_ESTIMATION):
             base = HeadOutwardModel.fit(vocabulary, tokens, heads, read_base(parser.base).words)
         nothing = ArcEncoder(vocabulary, "arcs", np.zeros(0, dtype=np.int64))
-        encoder = nothing if name == GENERATIVE else ArcEncoder.fit(vocabulary, "arcs", tokens, heads, parser.min_count)
+        encoder = nothing
+        if name != GENERATIVE:
+            seen = heads if parser.features == "observed" else None
+            encoder = ArcEncoder.fit(vocabulary, "arcs", tokens, seen, parser.min_count)
         features = ArcFeatures(encoder.n_features, parser.projective, parser.single_root)
         model = DependencyModel(vocabulary, which, encoder, features, np.zeros(encoder.n_features), base)
         return cls(corpus, heads, tokens, model, weights, left_out)

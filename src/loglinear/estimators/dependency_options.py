@@ -37,7 +37,10 @@ OPTIONS: dict[str, Option] = {
         Option("l1", 0.0, "factor of the sum of |w|", least=0, kind=float),
         Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),
         Option("variance", None, "variance c of a Gaussian prior: l2 = 1 / 2c (m-estimation: 3)", least=0, kind=float),
-        Option("min_count", 1, "leave out features seen fewer times in the trees of training", least=1, kind=int),
+        Option(
+            "features", "observed", "features of the trees of training, or of all arcs", choices=("observed", "all")
+        ),
+        Option("min_count", 1, "leave out features seen fewer times in these", least=1, kind=int),
         Option("max_length", 250, "longest sentence that is parsed, or learnt from", least=1, most=2000, kind=int),
         Option("max_iter", None, "most iterations, or passes over the data (lbfgs 1000, others 10)", least=0, kind=int),
         Option("tolerance", 1e-4, "stop when an objective changes by less than this share of it", least=0, kind=float),
@@ -113,6 +116,8 @@ def _check_generative(parser: Any, name: str) -> None:
     if parser.cost is not None:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
     if name == GENERATIVE:
+        if parser.features != OPTIONS["features"].default or parser.min_count != 1:
+            raise OptionError(f"criterion={GENERATIVE!r} has no features to choose")
         for option in ("optimizer", "l2", "variance", "max_iter"):
             if getattr(parser, option) is not None:
                 raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for {option}")

@@ -60,8 +60,10 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         How the weights are found; None is the criterion's first choice.
     l1, l2, variance : float
         The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c.
+    features : {"observed", "all"}
+        Which features of arcs get a weight: those of the trees of training, or those of all arcs of its sentences.
     min_count : int
-        Features seen fewer times in the trees of training are left out.
+        Features seen fewer times in these are left out.
     max_length : int
         Longer sentences are not learnt from, and get a tree whose tokens hang one from the other.
     max_iter, tolerance, patience
@@ -103,6 +105,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         l1: float = 0.0,
         l2: float | None = None,
         variance: float | None = None,
+        features: str = "observed",
         min_count: int = 1,
         max_length: int = OPTIONS["max_length"].default,
         max_iter: int | None = None,
@@ -123,6 +126,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.l1 = l1
         self.l2 = l2
         self.variance = variance
+        self.features = features
         self.min_count = min_count
         self.max_length = max_length
         self.max_iter = max_iter

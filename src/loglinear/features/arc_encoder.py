@@ -37,7 +37,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 TokenArrays = tuple[Int32, Int32, Int32, Int32, Int64]
 BETWEEN = 31  # number of the template of tags between
-ARCS_AT_ONCE = 40_000
+ARCS_AT_ONCE, COLLECTED_AT_ONCE = 40_000, 1_000_000
 
 
 @kernel
@@ -240,12 +240,21 @@ class ArcEncoder:
 
     @classmethod
     def fit(
-        cls, vocabulary: TokenVocabulary, templates: str, tokens: Tokens, heads: Int32, min_count: int = 1
+        cls, vocabulary: TokenVocabulary, templates: str, tokens: Tokens, heads: Int32 | None, min_count: int = 1
     ) -> ArcEncoder:
-        """Number the features that the arcs to ``heads`` [N] have ``min_count`` times."""
+        """Number the features that the arcs to ``heads`` [N], or all arcs if None, have ``min_count`` times."""
         empty = cls(vocabulary, templates, np.zeros(0, dtype=np.int64))
-        found = empty._listed(tokens, heads, collect=True)[1]
-        features, counts = np.unique(found, return_counts=True)
+        if heads is not None:
+            features, counts = np.unique(empty._listed(tokens, heads, collect=True)[1], return_counts=True)
+            return cls(vocabulary, templates, features[counts >= min_count])
+        lengths, no_heads = np.diff(tokens.offsets), np.zeros(0, dtype=np.int32)
+        begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
+        features, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for first, end in arc_runs(begins, 0, len(lengths), COLLECTED_AT_ONCE):
+            found = empty._listed(tokens, no_heads, collect=True, first=first, end=end)[1]
+            own, own_counts = np.unique(found, return_counts=True)
+            features, place = np.unique(np.concatenate([features, own]), return_inverse=True)
+            counts = np.bincount(place.ravel(), np.concatenate([counts, own_counts]), len(features)).astype(np.int64)
         return cls(vocabulary, templates, features[counts >= min_count])
 
     @property
