@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loglinear.experiments.bench.figures import first_at_least, first_at_most, median, objective_bound, ratio
 from loglinear.experiments.bench.growth_table import flatness
-from loglinear.experiments.bench.table import Table, number, times
+from loglinear.experiments.table import Table, number, times
 
 positive = st.floats(1e-3, 1e6)
 histories = st.lists(st.tuples(positive, positive), max_size=30).map(

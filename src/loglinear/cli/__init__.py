@@ -7,7 +7,21 @@ import sys
 
 import typer
 
-from loglinear.cli import bench, corpus, criteria, demo, evaluate, inspect, parse, prune, sample, tag, template, train
+from loglinear.cli import (
+    bench,
+    corpus,
+    criteria,
+    demo,
+    evaluate,
+    inspect,
+    parse,
+    prune,
+    reproduce,
+    sample,
+    tag,
+    template,
+    train,
+)
 
 app = typer.Typer(
     help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
@@ -29,6 +43,7 @@ for verb, module in (
     ("corpus", corpus),
     ("sample", sample),
     ("bench", bench),
+    ("reproduce", reproduce),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import console
+from loglinear.cli.common import console, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from loglinear.experiments.bench.corpora import Corpus
     from loglinear.experiments.bench.job import Job
     from loglinear.experiments.bench.plan import Benchmark, Settings
-    from loglinear.experiments.bench.table import Table
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -247,31 +246,18 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
 
     from loglinear.data import atomic_output
     from loglinear.experiments.bench.results import machine
-    from loglinear.experiments.bench.tables import make_tables, markdown
+    from loglinear.experiments.bench.tables import make_tables
+    from loglinear.experiments.table import markdown
 
     tables = make_tables(benchmark.results, benchmark.settings, peer_missing)
     for table in tables:
-        _show(table, screen)
+        show_table(table, screen)
     benchmark.results.tables = [asdict(table) for table in tables]
     benchmark.results.save()
     if markdown_file is not None:
         command = " ".join(["loglinear", *sys.argv[1:]])
         with atomic_output(markdown_file) as out:
             out.write(markdown(tables, machine(), command).encode())
-
-
-def _show(table: Table, screen: Console) -> None:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    shown = RichTable(title=Text(table.title), title_justify="left", title_style="bold")
-    for number, column in enumerate(table.columns):
-        shown.add_column(Text(column), justify="left" if number == 0 else "right")
-    for row in table.rows:
-        shown.add_row(Text(row.name), *(Text(cell) for cell in row.cells))
-    screen.print(shown)
-    for note in table.notes:
-        screen.print(Text(note, style="dim"))
 
 
 def _listed(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from loglinear.estimators.options import OPTIONS
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
+    from loglinear.experiments.table import Table
 
 DATA = "The files"
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
@@ -89,6 +90,21 @@ def start_quickly() -> None:
     finally:
         gc.enable()
         del modules["scipy.linalg"]
+
+
+def show_table(table: Table, screen: Console) -> None:
+    """A table with its remarks, in the terminal."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=Text(table.title), title_justify="left", title_style="bold")
+    for number, column in enumerate(table.columns):
+        shown.add_column(Text(column), justify="left" if number == 0 else "right")
+    for row in table.rows:
+        shown.add_row(Text(row.name), *(Text(cell) for cell in row.cells))
+    screen.print(shown)
+    for note in table.notes:
+        screen.print(Text(note, style="dim"))
 
 
 def read_corpus(

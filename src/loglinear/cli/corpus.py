@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -38,7 +37,8 @@ def corpus_command(
 ) -> None:
     """Write the bundled corpus, or generated sentences, as columns or as trees."""
     from loglinear.data import atomic_output
-    from loglinear.data.bundled import bundled_text, bundled_trees
+    from loglinear.data.bundled import bundled_rows, bundled_text, bundled_trees
+    from loglinear.data.conllu import conllu_text
     from loglinear.data.generator import generate_rows, generate_trees
     from loglinear.errors import OptionError
 
@@ -53,27 +53,12 @@ def corpus_command(
                 out.write(f"{tree}\n".encode())
             return
         if task == "conllu":
-            sentences = None if generate is None else generate_rows(generate, seed or 0, "dependency")
-            for rows in _bundled_rows(bundled_text(split or "train", "dependency")) if sentences is None else sentences:
-                out.write(_conllu(rows).encode())
+            sentences = bundled_rows(split or "train", "dependency") if generate is None else None
+            for rows in generate_rows(generate, seed or 0, "dependency") if sentences is None else sentences:
+                out.write(conllu_text(rows).encode())
             return
         if generate is None:
             out.write(bundled_text(split or "train", task).encode())
             return
         for sentence in generate_rows(generate, seed or 0, task):
             out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())
-
-
-def _bundled_rows(text: str) -> Iterator[list[list[str]]]:
-    """The rows of each sentence of a column file."""
-    for block in text.strip("\n").split("\n\n"):
-        yield [line.split(" ") for line in block.split("\n")]
-
-
-def _conllu(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of word, tag, head and relation as CoNLL-U."""
-    lines = (
-        f"{number}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
-        for number, (word, tag, head, relation) in enumerate(rows, 1)
-    )
-    return "".join(lines) + "\n"

@@ -124,6 +124,7 @@ def train_command(
     quiet: Quiet = False,
 ) -> None:
     """Train a parser on a treebank, or on CoNLL-U, and write a model file."""
+    from loglinear.cli.progress import TrainingDisplay
     from loglinear.cli.train import check_place
     from loglinear.data.tree_cleaning import read_treebank
     from loglinear.errors import OptionError
@@ -147,8 +148,8 @@ def train_command(
     parser.check_options()
     with _warnings_shown(out), working(out, f"reading {trees}"):
         treebank = read_treebank(trees, function_tags, marks)
-    with _warnings_shown(out), working(out, f"training on {len(treebank):,} trees"):
-        parser.fit(treebank)
+    with _warnings_shown(out), TrainingDisplay(out, None) as display:
+        parser.fit(treebank, observe=display.observe)
     parser.save(output)
     _summarise(parser, output, out)
 

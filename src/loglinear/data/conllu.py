@@ -275,6 +275,15 @@ def check_trees(corpus: Dependencies, single_root: bool = True) -> None:
         )
 
 
+def conllu_text(rows: Iterable[Sequence[str]]) -> str:
+    """A sentence's rows of word, tag, head and relation as CoNLL-U."""
+    lines = (
+        f"{number}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
+        for number, (word, tag, head, relation) in enumerate(rows, 1)
+    )
+    return "".join(lines) + "\n"
+
+
 def write_conllu(
     corpus: Dependencies, out: BinaryIO, heads: npt.ArrayLike | None = None, relations: Column | None = None
 ) -> None:

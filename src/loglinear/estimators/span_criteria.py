@@ -7,7 +7,9 @@ criteria of chains, on trees (:mod:`~loglinear.structures.cfg_features`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion, criteria, make_criterion
 from loglinear.estimators.span_model import SpanModel, SpanProblem
+from loglinear.estimators.training import Progress
 from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
 from loglinear.features.span_attributes import Own, SpanAttributes
 from loglinear.generative.pcfg_estimate import treebank_pcfg
@@ -41,15 +44,6 @@ BATCH_ITERATIONS, PASSES = 50, 10  # of trees as wholes, unless told otherwise
 BASE = Option("base", True, "begin with the log-probabilities of the pcfg", choices=(False, True))
 
 
-@dataclass(frozen=True)
-class TreeProgress:
-    """What an observer sees after each iteration."""
-
-    iteration: int
-    objective: float
-    phase: str
-
-
 def span_attributes_of(values: dict[str, Any], own: Own | None = None) -> SpanAttributes:
     """The attributes of spans that a criterion's options ask for, and those of the user's function."""
     return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], own)
@@ -74,12 +68,14 @@ class SpanCriterion(TreeCriterion):
         return SpanModel.from_storage(header, arrays, span_features)
 
 
-def observer_of(training: TreeTraining, phase: str) -> Any:
+def observer_of(training: TreeTraining, phase: str) -> Callable[[Any], None]:
     """What an optimizer calls after each iteration."""
 
     def observe(state: Any) -> None:
         if training.observe is not None:
-            training.observe(TreeProgress(state.iteration, state.value, phase))
+            seconds = time.perf_counter() - training.began
+            progress = Progress(state.iteration, state.evaluations, state.value, seconds, None, None, phase)
+            training.observe(progress)
 
     return observe
 

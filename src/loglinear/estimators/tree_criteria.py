@@ -5,6 +5,7 @@ To add one: a class with the attributes of :class:`TreeCriterion`, decorated wit
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class TreeTraining:
         Of the parser and its run.
     message : str
         How training went, for people.
+    began : float
+        When, on the clock of :func:`time.perf_counter`.
     """
 
     trees: list[Tree]
@@ -45,6 +48,7 @@ class TreeTraining:
     observe: Callable[[Any], None] | None
     span_features: Own | None = None
     message: str = field(default="counted")
+    began: float = field(default_factory=time.perf_counter)
 
 
 class TreeCriterion(ABC):

@@ -7,7 +7,7 @@ from typing import Any
 from loglinear.experiments.bench.figures import median, ratio
 from loglinear.experiments.bench.plan import GROWTH_PASSES, Settings
 from loglinear.experiments.bench.results import Results
-from loglinear.experiments.bench.table import MISSING, Table, number
+from loglinear.experiments.table import MISSING, Table, number
 
 PARTS = ("encode", "evaluation", "pass", "tag")
 

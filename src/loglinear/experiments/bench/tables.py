@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from loglinear.experiments.bench.figures import first_at_least, first_at_most, m
 from loglinear.experiments.bench.growth_table import growth
 from loglinear.experiments.bench.plan import Settings, Way
 from loglinear.experiments.bench.results import Results
-from loglinear.experiments.bench.table import MISSING, Table, number, times
+from loglinear.experiments.table import MISSING, Table, number, times
 
 Run = dict[str, Any]
 PERCENT = 1e-9  # slack of a comparison of scores, which are in percent
@@ -231,15 +231,3 @@ def _get(key: str) -> Callable[[Run], float | None]:
 
 def _sum(*keys: str) -> Callable[[Run], float | None]:
     return lambda run: sum(run[key] for key in keys)
-
-
-def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
-    """The tables as a page, with the machine and the command that made them."""
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    parts = [f"`{command}`, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
-    for table in tables:
-        head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
-        body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
-        notes = "".join(f"\n{note}\n" for note in table.notes)
-        parts.append(f"**{table.title}**\n\n{head}{body}{notes}")
-    return "\n".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 MISSING = "-"
 
@@ -41,3 +42,15 @@ def number(value: float | None, digits: int) -> str:
 def times(value: float | None) -> str:
     """A ratio."""
     return MISSING if value is None else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
+    """The tables as a page, with the machine and the command that made them."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    parts = [f"`{command}`, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
+    for table in tables:
+        head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
+        body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
+        notes = "".join(f"\n{note}\n" for note in table.notes)
+        parts.append(f"**{table.title}**\n\n{head}{body}{notes}")
+    return "\n".join(parts)
