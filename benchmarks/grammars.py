@@ -3,8 +3,8 @@
     python -m benchmarks.grammars [--held-out]
 
 Trains on ptb.train and parses ptb.dev and ptb.test (--held-out: trains on all but the last 400 trees of ptb.train and
-parses those, which is what the lexicon's constants were chosen on). Labelled F1 as evalb counts it; a sentence without a
-tree counts as one without brackets. Sentences a second of processor time, one thread, one sentence at a time:
+parses those, which is what the lexicon's constants were chosen on). Labelled F1 as evalb counts it; a sentence without
+a tree counts as one without brackets. Sentences a second of processor time, one thread, one sentence at a time:
 the best tree (with the lexicon's part, without building the tree), log p of the words, expected rules.
 """
 
