@@ -1,0 +1,92 @@
+"""PCFGs of the Penn Treebank sample: how well and how quickly they parse, and how quickly sums over trees are made.
+
+    python -m benchmarks.grammars [--held-out]
+
+Trains on ptb.train and parses ptb.dev and ptb.test (--held-out: trains on all but the last 400 trees of ptb.train and
+parses those, which is what the lexicon's constants were chosen on). Labelled F1 as evalb counts it; a sentence without
+a tree counts as one without brackets. Sentences a second of processor time, one thread, one sentence at a time:
+the best tree (with the lexicon's part, without building the tree), log p of the words, expected rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.corpora import data_folder
+from loglinear.data.tree_annotation import TreeTransform
+from loglinear.data.tree_transforms import restore
+from loglinear.data.trees import Tree, read_trees
+from loglinear.evaluation.brackets import bracket_scores
+from loglinear.generative.pcfg import PCFG
+from loglinear.generative.pcfg_estimate import treebank_pcfg
+
+GRAMMARS: dict[str, tuple[str, TreeTransform]] = {
+    "plain": ("ptb.train.mrg", TreeTransform("none", horizontal=None)),
+    "v2 h2": ("ptb.train.mrg", TreeTransform("parent")),
+    "K&M trees, h2": ("ptb.train.km.mrg", TreeTransform("none", marks="^-")),
+    "rich (default)": ("ptb.train.mrg", TreeTransform()),
+}
+LENGTHS = (15, 40)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--held-out", action="store_true", help="test on the last 400 trees of ptb.train")
+    arguments = parser.parse_args()
+    folder = data_folder().parent / "ptb"
+    table = Table("grammar", "rules", "words", "F1", "failures", "best trees/s", "log p/s", "expectations/s")
+    for name, (file, transform) in GRAMMARS.items():
+        trees = read_trees(folder / file)
+        if arguments.held_out:
+            gold, trees = read_trees(folder / "ptb.train.mrg")[-400:], trees[:-400]
+        else:
+            gold = [tree for part in ("dev", "test") for tree in read_trees(folder / f"ptb.{part}.mrg")]
+        model = treebank_pcfg(transform.apply(trees))
+        for most in LENGTHS:
+            some = [tree for tree in gold if len(tree.leaves()) <= most]
+            table.add_row(name, f"{len(model.binary):,}", f"<= {most}", *_measured(model, some))
+    Console().print(table)
+
+
+def _measured(model: PCFG, gold: Sequence[Tree]) -> list[str]:
+    sentences = [tree.leaves() for tree in gold]
+    for words in sentences[:1]:  # compile
+        _best(model, words)
+        _expected(model, words)
+    found, best = _timed(lambda: [_best(model, words) for words in sentences])
+    trees = [
+        restore(model.tree(words, labels)) if score[0] > -np.inf else None
+        for words, (labels, score) in zip(sentences, found, strict=True)
+    ]
+    able = [words for words, tree in zip(sentences, trees, strict=True) if tree is not None]
+    _, inside = _timed(lambda: [model.log_probability([words]) for words in able])
+    _, both = _timed(lambda: [_expected(model, words) for words in able])
+    failures = sum(tree is None for tree in trees)
+    speeds = [f"{len(sentences) / best:.0f}", f"{len(able) / inside:.0f}", f"{len(able) / both:.0f}"]
+    return [f"{bracket_scores(gold, trees).f1:.2f}", str(failures), *speeds]
+
+
+def _best(model: PCFG, words: Sequence[str]) -> Any:
+    return model.structure([words]).best(model.scores([words]))
+
+
+def _expected(model: PCFG, words: Sequence[str]) -> Any:
+    return model.structure([words]).expectations(model.scores([words], sums=True))
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.process_time()
+    result = work()
+    return result, time.process_time() - begun
+
+
+if __name__ == "__main__":
+    main()
