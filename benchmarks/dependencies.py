@@ -5,7 +5,7 @@
 Trains on the training part and scores the dev part, with the tags of the files and every token counted, of: the
 head-outward model of tags and of words; each with McDonald's features of arcs by M-estimation; conditional likelihood,
 softmax-margin and MIRA with the same features, and MIRA over trees whose arcs may cross. All with default options,
-which were chosen with --held-out: a tenth of the training sentences, drawn by a seed, for the dev part. The model of
+which were chosen on what --held-out scores: a tenth of the training sentences, drawn by a seed. The model of
 relations, the same for all, is trained once and not counted in the seconds, which are those of the processor.
 """
 
