@@ -14,7 +14,8 @@ from loglinear.experiments.bench.job import Job
 from loglinear.experiments.bench.plan import Benchmark, Settings, distinct
 from loglinear.experiments.bench.profile import Stages, kernel_places
 from loglinear.experiments.bench.results import Results
-from loglinear.experiments.bench.tables import make_tables, markdown
+from loglinear.experiments.bench.tables import make_tables
+from loglinear.experiments.table import markdown
 
 
 def quiet(text):
