@@ -82,7 +82,7 @@ def test_best_and_total_chains_are_those_of_powers_of_the_matrix(seed, cycles):
     uses = rng.random(len(closure.steps))
     expected = closure.expected_rules(uses)
     for r, (a, b) in enumerate(rules.tolist()):
-        values, eps = [], 1e-6
+        values, eps = [], 1e-5  # rounding and curvature are both far below the tolerance
         for sign in (1, -1):
             moved = matrix.copy()
             moved[a, b] *= np.exp(sign * eps)
