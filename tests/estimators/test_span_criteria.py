@@ -1,6 +1,8 @@
 """Parsers trained by criteria of spans: each fits a small treebank, is kept in a file, and refuses nonsense."""
 
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -102,6 +104,24 @@ def test_rules_may_look_at_what_a_user_likes(spec, tmp_path):
     for criterion, function in (("pcfg", of_the_middle), ("mecfg", "first")):
         with pytest.raises(OptionError, match="span_features"):
             Parser(criterion=criterion, span_features=function).fit(TREES)
+
+
+@pytest.mark.parametrize(
+    "spec", ["mecfg", "nota", "nota:after=1", "cll", "max-margin", "mira", "m-estimation:samples=50"]
+)
+def test_a_signal_ends_training_with_what_was_learnt(spec):
+    seen = []
+
+    def observe(progress):
+        seen.append(progress)
+        if len(seen) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    spec = f"{spec}:samples=50" if spec == "m-estimation" else spec
+    parser = Parser(criterion=spec, threads=1).fit(TREES, observe=observe)
+    assert parser.interrupted_ and len(seen) == 1
+    assert len(parser.predict(leaves(TREES))) == len(TREES)
+    assert not Parser(criterion=spec, threads=1).fit(TREES).interrupted_
 
 
 def problem_of(trees, **options):

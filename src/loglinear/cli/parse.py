@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -129,15 +130,20 @@ def train_command(
     from loglinear.data.tree_cleaning import read_treebank
     from loglinear.errors import OptionError
     from loglinear.estimators.parser import Parser
+    from loglinear.estimators.training import TrainingInterrupted
 
     out = console()
     out.quiet = quiet
     check_place(output)
     if dependency_verbs.is_dependencies(trees, dependencies):
         chosen = None if criterion == parser_default("criterion") else criterion
-        dependency_verbs.train(
-            trees, output, chosen, dev, settings or [], out, max_length=max_length, threads=threads, seed=seed
-        )
+        try:
+            dependency_verbs.train(
+                trees, output, chosen, dev, settings or [], out, max_length=max_length, threads=threads, seed=seed
+            )
+        except TrainingInterrupted as interruption:
+            typer.echo(f"loglinear: {interruption}", err=True)
+            raise typer.Exit(130) from None
         return
     if dev is not None or settings:
         raise OptionError("--dev and --set are for dependencies (CoNLL-U)")
@@ -152,6 +158,9 @@ def train_command(
         parser.fit(treebank, observe=display.observe)
     parser.save(output)
     _summarise(parser, output, out)
+    if parser.interrupted_:
+        sys.stderr.write(f"loglinear: training interrupted: {output} holds what was learnt so far\n")
+        raise typer.Exit(130)
 
 
 def _siblings(text: str) -> int | None:

@@ -17,6 +17,7 @@ from loglinear.data.trees import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators import parser_file
 from loglinear.estimators.parser_options import PARSER_OPTIONS
+from loglinear.estimators.training import catching_signals
 from loglinear.estimators.tree_criteria import TreeTraining, tree_criterion
 from loglinear.estimators.tree_search import Parse, TreeModel, best_parses
 from loglinear.evaluation.brackets import bracket_scores
@@ -71,6 +72,8 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Phrase labels and parts of speech of the training trees.
     n_trees_, n_words_, seconds_, message_
         How training went.
+    interrupted_ : bool
+        Whether Ctrl-C or a signal ended it early, after an iteration; the model is then what was learnt by then.
     """
 
     def __init__(
@@ -147,8 +150,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         training = TreeTraining(
             trees, binary, values, thread_count(self.threads), self.seed, observe, self.span_features
         )
-        self.model_: TreeModel = criterion.fit(training)
-        self.message_ = training.message
+        with catching_signals() as training.stop:
+            self.model_: TreeModel = criterion.fit(training)
+        self.message_, self.interrupted_ = training.message, training.stop.is_set()
         self.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
         self.n_trees_, self.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
         self.seconds_ = time.perf_counter() - begin

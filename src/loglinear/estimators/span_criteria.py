@@ -68,14 +68,15 @@ class SpanCriterion(TreeCriterion):
         return SpanModel.from_storage(header, arrays, span_features)
 
 
-def observer_of(training: TreeTraining, phase: str) -> Callable[[Any], None]:
-    """What an optimizer calls after each iteration."""
+def observer_of(training: TreeTraining, phase: str) -> Callable[[Any], bool]:
+    """What an optimizer calls after each iteration; whether it is to stop."""
 
-    def observe(state: Any) -> None:
+    def observe(state: Any) -> bool:
         if training.observe is not None:
             seconds = time.perf_counter() - training.began
             progress = Progress(state.iteration, state.evaluations, state.value, seconds, None, None, phase)
             training.observe(progress)
+        return training.stop.is_set()
 
     return observe
 
@@ -135,13 +136,19 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
         if near:
             objective = cls._objective(problem, problem.edges, False, training)
             first = LBFGS(max_iter=values["after"])
-            weights = first.minimise(objective, weights, callback=observer_of(training, "mecfg")).weights
+            started = first.minimise(objective, weights, callback=observer_of(training, "mecfg"))
+            weights = started.weights
+            if training.stop.is_set():
+                training.message = f"no wrong edges yet; {started.message}"
+                return problem.with_weights(weights)
         for turn in range(values["rounds"] if near else 1):
             edges = problem.edges.and_also(wrong_edges(problem, weights, training))
             objective = cls._objective(problem, edges, True, training)
             phase = "main" if turn == 0 else f"round {turn + 1}"
             found = LBFGS(max_iter=most).minimise(objective, weights, callback=observer_of(training, phase))
             weights = found.weights
+            if training.stop.is_set():
+                break
         n_wrong = len(edges) - len(problem.edges)
         training.message = f"{len(problem.edges):,} edges, {n_wrong:,} wrong ones; {found.message}"
         return replace(problem.with_weights(weights), normalised=values["decoding"] == "local")

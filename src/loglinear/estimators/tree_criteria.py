@@ -5,6 +5,7 @@ To add one: a class with the attributes of :class:`TreeCriterion`, decorated wit
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -38,6 +39,8 @@ class TreeTraining:
         How training went, for people.
     began : float
         When, on the clock of :func:`time.perf_counter`.
+    stop : threading.Event
+        Set when training is to end after this iteration, with what it has learnt so far.
     """
 
     trees: list[Tree]
@@ -49,6 +52,7 @@ class TreeTraining:
     span_features: Own | None = None
     message: str = field(default="counted")
     began: float = field(default_factory=time.perf_counter)
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 class TreeCriterion(ABC):
