@@ -3,9 +3,9 @@
     p(tree, words)  proportional to  q0(tree, words) exp(w . f)
     F(w) = (1/n) sum_i exp(-w . f_i) + w . E_q0[f] + l2 ||w||^2
 
-E_q0[f] is exact for the features of binary rules alone, which are contiguous fragments of a tree
-(:mod:`~loglinear.generative.pcfg_expectations`). Those that also look at words are counted in trees drawn from q0, and
-the training trees, as if a few of them had been drawn, keep what was never drawn from being 0.
+E_q0[f] is exact for the features of an outcome alone, a binary rule, a unary chain or a tag, which are contiguous
+fragments of a tree (:mod:`~loglinear.generative.pcfg_expectations`). Those that also look at words are counted in trees
+drawn from q0, and the training trees, as if a few of them had been drawn, keep what was never drawn from being 0.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets:
 
 
 def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: Float, n_threads: int) -> Float:
-    """E_q0[f] [D]: of drawn trees, smoothed by the means of the training trees, and exact for binary rules alone."""
+    """E_q0[f] [D]: of drawn trees, smoothed by the means of the training trees, and exact for outcomes alone."""
 
     def batch(number: int) -> Float:
         n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
@@ -77,7 +77,9 @@ def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: 
     numbers = range(-(-sampling.samples // DRAWS_AT_ONCE))
     drawn = np.sum(in_threads(batch, numbers, n_threads), axis=0) / sampling.samples
     expected = sampling.smoothed(drawn, observed)
-    expected[model.features.outcomes.of_rule] = Expectations(base).binary
+    exact, outcomes = Expectations(base), model.features.outcomes
+    expected[outcomes.of_rule], expected[outcomes.of_step] = exact.binary, exact.steps
+    expected[outcomes.of_tag] = exact.outside[: base.n_tags]
     return expected
 
 

@@ -123,6 +123,19 @@ class Expectations:
         return self.outside[a] * self.model.unary * self.inside[b]
 
     @cached_property
+    def steps(self) -> Float:
+        """Expected uses [U] of the closure's steps A <- B, whole chains of unary rules from A down to B.
+
+        A chain begins where A is no unary rule's child and ends where B takes no unary rule.
+        """
+        a, b = self.model.unary_rules.T
+        tops, bottoms = self.outside.copy(), self.inside.copy()
+        np.subtract.at(tops, b, self.outside[a] * self.model.unary)
+        np.subtract.at(bottoms, a, self.model.unary * self.inside[b])
+        parent, child = self.model.closure.steps.T
+        return tops[parent] * np.exp(self.model.closure.log_total) * bottoms[child]
+
+    @cached_property
     def lexical(self) -> Float:
         """Expected uses [E] of the lexicon's pairs of terminal and tag."""
         lexicon = self.model.lexicon
