@@ -68,7 +68,7 @@ def test_two_threads_train_the_same_parser():
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("mecfg:places=first+middle", "span_features"),
+        ("mecfg:places=first+middle", r"places='first\+middle'"),
         ("nota:delta=-1", "delta"),
         ("nota:wrong=some", "wrong"),
         ("cll:optimizer=dual", "optimizer"),
