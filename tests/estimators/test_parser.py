@@ -177,6 +177,11 @@ def test_no_parse_is_flagged() -> None:
     assert parse.tree.leaves() == ["b", "b", "b"]
 
 
+def test_a_label_that_looks_like_the_flag_is_scored() -> None:
+    trees = ["(ROOT (NOPARSE (NP (DT the) (NN dog)) (VP (VBD ran))))", "(ROOT (NOPARSE (DT the) (NN dog)))"] * 3
+    assert Parser(threads=1).fit(trees).score([parse_tree(tree) for tree in trees]) == 1.0
+
+
 @pytest.mark.skipif(not (DATA / "hostile_trees").is_dir(), reason="no hostile_trees under LOGLINEAR_DATA")
 @pytest.mark.parametrize("name", ["unary_chains_cycles", "flat_20ary", "single_word", "unknown_labels", "crlf_unicode"])
 def test_hostile_treebanks_make_parsers(name: str) -> None:

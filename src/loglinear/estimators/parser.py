@@ -197,7 +197,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
         gold = [tree for tree in cleaned if tree is not None]
         gold = [without_marks(tree, self.marks) for tree in gold]
-        return bracket_scores(gold, self.predict([tree.leaves() for tree in gold])).f1 / 100
+        parses = self.parse([tree.leaves() for tree in gold])
+        failed = [bool(parse.failure) for parse in parses]
+        return bracket_scores(gold, [parse.tree for parse in parses], failed=failed).f1 / 100
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
