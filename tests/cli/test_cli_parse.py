@@ -41,6 +41,15 @@ def test_train_says_what_it_made(treebank, parse_model, run):
     assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
 
 
+def test_train_says_how_many_trees_are_too_long(treebank, run):
+    lengths = [len(t.leaves()) for t in parse_trees((treebank / "train.mrg").read_text(encoding="utf-8"))]
+    for most in (8, 1000):
+        longer = sum(length > most for length in lengths)
+        result = run("parse", "train", treebank / "train.mrg", "-o", treebank / "short.model", "--max-length", most)
+        assert f"data       {len(lengths) - longer} trees, " in result.err
+        assert f"labels; {longer} trees longer than {most:,} left out\n" in result.err
+
+
 def test_run_writes_a_tree_a_line(parse_model, run):
     text = "The council approved the new bridge .\n\n( [ ] )\n   \nxyzzy plugh\n"
     result = run("parse", "run", parse_model, stdin=text)
@@ -109,6 +118,18 @@ def test_eval_with_predicted_trees(parse_model, treebank, run):
     assert by_file | {"sentences_per_second": 0} == by_model | {"sentences_per_second": 0}
 
 
+def test_eval_scores_a_label_of_the_treebank_that_looks_like_the_flag(tmp_path, run):
+    trees = "(ROOT (NOPARSE (NP (DT the) (NN dog)) (VBD ran)))\n(ROOT (NOPARSE (DT the) (NN dog)))\n"
+    (tmp_path / "own.mrg").write_text(trees, encoding="utf-8")
+    assert run("parse", "train", tmp_path / "own.mrg", "-o", tmp_path / "own.model").status == 0
+    report = json.loads(run("parse", "eval", tmp_path / "own.mrg", "--model", tmp_path / "own.model", "--json").out)
+    assert (report["f1"], report["failures"]) == (100, 0)
+    too_long = f"(ROOT (NOPARSE {'(DT the)' * 1001}))\n"  # more words than a chart may hold
+    (tmp_path / "long.mrg").write_text(too_long, encoding="utf-8")
+    failed = json.loads(run("parse", "eval", tmp_path / "long.mrg", "--model", tmp_path / "own.model", "--json").out)
+    assert (failed["f1"], failed["failures"]) == (0, 1)
+
+
 def test_draw(treebank, run):
     two = '(ROOT (S (NP (DT the) (NN "dog")) (VP (VBD ran))))\n(ROOT (NN <b>))\n'
     (treebank / "two.mrg").write_text(two, encoding="utf-8")
@@ -129,6 +150,8 @@ def test_draw(treebank, run):
         (("run", "{train}"), "not a loglinear model"),
         (("train", "{dev}", "-o", "{folder}"), "is a folder"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
+        (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"), "no covariance with the cost for trees"),
+        (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "mecfg:places=foo"), "places='foo'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--horizontal", "some"), "--horizontal 'some'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--annotation", "rich", "--vertical", "2"), "vertical=2"),
         (("train", "missing.mrg", "-o", "{folder}/x.model"), "missing.mrg: cannot be read"),
@@ -153,6 +176,12 @@ def test_hostile_treebanks_are_one_line_with_the_place(treebank, run):
     )
 
 
+def test_conllu_by_another_name_is_told_how_to_be_read(treebank, run):
+    (treebank / "dependencies.txt").write_text("# text = a\n1\ta\ta\tDET\tDT\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
+    result = run("parse", "train", treebank / "dependencies.txt", "-o", treebank / "x.model")
+    assert result.status == 2 and "dependencies.txt:2: '1' stands" in result.err and "--dependencies" in result.err
+
+
 def test_bundled_trees_can_be_trained_on(treebank, run):
     assert run("corpus", "dev", "--task", "trees").out == (treebank / "dev.mrg").read_text(encoding="utf-8")
     made = run("corpus", "--generate", "5", "--task", "trees").out
@@ -162,3 +191,21 @@ def test_bundled_trees_can_be_trained_on(treebank, run):
 @pytest.mark.parametrize("verb", ["train", "run", "eval", "draw"])
 def test_help_has_examples(run, verb):
     assert f"loglinear parse {verb}" in run("parse", verb, "--help").out
+
+
+def test_help_speaks_of_parsers_and_of_what_can_be_typed(run):
+    assert "entity recognisers and parsers" in run("--help").out
+    said = run("parse", "train", "--help").out
+    assert "remembers, or all" in said and "if None" not in said
+
+
+def test_out_of_memory_is_one_line_for_every_verb(parse_model, treebank, run, monkeypatch):
+    from loglinear import Parser
+
+    def exhausted(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(Parser, "parse", exhausted)
+    result = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model)
+    assert result.status == 1 and result.err.startswith("loglinear: out of memory: try fewer --threads, shorter")
+    assert "--order" not in result.err and result.err.count("\n") == 1

@@ -76,7 +76,8 @@ def test_any_text_is_trees_or_an_error_with_a_line(text: str) -> None:
         ("(ROOT (NN two words))", 1, "two words"),
         ("(ROOT (NP (DT the) dog))", 1, "beside subtrees"),
         ("(ROOT (NP the (NN dog)))", 1, "subtree after the word"),
-        ("dog", 1, "outside any bracket"),
+        ("dog", 1, r"'dog' stands outside any bracket; a tree begins with '\('$"),
+        ("# text\n1\tdog\tdog\tNOUN\n", 2, "'1' stands outside any bracket.*for CoNLL-U there is parse --dependencies"),
         ("(ROOT (NP ((NN dog))))", 1, "without a label"),
     ],
 )

@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,9 +173,13 @@ def test_time_runs_out() -> None:
 def test_no_parse_is_flagged() -> None:
     parser = Parser(annotation="none", threads=1).fit(["(ROOT (S (A a) (B b)))"])
     (parse,) = parser.parse([["b", "b", "b"]])
-    if parse.failure:
-        assert str(parse.tree).startswith("(ROOT (NOPARSE ")
+    assert parse.failure == "no parse" and str(parse.tree).startswith("(ROOT (NOPARSE ")
     assert parse.tree.leaves() == ["b", "b", "b"]
+
+
+def test_a_label_that_looks_like_the_flag_is_scored() -> None:
+    trees = ["(ROOT (NOPARSE (NP (DT the) (NN dog)) (VP (VBD ran))))", "(ROOT (NOPARSE (DT the) (NN dog)))"] * 3
+    assert Parser(threads=1).fit(trees).score([parse_tree(tree) for tree in trees]) == 1.0
 
 
 @pytest.mark.skipif(not (DATA / "hostile_trees").is_dir(), reason="no hostile_trees under LOGLINEAR_DATA")
@@ -198,6 +203,9 @@ def test_hostile_treebanks_make_parsers(name: str) -> None:
         ({"vertical": 0}, "vertical=0"),
         ({"horizontal": -1}, "horizontal=-1"),
         ({"horizontal": 1.5}, "horizontal=1.5"),
+        ({"horizontal": "2"}, "horizontal='2'"),
+        ({"marks": 3}, "marks=3"),
+        ({"marks": None}, "marks=None"),
         ({"factor": "up"}, "factor='up'"),
         ({"time_limit": 0}, "time_limit=0"),
         ({"decoding": "best"}, "decoding='best'"),
@@ -221,6 +229,44 @@ def test_what_cannot_be_trained_on_or_parsed_is_refused(parser: Parser) -> None:
         parser.predict([["a b"]])
     with pytest.raises(NotFittedError):
         Parser().predict([["a"]])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("(ROOT (NN a))", "is of type str; give a list of trees"),
+        (parse_tree("(ROOT (NN a))"), "is of type Tree; give a list of trees"),
+        (None, "give a list of trees"),
+        ([1], r"tree 0 \(from 0\) is 1"),
+        (["(ROOT (NN a))", ["a"]], r"tree 1 \(from 0\) is \['a'\]"),
+        (["(ROOT (NN a))", "(ROOT (NN a)"], r"tree 1 \(from 0\): brackets left open"),
+    ],
+)
+def test_what_is_no_list_of_trees_is_refused(parser: Parser, given: Any, says: str) -> None:
+    for use in (Parser().fit, parser.score):
+        with pytest.raises(DataError, match=says):
+            use(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("Thedog", "'Thedog' is of type str; give a list of sentences"),
+        (b"The dog", "is of type bytes; give a list of sentences"),
+        (5, "is of type int; give a list of sentences"),
+        (["a", b"a b"], r"sentence 1 \(from 0\) is b'a b'"),
+        ([None], r"sentence 0 \(from 0\) is None"),
+        ([["a", None]], r"sentence 0 \(from 0\) has None for a word"),
+        ([["a"], [b"a"]], r"sentence 1 \(from 0\) has b'a' for a word"),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_refused(parser: Parser, given: Any, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        parser.predict(given)
+
+
+def test_trees_to_score_may_be_strings(parser: Parser) -> None:
+    assert parser.score([str(tree) for tree in DEV[:5]]) == parser.score(DEV[:5])
 
 
 def test_options_are_named_alike() -> None:

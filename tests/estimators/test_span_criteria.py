@@ -71,12 +71,20 @@ def test_two_threads_train_the_same_parser():
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("mecfg:places=first+middle", "span_features"),
+        ("mecfg:places=first+middle", r"places='first\+middle'"),
         ("nota:delta=-1", "delta"),
         ("nota:wrong=some", "wrong"),
+        ("nota:rate=0.5", "rate=0.5 goes with wrong=sample, not wrong=near"),
+        ("nota:rate=0.5,wrong=all", "rate=0.5 goes with wrong=sample, not wrong=all"),
+        ("nota:wrong=all,delta=2", "delta=2.0 goes with wrong=near, not wrong=all"),
+        ("nota:wrong=sample,after=2", "after=2 goes with wrong=near, not wrong=sample"),
+        ("nota:wrong=all,rounds=2", "rounds=2 goes with wrong=near, not wrong=all"),
         ("cll:optimizer=dual", "optimizer"),
         ("cll:k=2", "has no option 'k'"),
-        ("memm", "not one that trains parsers"),
+        ("magic", "'magic' is not one that trains parsers: cll"),
+        ("memm", "'memm' is a criterion of taggers that trees do not have; parsers are trained by cll"),
+        ("hmm:em=5", "'hmm:em=5' is a criterion of taggers"),
+        ("risk", "do not have, because there is no covariance with the cost for trees yet; parsers"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spec, says):

@@ -81,6 +81,20 @@ def test_no_parse_is_no_bracket() -> None:
     assert bracket_scores([parse_tree("(ROOT (NN a))")], [None]).exact == 0
 
 
+OWN_LABEL = "(ROOT (NOPARSE (NP (DT the) (NN dog)) (VBD ran)))"
+
+
+def test_a_label_of_a_treebank_is_no_flag() -> None:
+    assert not is_fallback(parse_tree(OWN_LABEL))
+    assert not is_fallback(parse_tree("(ROOT (NOPARSE (NN a)) (NOPARSE (NN b)))"))
+    assert scores(OWN_LABEL, OWN_LABEL)[0] == [2, 2, 2, 3, 3, 0, 0]
+    flat = parse_tree("(ROOT (NOPARSE (DT the) (NN dog)))")
+    assert bracket_scores([flat], [flat], failed=[False]).counts.tolist() == [[1, 1, 1, 2, 2, 0, 0]]
+    assert bracket_scores([flat], [flat], failed=[True]).counts.tolist() == [[1, 0, 0, 2, 2, 0, 1]]
+    with pytest.raises(DataError, match="but 2 in failed"):
+        bracket_scores([flat], [flat], failed=[False, False])
+
+
 @given(trees)
 def test_a_tree_is_its_own_best_prediction(tree: Tree) -> None:
     report = bracket_scores([tree], [tree])

@@ -63,13 +63,20 @@ def test_rare_words_are_seen_as_their_class():
 
 @pytest.mark.parametrize("places", [("first", "middle"), ("last", "last")])
 def test_places_that_are_not_known_are_refused(places):
-    with pytest.raises(OptionError, match="span_features="):
+    with pytest.raises(OptionError, match=r"places='(first\+middle|last\+last)'"):
         SpanAttributes(places)
 
 
-def test_a_function_that_gives_no_names_is_refused():
+@pytest.mark.parametrize("given", ["name", 5, None, [5], [None]])
+def test_a_function_that_gives_no_names_is_refused(given):
     with pytest.raises(OptionError, match="not a list of strings"):
-        SpanAttributes(own=lambda sentence, i, j: "name").fit([["a"]])
+        SpanAttributes(own=lambda sentence, i, j: given).fit([["a"]])
+
+
+def test_a_function_may_yield_its_names():
+    attributes = SpanAttributes(own=lambda sentence, i, j: (word for word in sentence[i:j]))
+    attributes.fit([["a", "b"]])
+    assert attributes.names.strings == ["a", "b"]
 
 
 def test_offsets_count_spans():

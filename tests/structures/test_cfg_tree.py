@@ -303,5 +303,4 @@ def test_rules_are_found_by_their_symbols():
     grammar = CFGGrammar(3, 0, [1, 2], [[0, 2, 1], [0, 1, 2], [1, 1, 1]], [[0, 2], [0, 1]])
     assert grammar.number_of_binary(grammar.binary).tolist() == [0, 1, 2]
     assert grammar.number_of_binary([[2, 2, 2]]).tolist() == [-1]
-    assert grammar.number_of_step(grammar.steps).tolist() == [0, 1]
     assert (np.diff(grammar.binary[:, 1]) >= 0).all()

@@ -24,7 +24,7 @@ from loglinear.cli import (
 )
 
 app = typer.Typer(
-    help="Train taggers, chunkers and entity recognisers on a CPU in seconds.",
+    help="Train taggers, chunkers, entity recognisers and parsers on a CPU in seconds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,7 +61,7 @@ def _show_version(wanted: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Train taggers, chunkers and entity recognisers on a CPU in seconds."""
+    """Train taggers, chunkers, entity recognisers and parsers on a CPU in seconds."""
 
 
 def main() -> None:
@@ -78,7 +78,9 @@ def main() -> None:
     except KeyboardInterrupt as interruption:
         _fail(str(interruption) or "interrupted", 130)
     except MemoryError:
-        remedy = "--order 2 needs labels^3 and --pair-features labels^2 numbers; try without, or raise --min-count"
+        remedy = (
+            "try fewer --threads, shorter sentences or a smaller model: fewer labels, fewer features, a lower order"
+        )
         _fail(f"out of memory: {remedy}", 1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

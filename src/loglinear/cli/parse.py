@@ -157,7 +157,7 @@ def train_command(
     with _warnings_shown(out), TrainingDisplay(out, None) as display:
         parser.fit(treebank, observe=display.observe)
     parser.save(output)
-    _summarise(parser, output, out)
+    _summarise(parser, output, out, len(treebank) - parser.n_trees_)
     if parser.interrupted_:
         sys.stderr.write(f"loglinear: training interrupted: {output} holds what was learnt so far\n")
         raise typer.Exit(130)
@@ -174,9 +174,11 @@ def _siblings(text: str) -> int | None:
         raise OptionError(f"--horizontal {text!r} must be a whole number, or all") from None
 
 
-def _summarise(parser: Parser, output: Path, out: Console) -> None:
+def _summarise(parser: Parser, output: Path, out: Console, n_longer: int) -> None:
     grammar = parser.model_.grammar
-    out.print(f"data       {parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels")
+    left_out = "" if parser.max_length is None else f"; {n_longer:,} trees longer than {parser.max_length:,} left out"
+    data = f"{parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels"
+    out.print(f"data       {data}{left_out}")
     out.print(
         f"grammar    {grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary "
         f"steps, {grammar.n_preterminals:,} parts of speech"
@@ -274,21 +276,22 @@ def eval_command(
     chosen = [n for n, tree in enumerate(trees) if max_length is None or len(tree.leaves()) <= max_length]
     if not chosen:
         raise DataError(f"no sentence has at most {max_length} words", gold)
-    trees, speed = [trees[n] for n in chosen], None
+    trees, speed, failed = [trees[n] for n in chosen], None, None
     if model is not None:
         parser = _loaded(model, threads, time_limit, decoding)
         sentences = [tree.leaves() for tree in trees]
         parser.parse(sentences[:1])  # loads the kernels, which is no part of the speed
         with _progress(out, "parsing", len(sentences)) as advance:
             begin = time.perf_counter()
-            predicted = [parse.tree for parse in parser.parse(sentences, observe=advance)]
+            parses = parser.parse(sentences, observe=advance)
             speed = len(sentences) / max(time.perf_counter() - begin, 1e-9)
+        predicted, failed = [parse.tree for parse in parses], [bool(parse.failure) for parse in parses]
     else:
         predicted = [predicted[n] for n in chosen]
     if marks:
         trees = [without_marks(tree, marks) for tree in trees]
         predicted = [None if tree is None else without_marks(tree, marks) for tree in predicted]
-    report = bracket_scores(trees, predicted, same_particle=not particles_apart)
+    report = bracket_scores(trees, predicted, same_particle=not particles_apart, failed=failed)
     if json:
         typer.echo(json_module.dumps(report.to_dict(speed), indent=2))
     else:

@@ -88,8 +88,10 @@ def read_treebank(source: Source, function_tags: bool = False, marks: str = "") 
             empty_lines.append(line)
         else:
             trees.append(cleaned)
+    if not trees and empty_lines:
+        raise DataError("no tree of the file has a word; the first without begins here", name, empty_lines[0])
     if not trees:
-        raise DataError("no tree in the file" if not empty_lines else "no tree of the file has a word", name)
+        raise DataError("no tree in the file", name)
     if empty_lines:
         count = len(empty_lines)
         trees_are = "a tree without words is" if count == 1 else f"{count} trees without words are"

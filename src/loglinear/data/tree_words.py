@@ -23,5 +23,8 @@ def fallback_tree(words: Sequence[str], tags: Sequence[str]) -> Tree:
 
 
 def is_fallback(tree: Tree) -> bool:
-    """Whether the tree is flagged as none."""
-    return any(child.label == NO_PARSE and child.word is None for child in tree.children)
+    """Whether the tree looks like one of :func:`fallback_tree`, as may a flat one of a treebank with such a label."""
+    if len(tree.children) != 1 or tree.children[0].label != NO_PARSE:
+        return False
+    row = tree.children[0].children
+    return bool(row) and all(child.is_preterminal for child in row)

@@ -130,10 +130,7 @@ class _Open:
         self.word: str | None = None
 
 
-def _take_word(stack: list[_Open], word: str, file: str | None, line: int) -> None:
-    if not stack:
-        raise DataError(f"{word!r} stands outside any bracket; a tree begins with '('", file, line)
-    node = stack[-1]
+def _take_word(node: _Open, word: str, file: str | None, line: int) -> None:
     if node.label is None and not node.children:
         node.label = word
     elif node.children:
@@ -216,8 +213,11 @@ def numbered_trees(text: str, file: str | None = None) -> Iterator[tuple[int, Tr
                     stack[-1].children.append(tree)
                 else:
                     yield first_line, tree
+            elif stack:
+                _take_word(stack[-1], token, file, number)
             else:
-                _take_word(stack, token, file, number)
+                columns = "; for CoNLL-U there is parse --dependencies" if "\t" in line else ""
+                raise DataError(f"{token!r} stands outside any bracket; a tree begins with '('{columns}", file, number)
     if stack:
         raise DataError(f"brackets left open at the end of the tree that begins here: {len(stack)}", file, first_line)
 

@@ -13,9 +13,10 @@ from sklearn.exceptions import NotFittedError
 from loglinear import model_file
 from loglinear.data.tree_annotation import TreeTransform
 from loglinear.data.tree_cleaning import clean, without_marks
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees import Tree
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators import parser_file
+from loglinear.estimators.parser_inputs import given_sentences, given_trees
 from loglinear.estimators.parser_options import PARSER_OPTIONS
 from loglinear.estimators.training import catching_signals
 from loglinear.estimators.tree_criteria import TreeTraining, tree_criterion
@@ -112,6 +113,8 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             value = getattr(self, name)
             if value is not None or name not in ("horizontal", "time_limit"):
                 option.check(value)
+        if not isinstance(self.marks, str):
+            raise OptionError(f"marks={self.marks!r:.60} must be a string of characters")
         criterion, values = tree_criterion(self.criterion)
         criterion.check(self, values)
         if self.span_features is not None:
@@ -159,9 +162,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self
 
     def _cleaned(self, trees: Sequence[Tree | str]) -> list[Tree]:
-        cleaned = (
-            clean(parse_tree(tree) if isinstance(tree, str) else tree, self.function_tags, self.marks) for tree in trees
-        )
+        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(trees))
         kept = [tree for tree in cleaned if tree is not None]
         if not kept:
             raise DataError("there is no tree with a word to train on")
@@ -187,14 +188,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         for name in ("time_limit", "decoding"):
             if getattr(self, name) is not None:
                 PARSER_OPTIONS[name].check(getattr(self, name))
-        sentences = [words.split() if isinstance(words, str) else [str(word) for word in words] for words in X]
-        for number, words in enumerate(sentences):
-            if not words or not all(words):
-                raise DataError(f"sentence {number} (from 0) has no word, or an empty one; leave it out")
-            if any(character.isspace() for word in words for character in word):
-                raise DataError(
-                    f"sentence {number} (from 0): a word may not hold blanks; a sentence is a list of words"
-                )
+        sentences = given_sentences(X)
         posterior = self.decoding == "posterior"
         return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior)
 
@@ -202,11 +196,14 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The best tree of each sentence; ``(ROOT (NOPARSE ...))`` where there is none."""
         return [parse.tree for parse in self.parse(X)]
 
-    def score(self, X: Sequence[Tree], y: Any = None) -> float:
-        """F1 of labelled brackets, from 0 to 1, of the parses of the trees' words."""
-        gold = [tree for tree in (clean(tree, self.function_tags, self.marks) for tree in X) if tree is not None]
+    def score(self, X: Sequence[Tree | str], y: Any = None) -> float:
+        """F1 of labelled brackets, from 0 to 1, of the parses of the words of trees, given as to :meth:`fit`."""
+        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
+        gold = [tree for tree in cleaned if tree is not None]
         gold = [without_marks(tree, self.marks) for tree in gold]
-        return bracket_scores(gold, self.predict([tree.leaves() for tree in gold])).f1 / 100
+        parses = self.parse([tree.leaves() for tree in gold])
+        failed = [bool(parse.failure) for parse in parses]
+        return bracket_scores(gold, [parse.tree for parse in parses], failed=failed).f1 / 100
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

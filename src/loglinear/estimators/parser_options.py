@@ -28,7 +28,7 @@ PARSER_OPTIONS: dict[str, Option] = {
             least=1,
             kind=int,
         ),
-        Option("horizontal", 2, "siblings that a binary rule remembers; all of them if None", least=0),
+        Option("horizontal", 2, "siblings that a binary rule remembers, or all (None in Python)", least=0, kind=int),
         Option("factor", "head", "in which order a phrase's children come apart", choices=FACTORS),
         Option("marks", "", "characters that begin notes of your own in the labels of the trees, as ^- for NP^S-TMP"),
         Option("function_tags", False, "keep what follows - or = in phrase labels", choices=(False, True)),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion, criteria, make_criterion
+from loglinear.errors import OptionError
 from loglinear.estimators.span_model import SpanModel, SpanProblem
 from loglinear.estimators.training import Progress
 from loglinear.estimators.tree_criteria import Arrays, TreeCriterion, TreeTraining, register_tree_criterion
@@ -126,6 +127,15 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
         Option("rate", 0.01, "sample: probability with which a wrong edge counts", above=0, most=1, kind=float),
         Option("decoding", "global", "by trees as a whole or by normalised edges", choices=("global", "local")),
     )
+    only_with: ClassVar[dict[str, str]] = {"delta": "near", "after": "near", "rounds": "near", "rate": "sample"}
+
+    @classmethod
+    def check(cls, parser: Any, values: dict[str, Any]) -> None:
+        super().check(parser, values)
+        for option in cls.options:
+            needed, value = cls.only_with.get(option.name, values["wrong"]), values[option.name]
+            if needed != values["wrong"] and value != option.default:
+                raise OptionError(f"{option.name}={value!r} goes with wrong={needed}, not wrong={values['wrong']}")
 
     @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:

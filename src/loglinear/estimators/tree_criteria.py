@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
+from loglinear.criteria.criterion import criteria
 from loglinear.data.trees import Tree
 from loglinear.errors import OptionError
 from loglinear.estimators.tree_search import TreeModel
@@ -100,12 +101,22 @@ def tree_criteria() -> dict[str, type[TreeCriterion]]:
     return dict(_CRITERIA)
 
 
+def _why_not(name: str) -> str:
+    """Why a name is none of a criterion for trees; the names of those there are come after it."""
+    taggers = criteria()
+    if name not in taggers:
+        return "is not one that trains parsers: "
+    missing = "cost_covariance" in taggers[name].needs
+    because = ", because there is no covariance with the cost for trees yet" if missing else ""
+    return f"is a criterion of taggers that trees do not have{because}; parsers are trained by "
+
+
 def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     """The criterion that a spec as ``pcfg:smoothing=0.1`` names, and the values of all its options."""
     known = tree_criteria()
     name = spec_name(spec)
     if name not in known:
-        raise OptionError(f"criterion={spec!r} is not one that trains parsers: {', '.join(sorted(known))}")
+        raise OptionError(f"criterion={spec!r} {_why_not(name)}{', '.join(sorted(known))}")
     criterion = known[name]
     given = spec_options(spec, criterion.options, "criterion")
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}

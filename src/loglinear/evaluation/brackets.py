@@ -125,15 +125,22 @@ class BracketReport:
         }
 
 
-def bracket_scores(gold: Sequence[Tree], predicted: Sequence[Tree | None], same_particle: bool = True) -> BracketReport:
+def bracket_scores(
+    gold: Sequence[Tree],
+    predicted: Sequence[Tree | None],
+    same_particle: bool = True,
+    failed: Sequence[bool] | None = None,
+) -> BracketReport:
     """Score predicted trees against gold.
 
     Parameters
     ----------
     gold, predicted : list of Tree
-        Trees of the same sentences; None in ``predicted``, or a tree flagged as none, is a sentence without a parse.
+        Trees of the same sentences; None in ``predicted`` is a sentence without a parse.
     same_particle : bool
         Whether ``ADVP`` and ``PRT`` are the same label.
+    failed : list of bool, optional
+        Which of the predicted trees stand for no parse; if not given, those that look like the parser's fallback.
 
     Raises
     ------
@@ -142,9 +149,13 @@ def bracket_scores(gold: Sequence[Tree], predicted: Sequence[Tree | None], same_
     """
     if len(gold) != len(predicted):
         raise DataError(f"{len(gold)} gold trees, but {len(predicted)} predicted ones")
+    if failed is None:
+        failed = [tree is not None and is_fallback(tree) for tree in predicted]
+    if len(failed) != len(predicted):
+        raise DataError(f"{len(predicted)} predicted trees, but {len(failed)} in failed")
     rows = [
-        _sentence(number, tree, other, same_particle)
-        for number, (tree, other) in enumerate(zip(gold, predicted, strict=True), 1)
+        _sentence(number, tree, other, bool(none), same_particle)
+        for number, (tree, other, none) in enumerate(zip(gold, predicted, failed, strict=True), 1)
     ]
     return BracketReport(np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS)))
 
@@ -154,7 +165,7 @@ def bracket_counts(gold: Sequence[Tree], predicted: Sequence[Tree | None], same_
     return bracket_scores(gold, predicted, same_particle).counts[:, :3]
 
 
-def _sentence(number: int, gold: Tree, predicted: Tree | None, same_particle: bool) -> list[int]:
+def _sentence(number: int, gold: Tree, predicted: Tree | None, failed: bool, same_particle: bool) -> list[int]:
     tags = gold.tags()
     kept = [position for position, tag in enumerate(tags) if tag not in PUNCTUATION]
     expected = brackets(gold, kept, same_particle)
@@ -163,7 +174,7 @@ def _sentence(number: int, gold: Tree, predicted: Tree | None, same_particle: bo
     _check_words(number, gold.leaves(), predicted.leaves())
     other_tags = predicted.tags()
     right_tags = sum(tags[position] == other_tags[position] for position in kept)
-    if is_fallback(predicted):
+    if failed:
         return [len(expected), 0, 0, len(kept), right_tags, 0, 1]
     found = brackets(predicted, kept, same_particle)
     matched = sum((Counter(expected) & Counter(found)).values())

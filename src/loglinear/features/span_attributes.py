@@ -16,7 +16,7 @@ numbered one sentence after the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class SpanAttributes:
     def __init__(self, places: Sequence[str] = ("first", "last"), min_count: int = 2, own: Own | None = None) -> None:
         unknown = [place for place in places if place not in PLACES]
         if unknown or len(set(places)) != len(places):
-            raise OptionError(f"span_features={','.join(places)!r}: give each at most once of {', '.join(PLACES)}")
+            raise OptionError(f"places={'+'.join(places)!r}: give each at most once of {', '.join(PLACES)}")
         self.places, self.min_count, self.own = tuple(places), min_count, own
         self.values, self.names = Vocabulary(), Vocabulary()
 
@@ -125,9 +125,10 @@ class SpanAttributes:
         for words in sentences:
             for j in range(1, len(words) + 1):
                 for i in range(j):
-                    names = self.own(words, i, j)
-                    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-                        raise OptionError(f"the function of span features gave {names!r:.60}, not a list of strings")
+                    given: Any = self.own(words, i, j)
+                    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+                    if not all(isinstance(name, str) for name in names):
+                        raise OptionError(f"the function of span_features gave {given!r:.60}, not a list of strings")
                     numbers = self.names.ids(names)
                     more.append(first + numbers[numbers != UNKNOWN])
         counts = np.array([len(each) for each in more], dtype=np.int64)

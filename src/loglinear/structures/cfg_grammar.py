@@ -101,10 +101,6 @@ class CFGGrammar:
         """The numbers of binary rules given as parent, left, right [n, 3]; -1 for those the grammar does not have."""
         return _found(_codes(self.binary, self.n_symbols), _codes(np.asarray(rules).reshape(-1, 3), self.n_symbols))
 
-    def number_of_step(self, steps: npt.ArrayLike) -> Int64:
-        """The number of the first step with given parent and child [n, 2]; -1 where there is none."""
-        return _found(_codes(self.steps, self.n_symbols), _codes(np.asarray(steps).reshape(-1, 2), self.n_symbols))
-
 
 def span_number(i: int, j: int) -> int:
     """Number of the span of the words i .. j-1 within its sentence: j (j - 1) / 2 + i."""
