@@ -66,11 +66,18 @@ def test_run_writes_the_file_with_trees(treebank, parser, run):
 
 
 def test_a_sentence_that_is_too_long_is_named(treebank, run):
-    made = ("-o", treebank / "s.model", "--max-length", "3", "-q", "--set", "max_iter=2")
+    made = ("-o", treebank / "s.model", "--set", "parse-length=3", "-q", "--set", "max_iter=2")
     assert run("parse", "train", treebank / "train.conllu", *made).status == 0
     result = run("parse", "run", treebank / "s.model", treebank / "train.conllu")
     assert result.status == 0
-    assert "train.conllu:6: 5 tokens are too many" in result.err
+    assert "train.conllu:6: 5 tokens are too many (parse_length=3)" in result.err
+
+
+def test_a_sentence_too_long_to_learn_from_is_parsed(treebank, run):
+    made = ("-o", treebank / "s.model", "--max-length", "3", "-q", "--set", "max_iter=2")
+    assert run("parse", "train", treebank / "train.conllu", *made).status == 0
+    result = run("parse", "run", treebank / "s.model", treebank / "train.conllu")
+    assert (result.status, result.err) == (0, "")
 
 
 def test_eval_of_a_model_and_of_predictions(treebank, parser, run):

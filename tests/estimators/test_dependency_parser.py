@@ -110,14 +110,21 @@ def test_crossing_arcs_are_learnt_where_they_may_be():
 
 
 def test_sentences_that_are_too_long_get_a_chain():
-    parser = DependencyParser(max_length=8, **QUICK).fit(*TRAIN)
+    parser = DependencyParser(max_length=7, parse_length=8, **QUICK).fit(*TRAIN)
     long = [("dog", "NN")] * 9
     parses = parser.parse([TEST[0][0][:4], long])
     assert parses.fallback.tolist() == [False, True]
     assert parses.heads[4:].tolist() == list(range(9))
-    assert "longer than 8 left out" in parser.message_
+    assert "longer than 7 left out" in parser.message_
     with pytest.raises(DataError, match="max_length=1 "):
         DependencyParser(max_length=1).fit(*TRAIN)
+
+
+def test_sentences_too_long_to_learn_from_are_parsed():
+    parser = DependencyParser(max_length=7, **QUICK).fit(*TRAIN)
+    assert not parser.parse(TEST[0]).fallback.any()
+    assert parser.score(*TEST) > 0.9
+    assert DependencyParser.load(parser.to_bytes()).score(*TEST) > 0.9
 
 
 def test_threads_do_not_change_the_model():

@@ -96,7 +96,8 @@ def run(model: Path, source: str, output: str, threads: int | None, out: Console
     for s in parses.fallback.nonzero()[0].tolist():
         where = f"{corpus.file}:{corpus.lines[corpus.offsets[s]]}"
         length = int(corpus.offsets[s + 1] - corpus.offsets[s])
-        out.print(f"loglinear: {where}: {length} tokens are too many: a fallback tree stands for it", markup=False)
+        why = f"{length} tokens are too many (parse_length={parser.parse_length})"
+        out.print(f"loglinear: {where}: {why}: a fallback tree stands for it", markup=False)
     with atomic_output(output) as stream:
         write_conllu(corpus, stream, parses.heads, parses.relations)
 

@@ -98,11 +98,11 @@ class DependencyModel:
         assert scores is not None
         return self.features.tree(tokens.offsets).viterbi(scores)[0]
 
-    def parse(self, corpus: Dependencies, max_length: int, n_threads: int = 1) -> Parses:
-        """The best trees of all sentences of at most ``max_length`` tokens, and for longer ones a chain."""
+    def parse(self, corpus: Dependencies, parse_length: int, n_threads: int = 1) -> Parses:
+        """The best trees of all sentences of at most ``parse_length`` tokens, and for longer ones a chain."""
         tokens = self.tokens(corpus)
         lengths = np.diff(tokens.offsets)
-        too_long = lengths > max_length
+        too_long = lengths > parse_length
         heads = np.arange(corpus.n_tokens, dtype=np.int32) - np.repeat(tokens.offsets[:-1], lengths).astype(np.int32)
         short = np.flatnonzero(~too_long)
         chosen = selected(tokens, short)

@@ -65,7 +65,9 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     min_count : int
         Features seen fewer times in these are left out.
     max_length : int
-        Longer sentences are not learnt from, and get a tree whose tokens hang one from the other.
+        Longer sentences are not learnt from.
+    parse_length : int
+        Longer sentences are not parsed: they get a tree whose tokens hang one from the other.
     max_iter, tolerance, patience
         When training stops.
     threads : int or None
@@ -108,6 +110,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         features: str = "observed",
         min_count: int = 1,
         max_length: int = OPTIONS["max_length"].default,
+        parse_length: int = OPTIONS["parse_length"].default,
         max_iter: int | None = None,
         tolerance: float = OPTIONS["tolerance"].default,
         patience: int = OPTIONS["patience"].default,
@@ -129,6 +132,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.features = features
         self.min_count = min_count
         self.max_length = max_length
+        self.parse_length = parse_length
         self.max_iter = max_iter
         self.tolerance = tolerance
         self.patience = patience
@@ -212,7 +216,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _checkpoint(
         self, path: Path, problem: DependencyProblem, dev: DevTrees | None
     ) -> dependency_file.DependencyCheckpoint:
-        varying = ("threads", "verbose", "max_iter", "relations")
+        varying = ("threads", "verbose", "max_iter", "relations", "parse_length")
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
         own = None if dev is None else dev.corpus.heads
         mark = fingerprint(options, [*problem.arrays(), own])
@@ -238,7 +242,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def parse(self, X: Any) -> Parses:
         """The trees of sentences, as numbers."""
-        return self._fitted().parse(self._corpus(X, None, trees=False), self.max_length, thread_count(self.threads))
+        return self._fitted().parse(self._corpus(X, None, trees=False), self.parse_length, thread_count(self.threads))
 
     def predict(self, X: Any) -> list[list[Any]]:
         """For each sentence a list of heads, or of pairs (head, relation) if the model knows relations."""
