@@ -53,6 +53,19 @@ def test_train_says_what_it_made(treebank, run):
         assert word in result.err
 
 
+def test_train_says_what_it_left_out_and_changed(treebank, run):
+    crossing = "".join(f"{t}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for t, head in enumerate([3, 4, 0, 3], 1)) + "\n"
+    untagged = SENTENCES[1].replace("\tX\tDT", "\t_\t_").replace("\tDET\tDT", "\t_\t_").replace("\tNOUN\tNN", "\t_\t_")
+    (treebank / "odd.conllu").write_text(crossing * 2 + untagged.replace("\tVERB\tVBD", "\t_\t_"), encoding="utf-8")
+    made = ("-o", treebank / "odd.model", "--max-length", "4", "--set", "max-length=4", "--set", "max-iter=2")
+    result = run("parse", "train", treebank / "odd.conllu", *made)
+    assert result.status == 0
+    assert "data       2 trees (1 longer than 4 left out), 8 tokens" in result.err
+    assert "; crossing arcs of 2 sentences lifted" in result.err
+    assert "loglinear: warning: " in result.err
+    assert "odd.conllu: the sentences have no tags in upos\n" in result.err
+
+
 def test_run_writes_the_file_with_trees(treebank, parser, run):
     bare = (
         "".join(SENTENCES).replace("\t2\tdet", "\t_\t_").replace("\t3\tnsubj", "\t_\t_").replace("\t3\tobj", "\t_\t_")
@@ -66,11 +79,24 @@ def test_run_writes_the_file_with_trees(treebank, parser, run):
 
 
 def test_a_sentence_that_is_too_long_is_named(treebank, run):
-    made = ("-o", treebank / "s.model", "--max-length", "3", "-q", "--set", "max_iter=2")
+    made = ("-o", treebank / "s.model", "--set", "parse-length=3", "-q", "--set", "max_iter=2")
     assert run("parse", "train", treebank / "train.conllu", *made).status == 0
     result = run("parse", "run", treebank / "s.model", treebank / "train.conllu")
     assert result.status == 0
-    assert "train.conllu:6: 5 tokens are too many" in result.err
+    assert "5\tdog\t_\tNOUN\tNN\t_\t4\t" in result.out
+    assert "1\ta\t_\tX\tDT\t_\t0\troot\t" in result.out
+    judged = ("parse", "eval", treebank / "train.conllu", "--model", treebank / "s.model")
+    assert "  failures 6\n" in run(*judged).out
+    assert json.loads(run(*judged, "--json").out)["failures"] == 6
+    assert json.loads(run(*judged, "--max-length", "3", "--json").out)["failures"] == 0
+    assert "train.conllu:6: 5 tokens are too many (parse_length=3)" in result.err
+
+
+def test_a_sentence_too_long_to_learn_from_is_parsed(treebank, run):
+    made = ("-o", treebank / "s.model", "--max-length", "3", "-q", "--set", "max_iter=2")
+    assert run("parse", "train", treebank / "train.conllu", *made).status == 0
+    result = run("parse", "run", treebank / "s.model", treebank / "train.conllu")
+    assert (result.status, result.err) == (0, "")
 
 
 def test_eval_of_a_model_and_of_predictions(treebank, parser, run):
@@ -80,7 +106,7 @@ def test_eval_of_a_model_and_of_predictions(treebank, parser, run):
     assert found["sentences_per_second"] > 0
     assert "UAS 100.00  LAS 100.00" in run("parse", "eval", gold, "--pred", gold).out
     short = json.loads(run("parse", "eval", gold, "--pred", gold, "--max-length", "3", "--json").out)
-    assert (short["sentences"], short["sentences_per_second"]) == (6, None)
+    assert (short["sentences"], short["failures"], short["sentences_per_second"]) == (6, None, None)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +116,25 @@ def test_eval_of_a_model_and_of_predictions(treebank, parser, run):
         (("train", "{gold}", "-o", "{folder}/x.model", "--set", "projective"), "give NAME=VALUE"),
         (("train", "{gold}", "-o", "{folder}/x.model", "--criterion", "memm"), "'memm' trains no parser"),
         (("train", "{gold}", "-o", "{folder}/x.model", "--dev", "{folder}/no.conllu"), "cannot be read"),
+        (("train", "{gold}", "-o", "{folder}/x.model", "--criterion", "pcfg"), "criterion='pcfg' is"),
+        (
+            ("train", "{gold}", "-o", "{folder}/x.model", "--annotation", "foo", "--vertical", "2", "--function-tags"),
+            "--annotation and --vertical and --function-tags make no sense for dependencies",
+        ),
+        (("train", "{gold}", "-o", "{folder}/x.model", "--horizontal", "2"), "--horizontal makes no sense"),
+        (("train", "{gold}", "-o", "{folder}/x.model", "--factor", "left"), "--factor makes no sense"),
+        (("train", "{gold}", "-o", "{folder}/x.model", "--marks", "^"), "--marks makes no sense"),
+        (
+            ("train", "{gold}", "-o", "{folder}/x.model", "--set", "criterion=generative", "--criterion", "cll"),
+            "--set 'criterion=generative': criterion is also given as 'cll'",
+        ),
+        (
+            ("train", "{gold}", "-o", "{folder}/x.model", "--set", "tags=upos", "--set", "tags=xpos"),
+            "--set 'tags=xpos': tags is also given as 'upos'",
+        ),
+        (("run", "{folder}/no.model", "{gold}", "--draw", "--decoding", "posterior"), "--draw and --decoding make no"),
+        (("run", "{folder}/no.model", "{gold}", "--time-limit", "3"), "--time-limit makes no sense"),
+        (("eval", "{gold}", "--pred", "{gold}", "--marks", "^", "--particles-apart"), "--marks and --particles-apart"),
         (("train", "{broken}", "-o", "{folder}/x.model"), "broken.conllu:1: "),
         (("eval", "{gold}", "--pred", "{one}"), "sentences are not those"),
         (("eval", "{gold}", "--pred", "{gold}", "--max-length", "1"), "no sentence has at most 1"),

@@ -75,7 +75,8 @@ def test_a_selection_and_python_sentences_are_written_too():
     ("text", "line", "what"),
     [
         ("1\ta\t_\tX\n", 1, "4 fields"),
-        ("\n1 a _ X X _ 0 dep _ _\n", 2, "1 field "),
+        ("\n1 a _ X X _ 0 dep _ _\n", 2, "1 field .*words with tags"),
+        ("(ROOT (NP (NN dog)))\n", 1, "1 field .*bracketed trees go with a parser of phrases"),
         (rows([0]) + "1\ta\t\tX\tX\t_\t0\tdep\t_\t_\n", 3, "empty field"),
         (rows([2, 1]), 1, "has the head 0"),
         (rows([0, 3, 2]), 2, "circle from 'w2'"),
@@ -109,9 +110,19 @@ def test_trees_with_several_roots_and_none_are_read_where_that_is_wanted():
 
 def test_python_sentences_that_make_no_sense():
     for sentences, heads in (([[("a", "X")]], []), ([[]], None), ([["a"]], None), ([[("a\tb", "X")]], None),
-                             ([[("a", "X")]], [[0, 0]]), ([[("a", "X")]], [[1]])):  # fmt: skip
+                             ([[("a", "X")]], [[0, 0]]), ([[("a", "X")]], [[1]]), ([[("a", "X")]], [[(0, 3)]]),
+                             ([[("a", "X")]], [[(0, "a\tb")]]), ([[("a", "X")]], [[(0, "r", 1)]]),
+                             ([[("a", "X")]], [[(0,)]])):  # fmt: skip
         with pytest.raises(DataError):
             Dependencies.from_sentences(sentences, heads)
+    with pytest.raises(DataError, match=r"sentence 1 .*half a character"):
+        Dependencies.from_sentences([[("a", "X")], [("b", "X"), ("\ud800", "X")]])
+
+
+def test_a_relation_may_be_none():
+    corpus = Dependencies.from_sentences([[("a", "X"), ("b", "Y")]], [[(2, None), (0, None)]])
+    assert corpus.relations.strings() == ["_", "_"]
+    assert not corpus.has_relations
 
 
 @pytest.mark.parametrize("name", ["cycle", "head_out_of_range", "missing_columns", "no_root", "two_roots"])

@@ -3,6 +3,7 @@
 import io
 import os
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -105,19 +106,50 @@ def test_crossing_arcs_are_learnt_where_they_may_be():
     sentences = [[("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]] * 5
     heads = [[3, 4, 0, 3]] * 5
     assert DependencyParser(projective=False, **QUICK).fit(sentences, heads).predict(sentences[:1]) == [[3, 4, 0, 3]]
-    found = DependencyParser(**QUICK).fit(sentences, heads).predict(sentences[:1])[0]
-    assert found == [3, 3, 0, 3]
+    assert "crossing" not in DependencyParser(projective=False, **QUICK).fit(sentences, heads).message_
+    parser = DependencyParser(**QUICK).fit([*sentences, *TRAIN[0]], [*heads, *([h for h, _ in y] for y in TRAIN[1])])
+    assert parser.predict(sentences[:1])[0] == [3, 3, 0, 3]
+    assert "; crossing arcs of 5 sentences lifted" in parser.message_
+
+
+def test_a_root_has_its_relation_where_training_knows_none():
+    sentences, heads = [[("a", "A"), ("b", "B")]] * 3, [[(2, "x"), (0, "y")]] * 3
+    parser = DependencyParser(parse_length=2, **QUICK).fit(sentences, heads)
+    assert parser.predict([sentences[0], [*sentences[0], ("b", "B")]])[1][0] == (0, "root")
+    assert parser.predict(sentences[:1]) == heads[:1]
+
+
+def test_sentences_without_tags_are_learnt_from_with_a_warning():
+    untagged = [[(word, "_") for word, _ in sentence] for sentence in TRAIN[0]]
+    with pytest.warns(UserWarning, match="no tags in upos"):
+        DependencyParser(**QUICK).fit(untagged, TRAIN[1])
+    with pytest.warns(UserWarning, match="no tags in upos; there are some in xpos"):
+        DependencyParser(tags="upos", **QUICK).fit(*TRAIN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DependencyParser(**QUICK).fit(*TRAIN)
 
 
 def test_sentences_that_are_too_long_get_a_chain():
-    parser = DependencyParser(max_length=8, **QUICK).fit(*TRAIN)
+    parser = DependencyParser(max_length=7, parse_length=8, **QUICK).fit(*TRAIN)
     long = [("dog", "NN")] * 9
     parses = parser.parse([TEST[0][0][:4], long])
     assert parses.fallback.tolist() == [False, True]
     assert parses.heads[4:].tolist() == list(range(9))
-    assert "longer than 8 left out" in parser.message_
+    assert parses.relations.strings()[4] == "root"
+    assert "longer than 7 left out" in parser.message_
+    assert parser.n_trees_ == sum(len(sentence) <= 7 for sentence in TRAIN[0]) < 60
+    assert parser.n_tokens_ == sum(len(sentence) for sentence in TRAIN[0] if len(sentence) <= 7)
+    assert DependencyParser.load(parser.to_bytes()).n_trees_ == parser.n_trees_
     with pytest.raises(DataError, match="max_length=1 "):
         DependencyParser(max_length=1).fit(*TRAIN)
+
+
+def test_sentences_too_long_to_learn_from_are_parsed():
+    parser = DependencyParser(max_length=7, **QUICK).fit(*TRAIN)
+    assert not parser.parse(TEST[0]).fallback.any()
+    assert parser.score(*TEST) > 0.9
+    assert DependencyParser.load(parser.to_bytes()).score(*TEST) > 0.9
 
 
 def test_threads_do_not_change_the_model():

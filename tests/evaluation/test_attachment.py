@@ -21,6 +21,15 @@ def test_heads_and_relations_are_counted():
     assert (other.uas, other.las, other.exact) == (100.0, 75.0, 2)
     assert "UAS  75.00  LAS  75.00" in report.text()
     assert report.to_dict()["las"] == 75.0
+    assert report.failures is None
+    assert "failures" not in report.text()
+
+
+def test_sentences_that_could_not_be_parsed_are_counted():
+    gold = Dependencies.from_sentences(SENTENCES, TREES)
+    report = attachment_scores(gold, [2, 0, 1, 0], fallback=np.array([True, False]))
+    assert report.to_dict()["failures"] == 1
+    assert report.text().endswith("failures 1\n")
 
 
 def test_tags_may_be_left_out_and_relations_lacking():

@@ -31,31 +31,50 @@ def is_dependencies(path: str | None, asked: bool, model: Path | None = None) ->
     return model_file.load(model).kind == KIND
 
 
-def _options(settings: list[str]) -> dict[str, Any]:
-    """Options of the parser from texts such as ``projective=no``."""
+def refuse_phrase_options(context: typer.Context, *names: str) -> None:
+    """Refuse those of the named options that were given: they are for phrases alone."""
+    from loglinear.errors import OptionError
+
+    flags = [f"--{name.replace('_', '-')}" for name in names if _is_given(context, name)]
+    if flags:
+        does = "makes" if len(flags) == 1 else "make"
+        raise OptionError(f"{' and '.join(flags)} {does} no sense for dependencies (CoNLL-U): only phrases have that")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def given_options(context: typer.Context, *names: str) -> dict[str, Any]:
+    """Those of the named options that were given, with their values."""
+    return {name: context.params[name] for name in names if _is_given(context, name)}
+
+
+def _options(settings: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Options of the parser: the given ones, and those of texts such as ``projective=no``."""
     from loglinear.errors import OptionError
     from loglinear.estimators.dependency_options import OPTIONS
 
-    values: dict[str, Any] = {}
+    values = dict(given)
     for setting in settings:
-        name, given, text = (part.strip() for part in setting.partition("="))
+        name, equals, text = (part.strip() for part in setting.partition("="))
         name = name.replace("-", "_")
-        if not given or name not in OPTIONS:
+        if not equals or name not in OPTIONS:
             raise OptionError(f"--set {setting!r}: give NAME=VALUE with one of {', '.join(OPTIONS)}")
-        values[name] = OPTIONS[name].read(text)
+        value = OPTIONS[name].read(text)
+        if values.setdefault(name, value) != value:
+            raise OptionError(f"--set {setting!r}: {name} is also given as {values[name]!r}")
     return values
 
 
-def train(
-    source: str, output: Path, criterion: str | None, dev: str | None, settings: list[str], out: Console, **others: Any
-) -> None:
-    """Train on a CoNLL-U file and write a model file; ``others`` are options that may be None."""
+def train(source: str, output: Path, dev: str | None, settings: list[str], given: dict[str, Any], out: Console) -> None:
+    """Train on a CoNLL-U file and write a model file; ``given`` are options of the parser beside the settings."""
     from loglinear.data.conllu import read_conllu
     from loglinear.estimators.dependency_options import check_dependency_parser
     from loglinear.estimators.dependency_parser import DependencyParser
 
-    given = {name: value for name, value in {"criterion": criterion, **others}.items() if value is not None}
-    parser = DependencyParser(**{**given, **_options(settings)})
+    parser = DependencyParser(**_options(settings, given))
     check_dependency_parser(parser)
     with working(out, f"reading {source}"):
         corpus = read_conllu(source, single_root=parser.single_root)
@@ -68,7 +87,9 @@ def train(
     relations = parser.model_.relations
     known = "none" if relations is None else f"{len(relations.labels):,}"
     score = "" if parser.dev_score_ is None else f"; {100 * parser.dev_score_:.2f} % of the dev heads right"
-    out.print(f"data       {corpus.n_sentences:,} trees, {corpus.n_tokens:,} tokens, {known} relations")
+    left_out = corpus.n_sentences - (parser.n_trees_ or 0)
+    longer = f" ({left_out:,} longer than {parser.max_length} left out)" if left_out else ""
+    out.print(f"data       {parser.n_trees_:,} trees{longer}, {parser.n_tokens_:,} tokens, {known} relations")
     out.print(f"features   {parser.model_.features.n_features:,} of arcs")
     out.print(f"training   {parser.message_}{score}; {seconds:.1f} s")
     out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
@@ -96,7 +117,8 @@ def run(model: Path, source: str, output: str, threads: int | None, out: Console
     for s in parses.fallback.nonzero()[0].tolist():
         where = f"{corpus.file}:{corpus.lines[corpus.offsets[s]]}"
         length = int(corpus.offsets[s + 1] - corpus.offsets[s])
-        out.print(f"loglinear: {where}: {length} tokens are too many: a fallback tree stands for it", markup=False)
+        why = f"{length} tokens are too many (parse_length={parser.parse_length})"
+        out.print(f"loglinear: {where}: {why}: a fallback tree stands for it", markup=False)
     with atomic_output(output) as stream:
         write_conllu(corpus, stream, parses.heads, parses.relations)
 
@@ -117,7 +139,7 @@ def evaluate(
     from loglinear.errors import DataError
     from loglinear.evaluation.attachment import attachment_scores
 
-    corpus, speed = read_conllu(gold, single_root=False), None
+    corpus, speed, fallback = read_conllu(gold, single_root=False), None, None
     chosen = np.flatnonzero(np.diff(corpus.offsets) <= (max_length or corpus.n_tokens))
     if not len(chosen):
         raise DataError(f"no sentence has at most {max_length} tokens", gold)
@@ -129,7 +151,7 @@ def evaluate(
             begin = time.perf_counter()
             parses = parser.parse(corpus)
             speed = corpus.n_sentences / max(time.perf_counter() - begin, 1e-9)
-        heads, relations = parses.heads, parses.relations
+        heads, relations, fallback = parses.heads, parses.relations, parses.fallback
     else:
         assert pred is not None
         other = read_conllu(pred, single_root=False)
@@ -137,7 +159,7 @@ def evaluate(
             raise DataError(f"its sentences are not those of {gold}, or of other lengths", pred)
         other, corpus = other.select(chosen), corpus.select(chosen)
         heads, relations = other.heads, other.relations if other.has_relations else None
-    report = attachment_scores(corpus, heads, relations)
+    report = attachment_scores(corpus, heads, relations, fallback=fallback)
     if json:
         typer.echo(json_module.dumps({**report.to_dict(), "sentences_per_second": speed}, indent=2))
     else:

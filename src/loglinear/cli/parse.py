@@ -97,6 +97,7 @@ Dependencies = Annotated[
 
 @app.command("train", epilog=TRAIN_EXAMPLES)
 def train_command(
+    context: typer.Context,
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")],
     criterion: Annotated[str, _option("criterion", panel=GRAMMAR)] = parser_default("criterion"),
@@ -136,11 +137,12 @@ def train_command(
     out.quiet = quiet
     check_place(output)
     if dependency_verbs.is_dependencies(trees, dependencies):
-        chosen = None if criterion == parser_default("criterion") else criterion
+        phrases = ("annotation", "vertical", "horizontal", "factor", "marks", "function_tags")
+        dependency_verbs.refuse_phrase_options(context, *phrases)
+        given = dependency_verbs.given_options(context, "criterion", "max_length", "threads", "seed")
         try:
-            dependency_verbs.train(
-                trees, output, chosen, dev, settings or [], out, max_length=max_length, threads=threads, seed=seed
-            )
+            with _warnings_shown(out):
+                dependency_verbs.train(trees, output, dev, settings or [], given, out)
         except TrainingInterrupted as interruption:
             typer.echo(f"loglinear: {interruption}", err=True)
             raise typer.Exit(130) from None
@@ -190,6 +192,7 @@ def _summarise(parser: Parser, output: Path, out: Console, n_longer: int) -> Non
 
 @app.command("run", epilog=RUN_EXAMPLES)
 def run_command(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
     input: Annotated[
         str,
@@ -214,6 +217,7 @@ def run_command(
     out = console()
     out.quiet = quiet
     if dependency_verbs.is_dependencies(input, dependencies, model):
+        dependency_verbs.refuse_phrase_options(context, "draw", "time_limit", "decoding")
         dependency_verbs.run(model, input, output, threads, out)
         return
     parser = _loaded(model, threads, time_limit, decoding)
@@ -236,6 +240,7 @@ def run_command(
 
 @app.command("eval", epilog=EVAL_EXAMPLES)
 def eval_command(
+    context: typer.Context,
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Gold trees (also .gz, or - for standard input).")],
     model: Annotated[Path | None, typer.Option(help="Parse the sentences with this model and compare.")] = None,
     pred: Annotated[str | None, typer.Option(help="File of predicted trees; an empty one, (), is no parse.")] = None,
@@ -264,6 +269,8 @@ def eval_command(
     out = console()
     out.quiet = quiet
     if dependency_verbs.is_dependencies(gold, dependencies, model):
+        phrases = ("marks", "function_tags", "particles_apart", "time_limit", "decoding")
+        dependency_verbs.refuse_phrase_options(context, *phrases)
         dependency_verbs.evaluate(gold, model, pred, max_length, json, threads, out)
         return
     with _warnings_shown(out):

@@ -34,7 +34,7 @@ Int64 = npt.NDArray[np.int64]
 
 N_FIELDS = 10
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL = range(8)
-NOTHING = "_"
+NOTHING, ROOT = "_", "root"  # no value; the relation of a root
 MOST_TOKENS = 100_000  # of a sentence; a number beyond it is a mistake
 
 
@@ -138,10 +138,17 @@ class Dependencies:
             for t, token in enumerate(sentence):
                 word, tag = _word_and_tag(token, number)
                 arc = (NOTHING, NOTHING) if tree is None else tree[t]
-                head, relation = arc if isinstance(arc, tuple | list) else (arc, NOTHING)
+                head, relation = _head_and_relation(arc, number)
                 lines.append(f"{t + 1}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n")
             lines.append("\n")
-        return parse_conllu("".join(lines).encode(), PYTHON, trees=heads is not None, single_root=single_root)
+        text = "".join(lines)
+        try:
+            raw = text.encode()
+        except UnicodeEncodeError as error:
+            number = text.count("\n\n", 0, error.start)
+            message = f"sentence {number} (from 0): {text[error.start]!r} is half a character, and cannot be UTF-8"
+            raise DataError(message) from None
+        return parse_conllu(raw, PYTHON, trees=heads is not None, single_root=single_root)
 
 
 def _word_and_tag(token: Any, sentence: int) -> tuple[str, str]:
@@ -152,6 +159,21 @@ def _word_and_tag(token: Any, sentence: int) -> tuple[str, str]:
             f"{token!r:.80}"
         )
     return token[0], token[1]
+
+
+def _head_and_relation(arc: Any, sentence: int) -> tuple[Any, str]:
+    """Head and relation of a token, ``_`` if the relation is None or not given."""
+    if not isinstance(arc, tuple | list):
+        return arc, NOTHING
+    relation = arc[1] if len(arc) == 2 else arc
+    if relation is None:
+        return arc[0], NOTHING
+    if not isinstance(relation, str) or not relation.strip() or "\t" in relation or "\n" in relation:
+        raise DataError(
+            f"sentence {sentence} (from 0): an arc is a head, or a pair of head and relation (a string without tabs "
+            f"and line feeds, or None), not {arc!r:.80}"
+        )
+    return arc[0], relation
 
 
 def read_conllu(source: Source, *, trees: bool = True, single_root: bool = True) -> Dependencies:
@@ -223,7 +245,13 @@ def _check_rows(lines: Lines, rows: Int64, name: str) -> None:
         raise DataError("an empty field; CoNLL-U writes _ for nothing", name, row + 1)
     for row in rows[lines.counts[rows] != N_FIELDS][:1].tolist():
         n = int(lines.counts[row])
-        raise DataError(f"{n} field{'' if n == 1 else 's'} between tabs; a row of CoNLL-U has 10", name, row + 1)
+        hint = ""
+        if lines.begin_with(b"(")[row]:
+            hint = "; bracketed trees go with a parser of phrases"
+        elif n == 1:
+            hint = "; dependencies are of words with tags, a row for each"
+        message = f"{n} field{'' if n == 1 else 's'} between tabs; a row of CoNLL-U has {N_FIELDS}{hint}"
+        raise DataError(message, name, row + 1)
 
 
 def _token_number(text: str) -> int:
@@ -299,7 +327,7 @@ def write_conllu(
         out.write(corpus.raw)
         return
     new = corpus.heads if heads is None else np.asarray(heads, dtype=np.int32)
-    names = Column((new == 0).astype(np.int32), [NOTHING, "root"]) if relations is None else relations
+    names = Column((new == 0).astype(np.int32), [NOTHING, ROOT]) if relations is None else relations
     if new.shape != (corpus.n_tokens,) or len(names) != corpus.n_tokens:
         raise DataError(f"{len(new)} heads and {len(names)} relations for {corpus.n_tokens} tokens")
     n_heads = int(new.max()) + 1

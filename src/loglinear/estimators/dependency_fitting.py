@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +12,9 @@ import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
 from loglinear.criteria.head_cost import make_head_cost
-from loglinear.data.conllu import Dependencies
-from loglinear.data.tree_checks import projectivised
+from loglinear.data.columns import Column
+from loglinear.data.conllu import NOTHING, Dependencies
+from loglinear.data.tree_checks import is_projective, projectivised
 from loglinear.errors import DataError
 from loglinear.estimators.dependency_model import DependencyModel
 from loglinear.estimators.dependency_options import (
@@ -57,8 +59,8 @@ class DependencyProblem:
     model : DependencyModel
         With weights of zero.
     sequence_weights : float64 [S] or None
-    left_out : str
-        What was left out, for the message.
+    changes : str
+        What was left out or changed, for the message.
     """
 
     corpus: Dependencies
@@ -66,7 +68,7 @@ class DependencyProblem:
     tokens: Tokens
     model: DependencyModel
     sequence_weights: Float | None
-    left_out: str
+    changes: str
 
     @classmethod
     def of(
@@ -75,19 +77,23 @@ class DependencyProblem:
         """The problem that a parser's options make of a corpus."""
         weights = _checked_weights(sample_weight, corpus.n_sentences)
         short = np.flatnonzero(np.diff(corpus.offsets) <= parser.max_length)
-        left_out = ""
+        changes = ""
         if len(short) < corpus.n_sentences:
             if not len(short):
                 raise DataError(f"no sentence has at most max_length={parser.max_length} tokens", corpus.file)
-            left_out = f"; {corpus.n_sentences - len(short)} sentences longer than {parser.max_length} left out"
+            changes = f"; {corpus.n_sentences - len(short)} sentences longer than {parser.max_length} left out"
             corpus, weights = corpus.select(short), None if weights is None else weights[short]
         heads = corpus.heads
         if parser.projective:
+            crossing = int(np.count_nonzero(~is_projective(corpus.offsets, heads)))
+            if crossing:
+                changes += f"; crossing arcs of {crossing} sentence{'' if crossing == 1 else 's'} lifted"
             heads = projectivised(corpus.offsets, heads)
         which = parser.tags
         if which == "auto":
             which = "xpos" if corpus.tags("auto") is corpus.xpos else "upos"
         tags = corpus.tags(which)
+        _warn_without_tags(corpus, which)
         vocabulary = TokenVocabulary.fit(corpus.words, tags)
         tokens = vocabulary.tokens(corpus.words, tags, corpus.offsets)
         name, base = spec_name(parser.criterion), None
@@ -100,7 +106,7 @@ class DependencyProblem:
             encoder = ArcEncoder.fit(vocabulary, "arcs", tokens, seen, parser.min_count)
         features = ArcFeatures(encoder.n_features, parser.projective, parser.single_root)
         model = DependencyModel(vocabulary, which, encoder, features, np.zeros(encoder.n_features), base)
-        return cls(corpus, heads, tokens, model, weights, left_out)
+        return cls(corpus, heads, tokens, model, weights, changes)
 
     def arrays(self) -> list[npt.NDArray[Any] | None]:
         """All numbers that the result depends on."""
@@ -126,6 +132,18 @@ class DependencyProblem:
         sampling = Sampling(options.samples, options.smoothing, parser.seed)
         expected = expected_counts(base, encoder, sampling, observed, n_threads)
         return MEstimationObjective(counts, expected, l2, self.sequence_weights)
+
+
+def _warn_without_tags(corpus: Dependencies, which: str) -> None:
+    if not _all_nothing(corpus.tags(which)):
+        return
+    other = "upos" if which == "xpos" else "xpos"
+    hint = "" if _all_nothing(corpus.tags(other)) else f"; there are some in {other}"
+    warnings.warn(f"{corpus.file}: the sentences have no tags in {which}{hint}", stacklevel=2)
+
+
+def _all_nothing(column: Column) -> bool:
+    return all(column.values[i] == NOTHING for i in np.unique(column.ids).tolist())
 
 
 def _checked_weights(sample_weight: npt.ArrayLike | None, n_sentences: int) -> Float | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.data.columns import Column, ranges
-from loglinear.data.conllu import NOTHING, Dependencies
+from loglinear.data.conllu import NOTHING, ROOT, Dependencies
 from loglinear.errors import DataError
 from loglinear.estimators.relation_model import RelationModel
 from loglinear.features.arc_encoder import ArcCorpus, ArcEncoder, arc_runs
@@ -98,11 +98,11 @@ class DependencyModel:
         assert scores is not None
         return self.features.tree(tokens.offsets).viterbi(scores)[0]
 
-    def parse(self, corpus: Dependencies, max_length: int, n_threads: int = 1) -> Parses:
-        """The best trees of all sentences of at most ``max_length`` tokens, and for longer ones a chain."""
+    def parse(self, corpus: Dependencies, parse_length: int, n_threads: int = 1) -> Parses:
+        """The best trees of all sentences of at most ``parse_length`` tokens, and for longer ones a chain."""
         tokens = self.tokens(corpus)
         lengths = np.diff(tokens.offsets)
-        too_long = lengths > max_length
+        too_long = lengths > parse_length
         heads = np.arange(corpus.n_tokens, dtype=np.int32) - np.repeat(tokens.offsets[:-1], lengths).astype(np.int32)
         short = np.flatnonzero(~too_long)
         chosen = selected(tokens, short)
@@ -115,7 +115,19 @@ class DependencyModel:
         if found:
             heads[ranges(tokens.offsets[:-1][short], lengths[short])] = np.concatenate(found)
         relations = None if self.relations is None else self.relations.predict(tokens, heads)
+        if relations is not None and too_long.any():
+            relations = _with_root(relations, tokens.offsets[:-1][too_long])
         return Parses(heads, relations, too_long)
+
+
+def _with_root(relations: Column, roots: Int64) -> Column:
+    """Relations with that of the root for some tokens."""
+    values = list(relations.values)
+    if ROOT not in values:
+        values.append(ROOT)
+    ids = relations.ids.copy()
+    ids[roots] = values.index(ROOT)
+    return Column(ids, values)
 
 
 def selected(tokens: Tokens, sentences: Int64) -> Tokens:

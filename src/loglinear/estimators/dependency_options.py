@@ -41,7 +41,15 @@ OPTIONS: dict[str, Option] = {
             "features", "observed", "features of the trees of training, or of all arcs", choices=("observed", "all")
         ),
         Option("min_count", 1, "leave out features seen fewer times in these", least=1, kind=int),
-        Option("max_length", 250, "longest sentence that is parsed, or learnt from", least=1, most=2000, kind=int),
+        Option("max_length", 250, "leave out longer sentences from training", least=1, most=2000, kind=int),
+        Option(
+            "parse_length",
+            1000,
+            "longest sentence that is parsed; a longer one gets a chain",
+            least=1,
+            most=2000,
+            kind=int,
+        ),
         Option("max_iter", None, "most iterations, or passes over the data (lbfgs 1000, others 10)", least=0, kind=int),
         Option("tolerance", 1e-4, "stop when an objective changes by less than this share of it", least=0, kind=float),
         Option("patience", 10, "stop after so many iterations without a better dev score", least=1, kind=int),

@@ -39,9 +39,10 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     Parameters
     ----------
     criterion : str
-        What training minimises: ``mira``, ``perceptron``, ``pa``, ``cll``, ``softmax-margin``, ``max-margin``,
-        ``risk``, ``jrb`` (:func:`loglinear.criteria.criterion.criteria`), each with its options; ``generative``, a
-        head-outward model made of counts; ``m-estimation``, that model with the features of the others added.
+        What training minimises: ``mira``, ``perceptron``, ``passive-aggressive``, ``cll``, ``softmax-margin``,
+        ``max-margin``, ``risk``, ``jrb`` (:func:`loglinear.criteria.criterion.criteria`), each with its options;
+        ``generative``, a head-outward model made of counts; ``m-estimation``, that model with the features of the
+        others added.
     cost : str or None
         ``"hamming:M"``: M for every wrong head; None is M = 1.
     projective : bool
@@ -65,7 +66,9 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     min_count : int
         Features seen fewer times in these are left out.
     max_length : int
-        Longer sentences are not learnt from, and get a tree whose tokens hang one from the other.
+        Longer sentences are not learnt from.
+    parse_length : int
+        Longer sentences are not parsed: they get a tree whose tokens hang one from the other.
     max_iter, tolerance, patience
         When training stops.
     threads : int or None
@@ -80,6 +83,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     model_ : DependencyModel
     objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
     dev_score_, best_iteration_ : share of right heads and iteration of the weights kept, None without dev data.
+    n_trees_, n_tokens_ : how many were learnt from; None for a checkpoint.
     """
 
     model_: DependencyModel
@@ -91,6 +95,8 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     history_: list[Progress]
     dev_score_: float | None
     best_iteration_: int | None
+    n_trees_: int | None
+    n_tokens_: int | None
 
     def __init__(
         self,
@@ -108,6 +114,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         features: str = "observed",
         min_count: int = 1,
         max_length: int = OPTIONS["max_length"].default,
+        parse_length: int = OPTIONS["parse_length"].default,
         max_iter: int | None = None,
         tolerance: float = OPTIONS["tolerance"].default,
         patience: int = OPTIONS["patience"].default,
@@ -129,6 +136,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.features = features
         self.min_count = min_count
         self.max_length = max_length
+        self.parse_length = parse_length
         self.max_iter = max_iter
         self.tolerance = tolerance
         self.patience = patience
@@ -212,7 +220,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _checkpoint(
         self, path: Path, problem: DependencyProblem, dev: DevTrees | None
     ) -> dependency_file.DependencyCheckpoint:
-        varying = ("threads", "verbose", "max_iter", "relations")
+        varying = ("threads", "verbose", "max_iter", "relations", "parse_length")
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
         own = None if dev is None else dev.corpus.heads
         mark = fingerprint(options, [*problem.arrays(), own])
@@ -227,7 +235,8 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.n_iter_ = None if outcome is None else outcome.iterations
         self.converged_ = outcome is None or outcome.converged
         self.message_ = "counted" if outcome is None else outcome.message
-        self.message_ += problem.left_out
+        self.n_trees_, self.n_tokens_ = problem.corpus.n_sentences, problem.corpus.n_tokens
+        self.message_ += problem.changes
         self.seconds_ = None if outcome is None else outcome.seconds
         self.history_ = [] if outcome is None else outcome.history
         best = None if outcome is None else outcome.best
@@ -238,7 +247,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def parse(self, X: Any) -> Parses:
         """The trees of sentences, as numbers."""
-        return self._fitted().parse(self._corpus(X, None, trees=False), self.max_length, thread_count(self.threads))
+        return self._fitted().parse(self._corpus(X, None, trees=False), self.parse_length, thread_count(self.threads))
 
     def predict(self, X: Any) -> list[list[Any]]:
         """For each sentence a list of heads, or of pairs (head, relation) if the model knows relations."""
@@ -255,7 +264,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """UAS and LAS on sentences with their trees."""
         corpus = self._corpus(X, y)
         parses = self.parse(corpus)
-        return attachment_scores(corpus, parses.heads, parses.relations)
+        return attachment_scores(corpus, parses.heads, parses.relations, fallback=parses.fallback)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of tokens with the right head."""
@@ -291,6 +300,8 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             "message": self.message_,
             "dev_score": self.dev_score_,
             "best_iteration": self.best_iteration_,
+            "trees": self.n_trees_,
+            "tokens": self.n_tokens_,
         }
         return dependency_file.to_storage(self._fitted(), self._stored_options(), training)
 
@@ -318,6 +329,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         parser.message_ = training.get("message", "a checkpoint of an unfinished training")
         parser.dev_score_ = training.get("dev_score")
         parser.best_iteration_ = training.get("best_iteration")
+        parser.n_trees_, parser.n_tokens_ = training.get("trees"), training.get("tokens")
         parser.history_, parser.seconds_ = [], None
         return cast(DependencyParser, parser)
 

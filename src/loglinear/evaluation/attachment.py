@@ -30,6 +30,8 @@ class AttachmentReport:
     tokens, heads, labelled : int
     sentences, exact : int
         Sentences in all, and those in which every head is right.
+    failures : int or None
+        Sentences that have a fallback tree because they could not be parsed; None if that is not known.
     """
 
     tokens: int
@@ -37,6 +39,7 @@ class AttachmentReport:
     labelled: int | None
     sentences: int
     exact: int
+    failures: int | None = None
 
     @property
     def uas(self) -> float:
@@ -52,16 +55,19 @@ class AttachmentReport:
         """The report as a line of text."""
         las = "" if self.las is None else f"  LAS {self.las:6.2f}"
         exact = percent(self.exact, self.sentences)
-        return f"{self.tokens} tokens, {self.sentences} sentences: UAS {self.uas:6.2f}{las}  exact {exact:6.2f}\n"
+        failures = "" if self.failures is None else f"  failures {self.failures}"
+        counts = f"{self.tokens} tokens, {self.sentences} sentences"
+        return f"{counts}: UAS {self.uas:6.2f}{las}  exact {exact:6.2f}{failures}\n"
 
     def to_dict(self) -> dict[str, float | None]:
-        """The report for JSON; percentages from 0 to 100."""
+        """The report for JSON; percentages from 0 to 100, ``failures`` a number of sentences."""
         return {
             "tokens": self.tokens,
             "sentences": self.sentences,
             "uas": self.uas,
             "las": self.las,
             "exact": percent(self.exact, self.sentences),
+            "failures": self.failures,
         }
 
 
@@ -83,9 +89,16 @@ def _right(gold: Dependencies, heads: npt.ArrayLike, relations: Column | None) -
 
 
 def attachment_scores(
-    gold: Dependencies, heads: npt.ArrayLike, relations: Column | None = None, leave_out: Iterable[str] = ()
+    gold: Dependencies,
+    heads: npt.ArrayLike,
+    relations: Column | None = None,
+    leave_out: Iterable[str] = (),
+    fallback: npt.ArrayLike | None = None,
 ) -> AttachmentReport:
-    """Score predicted ``heads`` [N] and ``relations`` [N]; tokens with a tag in ``leave_out`` do not count."""
+    """Score predicted ``heads`` [N] and ``relations`` [N]; tokens with a tag in ``leave_out`` do not count.
+
+    ``fallback`` is a mask [S] of the sentences that could not be parsed, where that is known.
+    """
     right, labelled = _right(gold, heads, relations)
     tags = gold.tags()
     out = set(leave_out)
@@ -97,6 +110,7 @@ def attachment_scores(
         None if labelled is None else int((labelled & counts).sum()),
         gold.n_sentences,
         int((wrong == 0).sum()),
+        None if fallback is None else int(np.count_nonzero(fallback)),
     )
 
 

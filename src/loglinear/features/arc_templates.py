@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 NONE, WORD, TAG, PAIR, STEM, LEFT_TAG, TAG_RIGHT, THREE_TAGS = range(8)
 N_VIEWS = 8
-DISTANCES = 12  # both directions together
 VIEW_BITS, DISTANCE_BITS = 27, 4
 
 

@@ -26,7 +26,6 @@ Int64 = npt.NDArray[np.int64]
 TAG_BITS, WORD_BITS = 10, 20
 STOP, TAG, WORD = 0, 3, 6  # first levels of the three kinds of outcomes
 STOP_LEVELS, TAG_LEVELS, WORD_LEVELS = 3, 3, 3
-LEVELS = 9
 LEFT, RIGHT = 0, 1
 
 
