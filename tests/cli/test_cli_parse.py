@@ -73,7 +73,8 @@ def test_a_sentence_without_a_parse_is_flagged_in_the_output_and_on_the_console(
     words = " ".join(["the"] * 200)
     result = run("parse", "run", parse_model, "--time-limit", "0.0001", stdin=f"\n{words}\n")
     assert result.status == 0 and result.out.startswith("\n(ROOT (NOPARSE (")
-    assert result.err == ("loglinear: <stdin>:2: no parse within 0.0001 seconds: a fallback tree stands for it\n")
+    said = "loglinear: <stdin>:2: no parse within 0.0001 seconds: a fallback tree stands for it"
+    assert said in result.err.splitlines()  # kernels may be compiled meanwhile, which is said, too
 
 
 @pytest.mark.skipif(not (DATA / "hostile_trees").is_dir(), reason="no hostile_trees under LOGLINEAR_DATA")
