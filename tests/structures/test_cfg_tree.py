@@ -77,6 +77,16 @@ def test_log_partition_sums_all_trees(batch):
     close(tree.log_partition(scores), np.array([one.log_z for one in referees(tree, scores)]))
 
 
+@pytest.mark.parametrize("tags", [[-430.8, 462.3], [75.6, -165.2]])
+@pytest.mark.parametrize("step", [473.3, 719.9, -730.0])
+def test_scores_too_far_apart_for_scaling_are_summed_all_the_same(tags, step):
+    # without compilation this also shows that nothing is written beyond the end of an array
+    grammar = CFGGrammar(2, 0, np.array([0, 1]), np.array([[0, 1, 1]]), np.array([[0, 1]]))
+    tree = CFGTree(grammar, [1, 2])
+    scores = CFGScores(np.array([tags] * 3), np.array([[528.7]]), np.array([[step]]), np.zeros(4, dtype=np.int32))
+    close(tree.log_partition(scores), np.array([one.log_z for one in referees(tree, scores)]))
+
+
 @few
 @given(batches())
 def test_viterbi_finds_the_best_tree(batch):

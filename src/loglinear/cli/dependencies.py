@@ -85,7 +85,7 @@ def train(source: str, output: Path, dev: str | None, settings: list[str], given
     seconds = time.perf_counter() - began
     parser.save(output)
     relations = parser.model_.relations
-    known = "none" if relations is None else f"{len(relations.labels):,}"
+    known = "no" if relations is None else f"{len(relations.labels):,}"
     score = "" if parser.dev_score_ is None else f"; {100 * parser.dev_score_:.2f} % of the dev heads right"
     left_out = corpus.n_sentences - (parser.n_trees_ or 0)
     longer = f" ({left_out:,} longer than {parser.max_length} left out)" if left_out else ""

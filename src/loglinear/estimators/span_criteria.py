@@ -207,17 +207,11 @@ class TreeByTree(SpanCriterion):
     chain: ClassVar[type[Criterion]]
 
     @classmethod
-    def own_options(cls) -> tuple[Option, ...]:
-        """The chain criterion's own."""
-        shared = {option.name for option in SPAN_OPTIONS}
-        return tuple(option for option in cls.chain.options if option.name not in shared)
-
-    @classmethod
     def fit(cls, training: TreeTraining) -> SpanModel:
         values = training.values
         base = treebank_pcfg(training.binary) if values["base"] else None
         problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), base=base)
-        own = ",".join(f"{option.name}={values[option.name]}" for option in cls.own_options())
+        own = ",".join(f"{option.name}={values[option.name]}" for option in _own_options(cls.chain))
         cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
         criterion = make_criterion(f"{cls.name}:{own}", cost)
         most = values["iterations"] or (BATCH_ITERATIONS if values["optimizer"] == "lbfgs" else PASSES)
@@ -231,18 +225,25 @@ class TreeByTree(SpanCriterion):
         return problem.with_weights(found.weights)
 
 
+def _own_options(chain: type[Criterion]) -> tuple[Option, ...]:
+    """What a criterion of chains may be told beside what all criteria of spans have."""
+    shared = {option.name for option in SPAN_OPTIONS}
+    return tuple(option for option in chain.options if option.name not in shared)
+
+
 def _tree_by_tree(name: str, optimizer: str) -> None:
     """Make a criterion of chains one of trees, trained by ``optimizer`` unless told otherwise."""
     chain = criteria()[name]
     possible = tuple(each for each in chain.optimizers if each != "dual")
-    body = {"name": name, "summary": chain.summary, "chain": chain, "__doc__": f"{chain.__doc__} Of trees."}
-    made = type(f"{chain.__name__}OfTrees", (TreeByTree,), body)
-    cost = (Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float),) if chain.uses_cost else ()
-    how = Option("optimizer", optimizer, "how to get to good weights", choices=possible)
     penalised = any(optimizer_class(each).takes_l2 for each in possible)
-    shared = (option for option in SPAN_OPTIONS if option.name != "l2" or penalised)
-    made.options = (*shared, BASE, *made.own_options(), *cost, how)  # type: ignore[attr-defined]
-    register_tree_criterion(made)
+    options = [option for option in SPAN_OPTIONS if option.name != "l2" or penalised]
+    options += [BASE, *_own_options(chain)]
+    if chain.uses_cost:
+        options.append(Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float))
+    options.append(Option("optimizer", optimizer, "how to get to good weights", choices=possible))
+    body = {"name": name, "summary": chain.summary, "chain": chain, "options": tuple(options)}
+    body["__doc__"] = f"{chain.__doc__} Of trees."
+    register_tree_criterion(type(f"{chain.__name__}OfTrees", (TreeByTree,), body))
 
 
 for _name in ("cll", "softmax-margin", "jrb"):

@@ -91,8 +91,7 @@ class MEstimationOfTrees(SpanCriterion):
     summary: ClassVar[str] = "M-estimation over the pcfg: no parsing and no normaliser to train"
     default_iterations: ClassVar[int] = 100
     options: ClassVar[tuple[Option, ...]] = (
-        *(option for option in SPAN_OPTIONS if option.name != "l2"),
-        Option("l2", 0.01, "L2 factor", least=0, kind=float),
+        *SPAN_OPTIONS,
         Option("samples", 20_000, "trees drawn from the pcfg for the expectations", least=1, kind=int),
         SMOOTHING,
     )

@@ -18,7 +18,7 @@ from loglinear.kernels import kernel
 from loglinear.structures.arc_nonprojective import NonProjectiveTree
 from loglinear.structures.arc_projective import ProjectiveTree
 from loglinear.structures.arc_scores import ArcScores, ArcTree, arc_offsets
-from loglinear.structures.chain_sparse_gradient import SparseChainGradient
+from loglinear.structures.sparse_groups import SparseGroups
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -156,13 +156,13 @@ class ArcGradient:
         return self.vector
 
 
-class SparseArcGradient(SparseChainGradient):
+class SparseArcGradient(SparseGroups):
     """Collects the gradient of one sentence at a time; each feature is a group."""
 
     def __init__(self, features: ArcFeatures) -> None:
-        super().__init__(features)  # type: ignore[arg-type]  # it looks at the groups alone
+        super().__init__(features.groups)
 
-    def add(self, corpus: ArcCorpus, sequence: int, parts: ArcScores) -> None:  # type: ignore[override]  # of arcs
+    def add(self, corpus: ArcCorpus, sequence: int, parts: ArcScores) -> None:
         """Add the gradient by the arc scores of one sentence."""
         low, high = int(corpus.arc_offsets[sequence]), int(corpus.arc_offsets[sequence + 1])
         self._n = _add_touched(

@@ -24,7 +24,7 @@ from loglinear.kernels import kernel
 from loglinear.structures.cfg_outcomes import Outcomes
 from loglinear.structures.cfg_pieces import PieceFeatures
 from loglinear.structures.cfg_tree import CFGScores, CFGTree
-from loglinear.structures.chain_sparse_gradient import SparseGroups
+from loglinear.structures.sparse_groups import SparseGroups
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]

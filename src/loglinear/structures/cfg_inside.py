@@ -88,8 +88,11 @@ def _hold(x: int, binary: Floats, steps: Floats, held: Held) -> bool:
 
 @kernel
 def _weight(score: float) -> float:
-    """exp(score), but not zero unless the score is -inf: products with it are then too small, and noticed."""
-    return max(math.exp(score), LEAST_WEIGHT) if score > -np.inf else 0.0
+    """exp(score), but not zero unless the score is -inf: products with it are then too small, and noticed.
+
+    Nor is it ever infinite: above MOST_STEP the row's steps are not trusted anyway.
+    """
+    return max(math.exp(min(score, MOST_STEP)), LEAST_WEIGHT) if score > -np.inf else 0.0
 
 
 @kernel
@@ -230,8 +233,11 @@ def _up(
                 peak = tags.max()
                 for p in range(preterminals.shape[0]):
                     if tags[p] > -np.inf:
-                        row0[preterminals[p]] = math.exp(tags[p] - peak)
-                        n_small += row0[preterminals[p]] < SMALLEST
+                        share = math.exp(tags[p] - peak)
+                        if share < SMALLEST:
+                            n_small += 1
+                            continue
+                        row0[preterminals[p]] = share
                         met[n_met] = preterminals[p]
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:

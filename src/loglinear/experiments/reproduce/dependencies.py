@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def table_of(
         system = SYSTEMS[row]
         cell = cells.get(
             f"m-estimation {name} {row}",
-            lambda system=system: measure(system, train, dev, threads),  # type: ignore[misc]
+            partial(measure, system, train, dev, threads),
         )
         against = ""
         if system.base:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,7 @@ def _table(
     )
     table = Table(title, COLUMNS)
     found = {
-        row: cells.get(f"piecewise {name} {row}", lambda row=row: measure(SYSTEMS[row], train, test, threads))  # type: ignore[misc]
+        row: cells.get(f"piecewise {name} {row}", partial(measure, SYSTEMS[row], train, test, threads))
         for row in systems
     }
     for row, cell in found.items():
