@@ -18,7 +18,7 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import sequence_weights
 from loglinear.estimators.chain_model import penalties_of
 from loglinear.estimators.chain_predictor import ChainPredictor
-from loglinear.estimators.classifier_model import METHODS, ClassifierModel, LocalColumns
+from loglinear.estimators.local_model import METHODS, ClassifierModel, LocalColumns
 from loglinear.estimators.inputs import (
     Corpus,
     annotation_of,
