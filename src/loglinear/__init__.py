@@ -22,6 +22,7 @@ _HOMES = {
     "LocalTagger": "loglinear.estimators.local_tagger",
     "InputClassifier": "loglinear.estimators.input_classifier",
     "DependencyParser": "loglinear.estimators.dependency_parser",
+    "Classifier": "loglinear.estimators.classifier",
     "Constraints": "loglinear.structures.constraints",
     "Gazetteer": "loglinear.features.gazetteer",
     "Macro": "loglinear.features.template",
