@@ -23,6 +23,8 @@ _HOMES = {
     "InputClassifier": "loglinear.estimators.input_classifier",
     "DependencyParser": "loglinear.estimators.dependency_parser",
     "Classifier": "loglinear.estimators.classifier",
+    "LeastSquares": "loglinear.estimators.ridge",
+    "Ridge": "loglinear.estimators.ridge",
     "Constraints": "loglinear.structures.constraints",
     "Gazetteer": "loglinear.features.gazetteer",
     "Macro": "loglinear.features.template",

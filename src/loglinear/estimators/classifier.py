@@ -264,7 +264,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         """The problem with the weights of examples and labels."""
         n, n_labels = len(problem.gold), len(problem.labels)
         if n_labels < 2:
-            raise DataError(f"y has one label alone, {problem.labels.tolist()!r:.60}; a classifier needs two classes")
+            raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
         weights = None if sample_weight is None else sequence_weights(sample_weight, n, "example")
         if self.class_weight is None:
             return replace(problem, weights=weights)

@@ -71,9 +71,11 @@ def kind_of(X: Any) -> str:
         return NAMES
     if isinstance(X, Columns):
         raise OptionError(f"{X.name} holds columns, and columns need a template")
+    if sp.issparse(X):
+        return NUMBERS
     if isinstance(X, str | bytes | Mapping):
         raise DataError(f"X is a {type(X).__name__}, not a list of examples")
-    if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+    if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
         return NUMBERS
     first = next((x for x in X if not (isinstance(x, str | list | tuple | set | Mapping) and not len(x))), None)
     if isinstance(first, str) or (first is None and any(isinstance(x, str) for x in X)):
