@@ -30,9 +30,9 @@ class Line:
     """A named line through points; ``spread`` [n] draws a band of so much on both sides, ``marker`` the points."""
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    spread: Sequence[float] | None = None
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    spread: npt.ArrayLike | None = None
     marker: str = "o"
     dashed: bool = False
 

@@ -45,13 +45,21 @@ def _settle(
     prefix: Float,
     rates: Float,
 ) -> None:
-    """Bring a group's weights to step ``now``. ``rates`` = (AdaGrad's step, l1, l2); see the module for the others."""
+    """Bring a group's weights to step ``now``; see the module for the others.
+
+    ``rates`` = (AdaGrad's step, l1, l2, the first group that is not penalised).
+    """
     then = settled[group]
     settled[group] = now
     first, end = groups[group], groups[group + 1]
     product, before = prefix[PRODUCT, now], prefix[PRODUCT, then]
     threshold, total = prefix[THRESHOLD, now] - prefix[THRESHOLD, then], prefix[SUM, now] - prefix[SUM, then]
     n, adaptive, averaged = now - then, squares.shape[0] > 0, sums.shape[0] > 0
+    if group >= rates[3]:
+        if averaged:
+            for f in range(first, end):
+                sums[f] += weights[f] * n
+        return
     for f in range(first, end):
         weight = weights[f]
         if weight == 0.0:
@@ -157,6 +165,8 @@ class LazyWeights:
         Whether to keep the sum of the weights after each step.
     adagrad : float, optional
         AdaGrad's step; None for steps that are given.
+    n_penalised : int, optional
+        Only the first so many weights, which are whole groups, are penalised; all if not given.
     """
 
     def __init__(
@@ -168,13 +178,15 @@ class LazyWeights:
         l2: float = 0.0,
         average: bool = False,
         adagrad: float | None = None,
+        n_penalised: int | None = None,
     ) -> None:
         self._features, self.l1, self.l2 = features, l1, l2
         self.weights = np.array(weights, dtype=np.float64)
         self.sums = np.zeros(len(weights) if average else 0)
         self.squares = np.zeros(0 if adagrad is None else len(weights))
         self._settled = np.zeros(len(features.groups) - 1, dtype=np.int32)
-        self._rates = np.array([0.0 if adagrad is None else adagrad, l1, l2])
+        first_free = np.searchsorted(features.groups, len(weights) if n_penalised is None else n_penalised)
+        self._rates = np.array([0.0 if adagrad is None else adagrad, l1, l2, first_free])
         self._prefix = np.zeros((3, n_steps + 1))
         self._prefix[PRODUCT, 0] = 1.0
         self._now = 0

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import ModelFileError, OptionError
-from loglinear.optimizers.optimizer import Optimizer, Result, register
+from loglinear.optimizers.optimizer import Optimizer, Result, l1_of_each, register
 from loglinear.options import Option
 
 Vector = npt.NDArray[np.float64]
@@ -195,7 +195,7 @@ class LBFGS(Optimizer):
         """
         from loglinear.optimizers.lbfgs_run import Run  # here: it needs Numba, and options alone should not
 
-        run = Run(self, objective, l1, weights0, state)
+        run = Run(self, objective, l1_of_each(l1, objective, np.size(weights0)), weights0, state)
         while True:
             reason = run.converged()
             if reason:

@@ -1,6 +1,6 @@
 """The objective a batch optimizer sees: losses of all sequences plus the penalty, on all cores.
 
-    f(w) = sum_i weight_i * loss_i(scores(w)) + l2 ||w||^2
+    f(w) = sum_i weight_i * loss_i(scores(w)) + l2 ||w||^2              ||w|| of the weights that are penalised
 
 The corpus is cut into shards whose number depends on the data alone. A worker takes a shard at a time and walks it in
 blocks that stay in cache: weights to part scores (features), part scores to loss and part gradient (criterion and
@@ -67,6 +67,8 @@ class Objective:
         Threads to use; the value does not depend on it.
     single_precision : bool
         Whether passes may be made in single precision where that applies.
+    n_penalised : int, optional
+        Only the first so many weights are penalised; all if not given.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Objective:
         sequence_weights: Float | None = None,
         n_threads: int = 1,
         single_precision: bool = False,
+        n_penalised: int | None = None,
     ) -> None:
+        self.n_penalised = features.n_features if n_penalised is None else n_penalised
         self.features, self.corpus, self.gold = features, corpus, gold
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
@@ -125,8 +129,9 @@ class Objective:
             gradient += more_gradient
         if self.l2:
             with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
-                value += self.l2 * float(np.sum(weights**2))
-                gradient += 2.0 * self.l2 * weights
+                penalised = weights[: self.n_penalised]
+                value += self.l2 * float(np.sum(penalised**2))
+                gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
         return value, gradient
 
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:

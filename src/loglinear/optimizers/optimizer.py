@@ -145,6 +145,12 @@ def optimizer_class(spec: str) -> type[Optimizer]:
     return known[name]
 
 
+def l1_of_each(l1: float | Float, objective: Any, n: int) -> float | Float:
+    """The L1 factor of each of ``n`` weights, zero for those that the objective does not penalise."""
+    penalised = getattr(objective, "n_penalised", n)
+    return l1 if penalised == n or not np.any(l1) else np.where(np.arange(n) < penalised, l1, 0.0)
+
+
 def make_optimizer(spec: str, *, max_iter: int | None, tolerance: float, seed: int) -> Optimizer:
     """An optimizer ready for use."""
     chosen = optimizer_class(spec)

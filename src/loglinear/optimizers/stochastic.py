@@ -113,7 +113,7 @@ class _Run(SequencePasses):
         share = 1.0 / objective.corpus.n_sequences
         self.lazy = LazyWeights(
             self.features, self.start, len(self.sequences), l1 * share, objective.l2 * share, options.average,
-            options.adaptive(step),
+            options.adaptive(step), objective.n_penalised,
         )  # fmt: skip
         self.restore(state)
 
@@ -128,7 +128,8 @@ class _Run(SequencePasses):
         return float(losses[0]), True
 
     def penalty(self, weights: Float) -> float:
-        return self.objective.l2 * float(weights @ weights) + self.total_l1 * float(np.abs(weights).sum())
+        penalised = weights[: self.objective.n_penalised]
+        return self.objective.l2 * float(penalised @ penalised) + self.total_l1 * float(np.abs(penalised).sum())
 
     def loss_of(self, weights: Float) -> float:
         """Objective of the sequences visited, with their share of the penalties."""

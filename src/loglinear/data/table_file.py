@@ -1,0 +1,234 @@
+"""Tables with named columns: CSV, TSV and JSON Lines, an example a row.
+
+CSV cells may be quoted, as spreadsheets write them, and hold commas and line ends; TSV cells are taken as they are. In
+JSON Lines each line is an object with the cells by name; a key that an object lacks, or whose value is null, is an
+empty cell. All cells are strings here; :meth:`TableFile.numbers` reads columns of numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.files import Source, check_text, read_bytes, source_name
+from loglinear.errors import DataError, OptionError
+
+FORMATS = ("csv", "tsv", "jsonl")
+LONGEST_CELL = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """N rows under named columns.
+
+    Attributes
+    ----------
+    file : str
+        Where they come from, for messages.
+    columns : dict of list of str
+        N cells by name, in the file's order.
+    lines : list of int
+        The line, from 1, that each row begins at.
+    """
+
+    file: str
+    columns: dict[str, list[str]]
+    lines: list[int]
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return len(self.lines)
+
+    def column(self, name: str) -> list[str]:
+        """The cells of a column; an error lists the columns there are."""
+        if name not in self.columns:
+            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.columns)}", self.file)
+        return self.columns[name]
+
+    def numbers(self, names: Sequence[str], *, empty: float | None = None) -> npt.NDArray[np.float64]:
+        """Columns as numbers [N, k]; empty cells become ``empty``, or are an error if that is None."""
+        out = np.empty((self.n_rows, len(names)))
+        for place, name in enumerate(names):
+            for row, cell in enumerate(self.column(name)):
+                value = number_of(cell)
+                if value is None and not cell.strip() and empty is not None:
+                    value = empty
+                if value is None:
+                    found = "is empty" if not cell.strip() else f"is {cell!r:.60}"
+                    raise DataError(f"column {name!r} {found}, not a number", self.file, self.lines[row])
+                out[row, place] = value
+        return out
+
+    def select(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> TableFile:
+        """Some of the rows."""
+        chosen = [int(row) for row in rows]
+        columns = {name: [cells[row] for row in chosen] for name, cells in self.columns.items()}
+        return TableFile(self.file, columns, [self.lines[row] for row in chosen])
+
+
+def number_of(cell: str) -> float | None:
+    """The finite number that a cell holds, or None."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def table_format_of(source: Source) -> str:
+    """Format by extension: ``.tsv`` or ``.tab``, ``.jsonl`` (also before ``.gz``), anything else CSV."""
+    name = source_name(source).lower().removesuffix(".gz")
+    if name.endswith((".tsv", ".tab")):
+        return "tsv"
+    return "jsonl" if name.endswith((".jsonl", ".ndjson")) else "csv"
+
+
+def read_table(source: Source, format: str = "auto") -> TableFile:
+    """Read a table; CSV and TSV begin with a row of names.
+
+    Parameters
+    ----------
+    source : path, ``-`` or open binary file
+        Also compressed with gzip.
+    format : {"auto", "csv", "tsv", "jsonl"}
+        ``auto`` goes by the extension, see :func:`table_format_of`.
+
+    Raises
+    ------
+    DataError
+        With file and line: no text in UTF-8, a name twice or empty, rows of other lengths, quotes that do not close,
+        no valid JSON, values that are lists or objects, no rows at all.
+    """
+    chosen = table_format_of(source) if format == "auto" else format
+    if chosen not in FORMATS:
+        raise OptionError(f"format is {format!r}; choose one of auto, {', '.join(FORMATS)}")
+    name, raw = source_name(source), read_bytes(source)
+    text = raw[check_text(raw, name) :].decode()
+    table = _objects(text, name) if chosen == "jsonl" else _cells(text, name, chosen)
+    if not table.n_rows:
+        raise DataError("the table has no rows", name)
+    return table
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let the csv module read cells of any length."""
+    before = csv.field_size_limit(LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _cells(text: str, name: str, format: str) -> TableFile:
+    if format == "csv":
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    else:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    names: list[str] = []
+    begins = 1
+    with _long_cells():
+        try:
+            for row in reader:
+                line, begins = begins, reader.line_num + 1
+                if not row or row == [""]:
+                    continue
+                if not names:
+                    names = _checked_names(row, name, line)
+                    continue
+                if len(row) != len(names):
+                    raise DataError(f"{len(row)} cells under {len(names)} columns", name, line)
+                rows.append(row)
+                lines.append(line)
+        except csv.Error as error:
+            raise DataError(f"no valid {format.upper()}: {error}", name, begins) from None
+    columns = list(zip(*rows, strict=True)) or [() for _ in names]
+    return TableFile(name, {key: list(cells) for key, cells in zip(names, columns, strict=True)}, lines)
+
+
+def _checked_names(row: list[str], file: str, line: int) -> list[str]:
+    for place, column in enumerate(row):
+        if not column.strip():
+            raise DataError(f"column {place + 1} has no name; the first row holds the names of the columns", file, line)
+        if column in row[:place]:
+            raise DataError(f"two columns are called {column!r}", file, line)
+    return row
+
+
+def _objects(text: str, file: str) -> TableFile:
+    rows: list[dict[str, str]] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            rows.append(_object(line, file, number))
+            lines.append(number)
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return TableFile(file, {key: [row.get(key, "") for row in rows] for key in names}, lines)
+
+
+def _object(line: str, file: str, number: int) -> dict[str, str]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"no valid JSON: {error}", file, number) from None
+    if not isinstance(record, dict):
+        raise DataError('a line must be an object such as {"label": "spam", "text": "..."}', file, number)
+    for key, value in record.items():
+        if "\\u" in line and not (key + str(value)).isascii() and not _is_unicode(key + str(value)):
+            raise DataError(f"{key!r} holds half of a character (a lone surrogate)", file, number)
+        if isinstance(value, list | dict):
+            raise DataError(f"{key!r} is a {type(value).__name__}; a cell is a string or a number", file, number)
+    return {key: _cell(value) for key, value in record.items()}
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def write_table(columns: Mapping[str, Sequence[Any]], out: BinaryIO, format: str = "csv") -> None:
+    """Write columns of the same length as CSV, TSV or JSON Lines; floats in CSV and TSV keep six digits."""
+    rows = zip(*columns.values(), strict=True)
+    if format == "jsonl":
+        for row in rows:
+            out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
+        return
+    text = io.StringIO()
+    writer: Any = csv.writer(text, lineterminator="\n")
+    if format == "tsv":
+        writer = _TabWriter(text)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row])
+    out.write(text.getvalue().encode())
+
+
+class _TabWriter:
+    """Rows of cells separated by tabs, as they are; tabs and line ends in a cell become spaces."""
+
+    def __init__(self, out: io.StringIO) -> None:
+        self._out = out
+
+    def writerow(self, row: Any) -> None:
+        self._out.write("\t".join(" ".join(str(cell).split()) for cell in row) + "\n")

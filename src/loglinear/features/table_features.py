@@ -1,0 +1,224 @@
+"""From the columns of a table to a sparse matrix: numbers, categories and text, a column of the table at a time.
+
+========  ==========================================================================================================
+number    one column: (value - mean) / deviation of the training data, or the value itself with ``raw_numbers``; an
+          empty cell counts as the mean, and has a column of its own if training has some
+category  a column for each value seen, ``colour=red``; an empty cell, or a new value, is none of them
+text      a column for each word, or run of words, how often it occurs: ``text:good``
+========  ==========================================================================================================
+
+What kind a column is can be said, or is seen: numbers if all its cells are numbers or empty; text if its cells have
+more than :data:`MANY_WORDS` words on the mean; categories else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from loglinear.data.table_file import TableFile, number_of
+from loglinear.errors import DataError, OptionError
+from loglinear.features.bag_of_words import BagOfWords
+
+Float = npt.NDArray[np.float64]
+KINDS = ("number", "category", "text")
+MANY_WORDS = 3.0
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers, as (value - mean) / deviation, and whether a cell is empty if ``has_empty``."""
+
+    name: str
+    mean: float
+    deviation: float
+    has_empty: bool
+    kind = "number"
+
+    @classmethod
+    def fit(cls, name: str, table: TableFile, raw: bool, min_count: int) -> NumberColumn:
+        """The column of a training table."""
+        values = table.numbers([name], empty=np.nan)[:, 0]
+        known = values[~np.isnan(values)]
+        if not len(known):
+            raise DataError(f"column {name!r} holds no number at all", table.file)
+        mean, deviation = (0.0, 1.0) if raw else (float(known.mean()), float(known.std()) or 1.0)
+        return cls(name, mean, deviation, len(known) < len(values))
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, f"{self.name} is empty"] if self.has_empty else [self.name]
+
+    def matrix(self, table: TableFile) -> sp.csr_matrix:
+        """Its columns of a table's rows."""
+        values = table.numbers([self.name], empty=np.nan)
+        empty = np.isnan(values)
+        scaled = np.where(empty, 0.0, (values - self.mean) / self.deviation)
+        return sp.csr_matrix(np.hstack([scaled, empty]) if self.has_empty else scaled)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a model file."""
+        return {"mean": self.mean, "deviation": self.deviation, "has_empty": self.has_empty}
+
+    @classmethod
+    def from_dict(cls, name: str, values: Mapping[str, Any]) -> NumberColumn:
+        """Inverse of :meth:`to_dict`."""
+        mean, deviation = float(values["mean"]), float(values["deviation"])
+        if not (np.isfinite([mean, deviation]).all() and deviation > 0):
+            raise ValueError(f"column {name!r} has no deviation")
+        return cls(name, mean, deviation, bool(values["has_empty"]))
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of names, each value of which becomes a column."""
+
+    name: str
+    values: tuple[str, ...]
+    kind = "category"
+
+    @classmethod
+    def fit(cls, name: str, table: TableFile, raw: bool, min_count: int) -> CategoryColumn:
+        """The column of a training table."""
+        values, counts = np.unique(np.array(table.column(name), dtype=object), return_counts=True)
+        kept = [str(value) for value, count in zip(values, counts, strict=True) if value and count >= min_count]
+        return cls(name, tuple(kept))
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}={value}" for value in self.values]
+
+    def matrix(self, table: TableFile) -> sp.csr_matrix:
+        """Its columns of a table's rows."""
+        place = {value: i for i, value in enumerate(self.values)}
+        found = np.array([place.get(cell, -1) for cell in table.column(self.name)], dtype=np.int64)
+        rows = np.flatnonzero(found >= 0)
+        return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=(table.n_rows, len(self.values)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a model file."""
+        return {"values": list(self.values)}
+
+    @classmethod
+    def from_dict(cls, name: str, values: Mapping[str, Any]) -> CategoryColumn:
+        """Inverse of :meth:`to_dict`."""
+        return cls(name, tuple(str(value) for value in values["values"]))
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of text, each word or run of words of which becomes a column."""
+
+    name: str
+    words: BagOfWords
+    kind = "text"
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}:{word}" for word in self.words.vocabulary]
+
+    def matrix(self, table: TableFile) -> sp.csr_matrix:
+        """Its columns of a table's rows."""
+        return self.words.matrix(table.column(self.name))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a model file."""
+        return self.words.to_dict()
+
+    @classmethod
+    def from_dict(cls, name: str, values: Mapping[str, Any]) -> TextColumn:
+        """Inverse of :meth:`to_dict`."""
+        return cls(name, BagOfWords.from_dict(values))
+
+
+AnyColumn = NumberColumn | CategoryColumn | TextColumn
+
+
+@dataclass(frozen=True)
+class TableFeatures:
+    """How the columns of a table become those of a matrix."""
+
+    columns: tuple[AnyColumn, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        table: TableFile,
+        kinds: Mapping[str, str] | None = None,
+        *,
+        text: str = "words",
+        raw_numbers: bool = False,
+        min_count: int = 1,
+    ) -> TableFeatures:
+        """Learn from a training table; its label column is not to be in it.
+
+        Parameters
+        ----------
+        table : TableFile
+        kinds : mapping from column to {"number", "category", "text"}, optional
+            What columns are; those not named are looked at.
+        text : str
+            How text is cut into words (:class:`~loglinear.features.bag_of_words.BagOfWords`).
+        raw_numbers : bool
+            Leave numbers as they are.
+        min_count : int
+            Categories and words in fewer rows are left out.
+        """
+        kinds = dict(kinds or {})
+        for name, kind in kinds.items():
+            table.column(name)
+            if kind not in KINDS:
+                raise OptionError(f"column {name!r} cannot be a {kind!r}; there are {', '.join(KINDS)}")
+        made: list[AnyColumn] = []
+        for name in table.columns:
+            kind = kinds.get(name) or kind_of(table.columns[name])
+            if kind == "text":
+                made.append(TextColumn(name, BagOfWords.fit(table.columns[name], text, min_count)))
+            elif kind == "number":
+                made.append(NumberColumn.fit(name, table, raw_numbers, min_count))
+            else:
+                made.append(CategoryColumn.fit(name, table, raw_numbers, min_count))
+        features = cls(tuple(made))
+        if not features.names:
+            raise DataError("no column is left to learn from", table.file)
+        return features
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the matrix' columns."""
+        return [name for column in self.columns for name in column.names]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column of the table is."""
+        return {column.name: column.kind for column in self.columns}
+
+    def matrix(self, table: TableFile) -> sp.csr_matrix:
+        """The rows of a table [N, D]; columns that training did not have are passed over."""
+        return sp.hstack([column.matrix(table) for column in self.columns], format="csr")
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a model file."""
+        return {"columns": [{"name": c.name, "kind": c.kind, **c.to_dict()} for c in self.columns]}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> TableFeatures:
+        """Inverse of :meth:`to_dict`; a ValueError says what does not fit."""
+        readers: dict[str, Any] = {"number": NumberColumn, "category": CategoryColumn, "text": TextColumn}
+        try:
+            return cls(tuple(readers[c["kind"]].from_dict(str(c["name"]), c) for c in stored["columns"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the columns cannot be read ({error})") from None
+
+
+def kind_of(cells: Sequence[str]) -> str:
+    """What a column is by its cells."""
+    filled = [cell for cell in cells if cell.strip()]
+    if filled and all(number_of(cell) is not None for cell in filled):
+        return "number"
+    return "text" if filled and np.mean([len(cell.split()) for cell in filled]) > MANY_WORDS else "category"

@@ -1,0 +1,134 @@
+"""A flat label: the structure with one part. Everything that chains offer, in closed form.
+
+    log Z = log sum_y exp s(y)        p(y) = exp(s(y) - log Z)        Cov(c, [y]) = p(y) (c(y) - E[c])
+
+An example is a sequence of one position, so that costs and annotation are those of chains. A label that an example
+cannot have (it is no candidate) has a score of -inf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import InfeasibleError, OptionError
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FlatScores:
+    """Part scores of N examples: one for each label.
+
+    Parameters
+    ----------
+    labels : float64 [N, Y]
+    """
+
+    labels: Float
+
+    def zeros_like(self) -> FlatScores:
+        """Parts of zero in the same shape."""
+        return FlatScores(np.zeros_like(self.labels))
+
+    def subtract(self, other: FlatScores) -> None:
+        """``self -= other``."""
+        np.subtract(self.labels, other.labels, out=self.labels)
+
+    def with_costs(self, costs: Float) -> FlatScores:
+        """The scores plus costs [N, Y]."""
+        return FlatScores(self.labels + costs)
+
+
+class Flat:
+    """The shape of N examples with Y labels each."""
+
+    def __init__(self, n_examples: int) -> None:
+        self.offsets: Int64 = np.arange(n_examples + 1, dtype=np.int64)
+        self.n_sequences = self.n_positions = n_examples
+
+    # -- given labels ------------------------------------------------------------------------------------------------
+
+    def score(self, scores: FlatScores, labels: Int32) -> Float:
+        """Scores [N] of the labels [N]."""
+        return scores.labels[np.arange(self.n_sequences), labels]
+
+    def add_labelling(self, parts: FlatScores, labels: Int32, weights: Float) -> None:
+        """Add to ``parts`` the weight [N] of each example at its label."""
+        parts.labels[np.arange(self.n_sequences), labels] += weights
+
+    def restrict(self, scores: FlatScores, allowed: npt.NDArray[np.uint8]) -> FlatScores:
+        """The scores with -inf for labels that the annotation [N, Y] rules out."""
+        return FlatScores(np.where(allowed > 0, scores.labels, -np.inf))
+
+    # -- the best labels ---------------------------------------------------------------------------------------------
+
+    def viterbi(self, scores: FlatScores) -> tuple[Int32, Float]:
+        """The best label of each example and its score; of equal ones the first."""
+        best = scores.labels.argmax(axis=1).astype(np.int32)
+        return best, self._possible(self.score(scores, best))
+
+    def k_best(self, scores: FlatScores, k: int) -> list[tuple[Int32, Float]]:
+        """For each example its K <= k best labels [K, 1], best first, and their scores [K]."""
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one label")
+        self._possible(scores.labels.max(axis=1, initial=-np.inf))
+        order = np.argsort(-scores.labels, axis=1, kind="stable")[:, :k].astype(np.int32)
+        found = []
+        for row, labels in zip(scores.labels, order, strict=True):
+            possible = labels[row[labels] > -np.inf]
+            found.append((possible[:, np.newaxis], row[possible]))
+        return found
+
+    # -- sums over labels --------------------------------------------------------------------------------------------
+
+    def log_partition(self, scores: FlatScores) -> Float:
+        """log Z [N]."""
+        return self._normalised(scores)[0]
+
+    def expectations(self, scores: FlatScores, weights: npt.ArrayLike | None = None) -> tuple[Float, FlatScores]:
+        """log Z [N], and the labels' probabilities, those of an example times its weight [N]."""
+        log_z, probabilities = self._normalised(scores)
+        if weights is not None:
+            probabilities *= np.asarray(weights)[:, np.newaxis]
+        return log_z, FlatScores(probabilities)
+
+    def cost_covariance(
+        self, scores: FlatScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> tuple[Float, FlatScores]:
+        """E[c] [N] of a cost [N, Y], and its covariances with the labels, times each weight [N].
+
+        They are the gradient of ``weights @ E[c]`` by the scores.
+        """
+        costs, (_, probabilities) = np.asarray(cost), self._normalised(scores)
+        mean = np.einsum("ny,ny->n", probabilities, costs)
+        covariance = probabilities * (costs - mean[:, np.newaxis])
+        if weights is not None:
+            covariance *= np.asarray(weights)[:, np.newaxis]
+        return mean, FlatScores(covariance)
+
+    def sample(self, scores: FlatScores, rng: np.random.Generator) -> Int32:
+        """A label of each example drawn by its probability [N]."""
+        upto = np.cumsum(self._normalised(scores)[1], axis=1)
+        drawn = (upto < rng.random((self.n_sequences, 1)) * upto[:, -1:]).sum(axis=1)
+        return np.minimum(drawn, upto.shape[1] - 1).astype(np.int32)
+
+    def _normalised(self, scores: FlatScores) -> tuple[Float, Float]:
+        """log Z [N] and the probabilities [N, Y]."""
+        peak = self._possible(scores.labels.max(axis=1, initial=-np.inf))
+        powers = np.exp(scores.labels - peak[:, np.newaxis])
+        total = powers.sum(axis=1)
+        powers /= total[:, np.newaxis]
+        return peak + np.log(total), powers
+
+    @staticmethod
+    def _possible(best: Float) -> Float:
+        """The examples' best scores [N], if each has a label it can have."""
+        impossible = np.flatnonzero(best == -np.inf)
+        if len(impossible):
+            raise InfeasibleError(int(impossible[0]))
+        return best
