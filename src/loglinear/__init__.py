@@ -20,6 +20,8 @@ _HOMES = {
     "HMM": "loglinear.estimators.hmm_estimator",
     "Parser": "loglinear.estimators.parser",
     "LocalTagger": "loglinear.estimators.local_tagger",
+    "Mixture": "loglinear.estimators.mixture",
+    "NaiveBayes": "loglinear.estimators.naive_bayes",
     "InputClassifier": "loglinear.estimators.input_classifier",
     "DependencyParser": "loglinear.estimators.dependency_parser",
     "Classifier": "loglinear.estimators.classifier",

@@ -35,7 +35,7 @@ def check_counts(x: Rows) -> None:
     values = x.data if sparse.issparse(x) else x
     if values.size and not (values.min() >= 0.0 and values.max() < np.inf):
         worst = values[~((values >= 0.0) & (values < np.inf))].flat[0]
-        raise DataError(f"a count of {worst:g}: the rows of a multinomial count something, so they cannot hold that")
+        raise DataError(f"Negative values in data, or none: a count of {worst:g}, where a row counts something")
 
 
 def summed(x: Rows, shares: Any) -> Float:
