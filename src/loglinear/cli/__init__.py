@@ -9,12 +9,14 @@ import typer
 
 from loglinear.cli import (
     bench,
+    classify,
     corpus,
     criteria,
     demo,
     evaluate,
     inspect,
     parse,
+    path,
     prune,
     reproduce,
     sample,
@@ -37,6 +39,7 @@ for verb, module in (
     ("eval", evaluate),
     ("inspect", inspect),
     ("prune", prune),
+    ("path", path),
     ("demo", demo),
     ("criteria", criteria),
     ("template", template),
@@ -47,6 +50,7 @@ for verb, module in (
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")
+app.add_typer(classify.app, name="classify")
 
 
 def _show_version(wanted: bool) -> None:
