@@ -30,10 +30,16 @@ def inspect_command(
     label: Annotated[list[str] | None, typer.Option(help="Show this label only; may be given several times.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,
 ) -> None:
-    """Show a model: sizes, options, the strongest features and transitions of each label."""
+    """Show a model: sizes, options, the strongest features of each label, and what else it has."""
+    from loglinear import model_file
+    from loglinear.cli import inspect_classifier
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
+    stored = model_file.load(model)
+    if stored.kind in inspect_classifier.KINDS:
+        inspect_classifier.inspect_linear(stored, model, top, label or [], json)
+        return
     tagger = Tagger.load(model)
     chosen = label or tagger.classes_
     for name in chosen:
