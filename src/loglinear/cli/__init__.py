@@ -9,6 +9,7 @@ import typer
 
 from loglinear.cli import (
     bench,
+    cluster,
     corpus,
     criteria,
     demo,
@@ -42,6 +43,7 @@ for verb, module in (
     ("template", template),
     ("corpus", corpus),
     ("sample", sample),
+    ("cluster", cluster),
     ("bench", bench),
     ("reproduce", reproduce),
 ):

@@ -31,9 +31,15 @@ def inspect_command(
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,
 ) -> None:
     """Show a model: sizes, options, the strongest features and transitions of each label."""
+    from loglinear import model_file
+    from loglinear.cli import inspect_mixture
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
+    kind = model_file.load(model).kind
+    if kind in inspect_mixture.KINDS:
+        inspect_mixture.show_model(model, kind, top, label, json)
+        return
     tagger = Tagger.load(model)
     chosen = label or tagger.classes_
     for name in chosen:

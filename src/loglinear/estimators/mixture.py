@@ -55,7 +55,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     components : {"gaussian", "multinomial"}
     covariance : {"known", "spherical", "diagonal", "tied", "full"} or None
         Of Gaussians; ``known`` is ``variance`` in all directions for all components, ``tied`` one covariance for all.
-        None is ``spherical``.
+        None is ``diagonal``.
     variance : float or None
         sigma^2 of ``covariance="known"``; None is 1.
     smoothing : float or None
@@ -95,6 +95,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     """
 
     model_: MixtureModel
+    source_: Any = None  # how the command line made the columns
     component_names_: list[str | None]
     labels_: npt.NDArray[np.int32]
     log_likelihoods_: list[float]

@@ -19,7 +19,7 @@ from loglinear.options import Option
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 KINDS = ("gaussian", "multinomial")
-COVARIANCE, VARIANCE, FLOOR = "spherical", 1.0, 1e-6
+COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
