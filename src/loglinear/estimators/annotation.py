@@ -163,19 +163,22 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
     )
 
 
-def sequence_weights(weights: Any, n_sequences: int) -> npt.NDArray[np.float64]:
-    """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero."""
+def sequence_weights(weights: Any, n_sequences: int, each: str = "sequence") -> npt.NDArray[np.float64]:
+    """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero.
+
+    ``each`` is what messages call a sequence.
+    """
     try:
         checked = np.ascontiguousarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise OptionError("sample_weight must be a number for each sequence") from None
+        raise OptionError(f"sample_weight must be a number for each {each}") from None
     if checked.shape != (n_sequences,):
-        raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_sequences} sequences")
+        raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_sequences} {each}s")
     bad = np.flatnonzero(~((checked >= 0) & (checked <= MOST_WEIGHT)))
     if len(bad):
         raise OptionError(
-            f"sample_weight of sequence {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
+            f"sample_weight of {each} {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
         )
     if n_sequences and not checked.any():
-        raise OptionError("sample_weight is zero for every sequence: there is nothing to learn from")
+        raise OptionError(f"sample_weight is zero for every {each}: there is nothing to learn from")
     return checked

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,36 +45,40 @@ class InTraining(Protocol):
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """Where a training keeps what it needs to go on.
+class AnyCheckpoint(ABC):
+    """Where a training keeps what it needs to go on; each kind of model says how it is stored.
 
     Parameters
     ----------
     path : Path
-    model : ChainModel, or what makes one of weights
-        The model in training; its weights are replaced by the current ones.
+    model
+        The model in training, or what makes one of weights.
     options : dict
-        The tagger's options, as a model file keeps them.
+        The estimator's options, as a model file keeps them.
     mark : str
         The training's :func:`fingerprint`.
     """
 
+    kind: ClassVar[str]
     path: Path
-    model: InTraining
+    model: Any
     options: dict[str, Any]
     mark: str
 
+    @abstractmethod
+    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file of the model with these weights."""
+
     def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
         """Write weights, the optimizer's arrays and notes; the file is whole at any moment."""
-        training = {**notes, "fingerprint": self.mark, "complete": False}
-        header, arrays = tagger_file.to_storage(self.model.with_weights(weights), self.options, training)
-        model_file.save(self.path, tagger_file.KIND, header, {**arrays, **optimizer})
+        header, arrays = self.storage(weights, {**notes, "fingerprint": self.mark, "complete": False})
+        model_file.save(self.path, self.kind, header, {**arrays, **optimizer})
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
         """The optimizer's arrays and the notes; None if there is no file. One of another training is refused."""
         if not self.path.exists():
             return None
-        stored = model_file.load(self.path, kind=tagger_file.KIND)
+        stored = model_file.load(self.path, kind=self.kind)
         notes = stored.header.get("training", {})
         if notes.get("fingerprint") != self.mark:
             raise OptionError(
@@ -81,3 +86,25 @@ class Checkpoint:
                 "or remove the file to start anew"
             )
         return stored.arrays, notes
+
+
+def kept_before(checkpoint: AnyCheckpoint | None, resume: bool) -> tuple[Arrays, dict[str, Any]] | None:
+    """What a training that goes on begins with, None for one that begins anew; refuses what is neither."""
+    if checkpoint is None:
+        if resume:
+            raise OptionError("resume=True needs the checkpoint to go on from")
+        return None
+    if checkpoint.path.exists() and not resume:
+        raise OptionError(f"{checkpoint.path} is of a training that did not end; go on with resume, or remove it")
+    return checkpoint.load() if resume else None
+
+
+@dataclass(frozen=True)
+class Checkpoint(AnyCheckpoint):
+    """The checkpoint of a chain model in training."""
+
+    kind = tagger_file.KIND
+    model: InTraining
+
+    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+        return tagger_file.to_storage(self.model.with_weights(weights), self.options, training)

@@ -27,7 +27,7 @@ def check_combination(tagger: Any) -> None:
             f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(spec)} goes sequence by sequence, "
             "and the likelihood of the columns does not"
         )
-    _check_optimizer(tagger, criterion, spec)
+    check_optimizer(tagger, criterion, spec)
 
 
 def without_effect(spec: str) -> str:
@@ -91,7 +91,8 @@ def _check_hashed(tagger: Any, criterion: type[Criterion], joint: bool) -> None:
         raise OptionError(f"{hashed}: {reason}")
 
 
-def _check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:
+def check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:
+    """Refuse an optimizer, and penalties, that do not fit the criterion of a tagger, or a classifier."""
     optimizer = optimizer_class(spec)
     if optimizer.name not in criterion.optimizers:
         if criterion.optimizers == ("online",):

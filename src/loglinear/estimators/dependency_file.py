@@ -12,14 +12,13 @@ is used as an index.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear import model_file
-from loglinear.errors import LoglinearError, ModelFileError, OptionError
+from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.estimators.checkpoint import AnyCheckpoint
 from loglinear.estimators.dependency_model import DependencyModel
 from loglinear.estimators.dependency_options import check_dependency_parser
 from loglinear.estimators.relation_model import RelationModel
@@ -172,40 +171,11 @@ def _relations(labels: Any, arrays: Arrays, vocabulary: TokenVocabulary) -> Rela
 
 
 @dataclass(frozen=True)
-class DependencyCheckpoint:
-    """Where a training keeps what it needs to go on.
+class DependencyCheckpoint(AnyCheckpoint):
+    """The checkpoint of a dependency parser in training."""
 
-    Parameters
-    ----------
-    path : Path
-    model : DependencyModel
-        The model in training; its weights are replaced by the current ones.
-    options : dict
-        The parser's options, as a model file keeps them.
-    mark : str
-        The training's :func:`~loglinear.estimators.checkpoint.fingerprint`.
-    """
-
-    path: Path
+    kind = KIND
     model: DependencyModel
-    options: dict[str, Any]
-    mark: str
 
-    def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
-        """Write weights, the optimizer's arrays and notes; the file is whole at any moment."""
-        training = {**notes, "fingerprint": self.mark, "complete": False}
-        header, arrays = to_storage(self.model.with_weights(weights), self.options, training)
-        model_file.save(self.path, KIND, header, {**arrays, **optimizer})
-
-    def load(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """The optimizer's arrays and the notes; None if there is no file. One of another training is refused."""
-        if not self.path.exists():
-            return None
-        stored = model_file.load(self.path, kind=KIND)
-        notes = stored.header.get("training", {})
-        if notes.get("fingerprint") != self.mark:
-            raise OptionError(
-                f"{self.path} is the checkpoint of a training with other data or options; give those again to go on, "
-                "or remove the file to start anew"
-            )
-        return stored.arrays, notes
+    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+        return to_storage(self.model.with_weights(weights), self.options, training)

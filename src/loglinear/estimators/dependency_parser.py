@@ -16,13 +16,20 @@ from loglinear import model_file
 from loglinear.data.conllu import Dependencies, read_conllu
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators import dependency_file
-from loglinear.estimators.checkpoint import fingerprint
+from loglinear.estimators.checkpoint import fingerprint, kept_before
 from loglinear.estimators.dependency_fitting import DependencyProblem, phases
 from loglinear.estimators.dependency_model import DependencyModel, DevTrees, Parses
 from loglinear.estimators.dependency_options import GENERATIVE, OPTIONS, check_dependency_parser
 from loglinear.estimators.phases import run_phases
 from loglinear.estimators.relation_model import rounded
-from loglinear.estimators.training import Progress, Training, TrainingInterrupted, TrainingOutcome, catching_signals
+from loglinear.estimators.training import (
+    Progress,
+    Training,
+    TrainingInterrupted,
+    TrainingOutcome,
+    catching_signals,
+    print_progress,
+)
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
 from loglinear.options import spec_name
 from loglinear.threads import thread_count
@@ -184,11 +191,9 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if spec_name(self.criterion) != GENERATIVE:
             dev = None if X_dev is None else DevTrees.of(problem.model, self._corpus(X_dev, y_dev), n_threads)
             kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), problem, dev)
-            if kept is None and resume:
-                raise OptionError("resume=True needs the checkpoint to go on from")
             training = functools.partial(
                 Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
-                observe=observe or (_print_progress if self.verbose else None), checkpoint=cast(Any, kept),
+                observe=observe or (print_progress if self.verbose else None), checkpoint=kept,
                 dev_score=None if dev is None else dev.score,
             )  # fmt: skip
             outcome = self._run(problem, training, kept, resume, n_threads)
@@ -205,11 +210,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         resume: bool,
         n_threads: int,
     ) -> TrainingOutcome:
-        resumed = None
-        if kept is not None:
-            if kept.path.exists() and not resume:
-                raise OptionError(f"{kept.path} is of a training that did not end; go on with resume, or remove it")
-            resumed = kept.load() if resume else None
+        resumed = kept_before(kept, resume)
         with catching_signals() as stop:
             start = np.zeros(problem.model.features.n_features)
             outcome = run_phases(phases(self, problem, n_threads), training, start, resumed, False, stop)
@@ -332,11 +333,3 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         parser.n_trees_, parser.n_tokens_ = training.get("trees"), training.get("tokens")
         parser.history_, parser.seconds_ = [], None
         return cast(DependencyParser, parser)
-
-
-def _print_progress(progress: Progress) -> None:
-    dev = "" if progress.dev_score is None else f"  dev {100 * progress.dev_score:.2f}"
-    print(
-        f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
-        flush=True,
-    )

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.criteria.hmm import HiddenMarkov
-from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ChainModel
-from loglinear.estimators.checkpoint import Checkpoint
+from loglinear.estimators.checkpoint import Checkpoint, kept_before
 from loglinear.estimators.dev_data import DevData
 from loglinear.estimators.hmm_training import HmmInTraining, em_phase
 from loglinear.estimators.phases import Phase, phases_of, run_phases
@@ -118,14 +117,8 @@ def carry_out(
     """The model, whose weights are the outcome's, and how it came about; ``training`` makes each phase's."""
     if dev is not None:
         training = functools.partial(training, dev_score=dev.score)
-    resumed = None
-    if checkpoint is not None:
-        if checkpoint.path.exists() and not resume:
-            raise OptionError(f"{checkpoint.path} is of a training that did not end; go on with resume, or remove it")
-        resumed = checkpoint.load() if resume else None
-        training = functools.partial(training, checkpoint=checkpoint)
-    elif resume:
-        raise OptionError("resume=True needs the checkpoint to go on from")
+    resumed = kept_before(checkpoint, resume)
+    training = functools.partial(training, checkpoint=checkpoint)
     model = plan.problem.model
     with catching_signals() as stop:  # what comes between the phases' own watches
         outcome = run_phases(plan.phases, training, plan.start, resumed, plan.score_start, stop)

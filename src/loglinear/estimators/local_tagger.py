@@ -18,7 +18,6 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import sequence_weights
 from loglinear.estimators.chain_model import penalties_of
 from loglinear.estimators.chain_predictor import ChainPredictor
-from loglinear.estimators.classifier_model import METHODS, ClassifierModel, LocalColumns
 from loglinear.estimators.inputs import (
     Corpus,
     annotation_of,
@@ -27,6 +26,7 @@ from loglinear.estimators.inputs import (
     corpus_of,
     encoder_for,
 )
+from loglinear.estimators.local_model import METHODS, ClassifierModel, LocalColumns
 from loglinear.estimators.options import check_options
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet

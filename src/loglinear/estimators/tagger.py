@@ -32,7 +32,7 @@ from loglinear.estimators.options import OPTIONS, check_options, default, kept_o
 from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger
-from loglinear.estimators.training import Progress, Training, TrainingOutcome
+from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
@@ -286,7 +286,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
         training = functools.partial(
             Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
-            observe=observe or (_print_progress if self.verbose else None),
+            observe=observe or (print_progress if self.verbose else None),
         )  # fmt: skip
         model, outcome = carry_out(plan, training, dev, kept, resume, n_threads)
         self._keep(model, replace(outcome, seconds=outcome.seconds + seconds_before))
@@ -465,11 +465,3 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
 def _model_of(init: Tagger | str | Path) -> ChainModel:
     return (init if isinstance(init, Tagger) else Tagger.load(init))._fitted()
-
-
-def _print_progress(progress: Progress) -> None:
-    dev = "" if progress.dev_score is None else f"  dev {100 * progress.dev_score:.2f}"
-    print(
-        f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
-        flush=True,
-    )

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import ModelFileError
-from loglinear.estimators.checkpoint import Checkpoint
+from loglinear.estimators.checkpoint import AnyCheckpoint
 from loglinear.optimizers.objective import AnyObjective
-from loglinear.optimizers.optimizer import Optimizer, State
+from loglinear.optimizers.optimizer import Optimizer, State, l1_of_each
 
 Float = npt.NDArray[np.float64]
 
@@ -44,6 +44,15 @@ class Progress:
     dev_score: float | None
     best_dev_score: float | None
     phase: str = "main"
+
+
+def print_progress(progress: Progress) -> None:
+    """A line for an iteration."""
+    dev = "" if progress.dev_score is None else f"  dev {100 * progress.dev_score:.2f}"
+    print(
+        f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
+        flush=True,
+    )
 
 
 @dataclass
@@ -111,7 +120,7 @@ class Training:
         Score of a weight vector on the dev data, higher is better; the best weights are kept.
     patience : int
         Stop after so many iterations without a better dev score.
-    checkpoint : Checkpoint, optional
+    checkpoint : AnyCheckpoint, optional
         Where to keep what is needed to go on; written now and then, and when a signal stops the run.
     checkpoint_seconds : float
         Time between checkpoints.
@@ -128,7 +137,7 @@ class Training:
     l1: float = 0.0
     dev_score: Callable[[Float], float] | None = None
     patience: int = 20
-    checkpoint: Checkpoint | None = None
+    checkpoint: AnyCheckpoint | None = None
     checkpoint_seconds: float = 30.0
     observe: Callable[[Progress], None] | None = None
     phase: str = "main"
@@ -185,7 +194,8 @@ class Training:
         """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
         if self.optimizer.exact:
             return state.value
-        return self.objective(state.weights)[0] + self.l1 * float(np.abs(state.weights).sum())
+        each = l1_of_each(self.l1, self.objective, len(state.weights))
+        return self.objective(state.weights)[0] + float(np.sum(each * np.abs(state.weights)))
 
     def save(self, state: State, best: Best, seconds: float) -> None:
         """Write the checkpoint; a place that cannot take it is a warning, not the end."""

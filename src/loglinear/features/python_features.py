@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loglinear.data.columns import PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
@@ -44,8 +45,8 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
         )
 
 
-def token_attributes(features: Any) -> list[tuple[str, float]]:
-    """All attributes of one token with their values, in order.
+def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, float]]:
+    """All attributes of one token (or another ``owner``) with their values, in order.
 
     >>> token_attributes({"word": "Rome", "title": True, "length": 4, "near": {"1": "is"}})
     [('word:Rome', 1.0), ('title', 1.0), ('length', 4.0), ('near:1:is', 1.0)]
@@ -61,10 +62,8 @@ def token_attributes(features: Any) -> list[tuple[str, float]]:
                 raise DataError(f"feature {name!r} has the value {value}; values are finite numbers")
         return found
     if isinstance(features, str | bytes) or not isinstance(features, Iterable):
-        raise DataError(
-            f"a token's features are a dict or a list of strings, not {features!r:.60}; "
-            "to train on the tokens themselves, give a template"
-        )
+        hint = "; to train on the tokens themselves, give a template" if owner == "token" else ""
+        raise DataError(f"the features of one {owner} are a dict or a list of strings, not {features!r:.60}{hint}")
     for item in features:
         if not isinstance(item, str):
             raise DataError(f"a list of features holds strings, not {item!r:.60}")
@@ -72,39 +71,63 @@ def token_attributes(features: Any) -> list[tuple[str, float]]:
     return found
 
 
+class AttributeLists:
+    """Attributes of one thing after the other as numbers, in order of first sight."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+        self._ids: list[int] = []
+        self._values: list[float] = []
+        self._counts: list[int] = []
+
+    def add(self, features: Any, owner: str = "token") -> None:
+        """Append the attributes of the next one."""
+        attributes = token_attributes(features, owner)
+        for attribute, value in attributes:
+            self._ids.append(self._index.setdefault(attribute, len(self._index)))
+            self._values.append(value)
+        self._counts.append(len(attributes))
+
+    def corpus(self, offsets: npt.NDArray[np.int64], name: str = PYTHON) -> Attributes:
+        """All of them, in sequences with these ``offsets`` [S + 1]."""
+        weights = np.array(self._values, dtype=np.float64)
+        return Attributes(
+            name=name,
+            offsets=offsets,
+            lines=np.zeros(int(offsets[-1]), dtype=np.int64),
+            label=None,
+            pointer=offsets_of(self._counts),
+            ids=np.array(self._ids, dtype=np.int32),
+            weights=None if (weights == 1.0).all() else weights,
+            values=list(self._index),
+        )
+
+
 def attributes_of(sequences: Iterable[Iterable[Any]], name: str = PYTHON) -> Attributes:
     """The corpus of a user's feature sequences; errors name the sequence and the position (from 0)."""
-    index: dict[str, int] = {}
-    ids: list[int] = []
-    values: list[float] = []
-    lengths: list[int] = []
-    counts: list[int] = []
+    lists, lengths = AttributeLists(), list[int]()
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, str | bytes | Mapping) or not isinstance(sequence, Iterable):
             raise DataError(f"sequence {i} (from 0) is a {type(sequence).__name__}, not a list of tokens' features")
         length = 0
         for t, features in enumerate(sequence):
             try:
-                attributes = token_attributes(features)
+                lists.add(features)
             except DataError as error:
                 raise DataError(f"sequence {i}, position {t} (from 0): {error}") from None
-            for attribute, value in attributes:
-                ids.append(index.setdefault(attribute, len(index)))
-                values.append(value)
-            counts.append(len(attributes))
             length += 1
         if not length:
             raise DataError(f"sequence {i} (from 0) is empty; leave empty sequences out")
         lengths.append(length)
-    weights = np.array(values, dtype=np.float64)
-    offsets = offsets_of(lengths)
-    return Attributes(
-        name=name,
-        offsets=offsets,
-        lines=np.zeros(int(offsets[-1]), dtype=np.int64),
-        label=None,
-        pointer=offsets_of(counts),
-        ids=np.array(ids, dtype=np.int32),
-        weights=None if (weights == 1.0).all() else weights,
-        values=list(index),
-    )
+    return lists.corpus(offsets_of(lengths), name)
+
+
+def attributes_of_examples(examples: Iterable[Any], name: str = PYTHON) -> Attributes:
+    """The corpus of examples of one position each; errors name the example (from 0)."""
+    lists, n = AttributeLists(), 0
+    for n, features in enumerate(examples, start=1):
+        try:
+            lists.add(features, "example")
+        except DataError as error:
+            raise DataError(f"example {n - 1} (from 0): {error}") from None
+    return lists.corpus(np.arange(n + 1, dtype=np.int64), name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix, diags, identity
+from scipy.sparse import csr_matrix, diags
 
 from loglinear.errors import OptionError
 from loglinear.features.block import NO_VALUES, FeatureBlock
@@ -110,11 +110,19 @@ class MEstimationObjective:
         Factor of ||w||^2.
     sequence_weights : float64 [S], optional
         Weight of each sentence; one if not given.
+    n_penalised : int, optional
+        Only the first so many weights are penalised; all if not given.
     """
 
     def __init__(
-        self, counts: csr_matrix, expected: Float, l2: float = 0.0, sequence_weights: Float | None = None
+        self,
+        counts: csr_matrix,
+        expected: Float,
+        l2: float = 0.0,
+        sequence_weights: Float | None = None,
+        n_penalised: int | None = None,
     ) -> None:
+        self.n_penalised = len(expected) if n_penalised is None else n_penalised
         self._counts, self._turned = counts, counts.T.tocsr()
         self._expected, self.l2 = expected, l2
         weights = np.ones(counts.shape[0]) if sequence_weights is None else sequence_weights
@@ -124,7 +132,8 @@ class MEstimationObjective:
         """Value and gradient at ``weights`` [D]; inf where exp overflows."""
         with np.errstate(over="ignore"):
             shares = self._shares * np.exp(-(self._counts @ weights))
-            value = float(shares.sum() + weights @ self._expected + self.l2 * (weights @ weights))
+            penalised = np.where(np.arange(len(weights)) < self.n_penalised, weights, 0.0)
+            value = float(shares.sum() + weights @ self._expected + self.l2 * (penalised @ penalised))
         if not np.isfinite(value):
             return np.inf, np.zeros_like(weights)
         if value < LOWEST:
@@ -133,10 +142,11 @@ class MEstimationObjective:
                 "never negative in the training data but is so on average under the base; give a greater penalty, as "
                 "in --variance 1 (variance=1)"
             )
-        return value, self._expected + 2.0 * self.l2 * weights - self._turned @ shares
+        return value, self._expected + 2.0 * self.l2 * penalised - self._turned @ shares
 
     def hessian(self, weights: Float) -> Float:
         """Second derivatives [D, D], for models of few features."""
         shares = self._shares * np.exp(-(self._counts @ weights))
-        curved = self._turned @ diags(shares) @ self._counts + 2.0 * self.l2 * identity(len(weights))
+        penalty = diags(np.where(np.arange(len(weights)) < self.n_penalised, 2.0 * self.l2, 0.0))
+        curved = self._turned @ diags(shares) @ self._counts + penalty
         return np.asarray(curved.todense())

@@ -1,0 +1,440 @@
+"""The classifier: flat labels behind scikit-learn's conventions (Zhang, sections 9.1 to 9.4)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from loglinear import model_file
+from loglinear.criteria.costs import describe
+from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.estimators import classifier_file
+from loglinear.estimators.annotation import sequence_weights
+from loglinear.estimators.candidate_model import CandidateEncoder, CandidateModel
+from loglinear.estimators.checkpoint import fingerprint
+from loglinear.estimators.classifier_fitting import ClassifierCheckpoint, Plan
+from loglinear.estimators.classifier_inputs import NUMBERS, NumberRows, TemplateRows, made_features, new_encoder
+from loglinear.estimators.classifier_options import ONE_VERSUS_ALL, check_classifier, default, own_base
+from loglinear.estimators.classifier_predictor import ClassifierPredictor
+from loglinear.estimators.classifier_problem import ClassifierProblem
+from loglinear.estimators.linear_model import LinearModel
+from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
+from loglinear.features.template import TemplateSet
+from loglinear.structures.flat_features import FlatCorpus
+from loglinear.threads import thread_count
+
+Float = npt.NDArray[np.float64]
+FUNCTIONS = ("features", "feature_map", "candidates")
+
+
+class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Gives each example one of several labels, by linear scores.
+
+    The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
+    (9.10), so that ``criterion="cll"`` with ``l2=0.5 / C`` is scikit-learn's ``LogisticRegression(C=C)``, and
+    ``"max-margin"`` with a penalised bias its ``LinearSVC(C=C, loss="hinge")``.
+
+    ``X`` is an array, a data frame or a SciPy sparse matrix of numbers; a list of strings (documents, counted as
+    ``text`` says); a list of dicts or of lists of names (Python features); with a ``template``, a list of examples that
+    are sequences of rows (lists) or one row (a tuple of strings); with ``features`` or a ``feature_map``, a list of
+    anything.
+
+    Parameters
+    ----------
+    criterion : str
+        What training minimises, with its options: ``cll``, ``max-margin``, ``softmax-margin``, ``risk``, ``jrb``,
+        ``perceptron``, ``mira:k=2,C=0.1``, ``passive-aggressive``, ``m-estimation``, ``least-squares``.
+    cost : str, mapping, array, callable or None
+        As for :class:`loglinear.Tagger`; a matrix is over ``classes_``. None is ``"hamming:1"``.
+    optimizer : str or None
+        How the weights are found, with its options; None is the criterion's first choice that applies.
+    base : str, object or None
+        For ``m-estimation``: ``"naive-bayes"`` (None is the same), or a model of your own with ``scores(X)`` [S, Y],
+        ``expected()`` [A, Y], the expected count of each column together with each label, and, for a bias to be
+        learnt, ``log_prior`` [Y].
+    template : str, path, TemplateSet or None
+        What the features of rows of columns are; those of all rows of an example are added up.
+    features : callable or None
+        From an example to its features: names, or a dict.
+    feature_map : callable or None
+        From an example and a label to the features of both, z(x, y) of (9.12).
+    candidates : callable or None
+        With ``feature_map``: from an example to the labels it may have; all if not given.
+    text : str
+        How strings are cut and counted: ``words``, ``tokens`` (at white space) or ``characters``, with ``ngrams``,
+        ``shortest``, ``lowercase`` and ``presence``, as in ``"words:ngrams=2,presence"``.
+    multiclass : {"direct", "one-versus-all"}
+        All labels at once, or a problem of two labels for each label.
+    bias : {"free", "penalised", "none"}
+        Whether each label has a bias b, and whether it is penalised: then it is the weight of one more column, of
+        constant value ``bias_scale``.
+    bias_scale : float
+    l1, l2, variance : float
+        Factors of the penalties; ``variance`` c means l2 = 1 / 2c. l2 is 1 if neither is given; online learners take
+        none.
+    min_count : int
+        Words, names and attributes seen fewer times in training are left out.
+    max_iter, tolerance, patience, threads, seed, verbose
+        As for :class:`loglinear.Tagger`.
+    class_weight : "balanced", dict or None
+        Weight of the examples of each label, as in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : array [Y]
+        The labels, sorted.
+    coef_ : float64 [R, A]
+        Weights, R = 1 with two labels, else Y. With a ``feature_map``: [1, D].
+    intercept_ : float64 [R]
+    n_features_in_ : int
+    feature_names_in_ : array of str [A]
+        The columns' names, if they have any.
+    model_ : LinearModel or CandidateModel
+    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
+    dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    """
+
+    objective_: float | None
+    n_iter_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[Any]
+
+    def __init__(
+        self,
+        criterion: str = default("criterion"),
+        cost: Any = None,
+        optimizer: str | None = None,
+        base: Any = None,
+        template: str | Path | TemplateSet | None = None,
+        features: Callable[[Any], Any] | None = None,
+        feature_map: Callable[[Any, Any], Any] | None = None,
+        candidates: Callable[[Any], Iterable[Any]] | None = None,
+        text: str = default("text"),
+        multiclass: str = default("multiclass"),
+        bias: str = default("bias"),
+        bias_scale: float = default("bias_scale"),
+        l1: float = 0.0,
+        l2: float | None = None,
+        variance: float | None = None,
+        min_count: int = 1,
+        max_iter: int | None = None,
+        tolerance: float = default("tolerance"),
+        patience: int = default("patience"),
+        threads: int | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.cost = cost
+        self.optimizer = optimizer
+        self.base = base
+        self.template = template
+        self.features = features
+        self.feature_map = feature_map
+        self.candidates = candidates
+        self.text = text
+        self.multiclass = multiclass
+        self.bias = bias
+        self.bias_scale = bias_scale
+        self.l1 = l1
+        self.l2 = l2
+        self.variance = variance
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+        self.verbose = verbose
+        self.class_weight = class_weight
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
+        return tags
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        *,
+        sample_weight: Any = None,
+        init: Classifier | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
+    ) -> Classifier:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Examples and their labels.
+        X_dev, y_dev
+            Data to stop early by; the weights with the best accuracy on it are kept.
+        sample_weight : array of float [S], optional
+            Weight of each example's loss.
+        init : Classifier or path, optional
+            Start from the weights of this model where it has the same columns and labels.
+        checkpoint : path, optional
+            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
+            when training is interrupted. Remove it when you have saved the model.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
+        observe : callable, optional
+            Called with a :class:`~loglinear.estimators.training.Progress` after each iteration.
+        """
+        check_classifier(self)
+        n_threads = thread_count(self.threads)
+        plan = Plan.of(self, self._problem(X, y, sample_weight, n_threads), n_threads)
+        dev = self._dev(plan, X_dev, y_dev)
+        kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
+        training = functools.partial(
+            Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds, checkpoint=kept,
+            dev_score=None if dev is None else dev.score, observe=observe or (print_progress if self.verbose else None),
+        )  # fmt: skip
+        self._keep(*plan.carry_out(training, kept, resume, None if init is None else self._started(init)))
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, n_threads: int) -> ClassifierProblem:
+        """The training data in numbers."""
+        if y is None:
+            raise DataError("a Classifier requires y to be passed, but the target y is None")
+        if self.feature_map is not None:
+            examples = list(X)
+            own = self._labels(y, len(examples))
+            encoder, labels, corpus = CandidateEncoder.fit(
+                self.feature_map, self.candidates, examples, own, self.min_count
+            )
+            return self._weighted(
+                ClassifierProblem(labels, encoder, corpus, _numbers(labels, own), None), sample_weight
+            )
+        rows_encoder = new_encoder(X, self.template, self.text, self.features is not None)
+        if rows_encoder.kind == NUMBERS:
+            if self.min_count > 1:
+                raise OptionError(f"min_count={self.min_count} counts named features; these are columns of numbers")
+            rows, own = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+            own = self._labels(own, rows.shape[0])
+            names = getattr(self, "feature_names_in_", None)
+            rows_encoder = NumberRows(rows.shape[1], None if names is None else names.tolist())
+        else:
+            examples = list(X) if self.features is None else made_features(self.features, X)
+            examples = X if self.features is None and hasattr(X, "offsets") else examples
+            own = self._labels(y, len(examples))
+            rows = rows_encoder.fit(examples, self.min_count, n_threads)
+        if not rows_encoder.n_columns:
+            raise DataError(f"no features are left to learn from (min_count={self.min_count})")
+        labels = np.unique(own)
+        problem = ClassifierProblem(labels, rows_encoder, FlatCorpus.of(rows), _numbers(labels, own), None)
+        return self._weighted(problem, sample_weight)
+
+    @staticmethod
+    def _labels(y: Any, n_examples: int) -> npt.NDArray[Any]:
+        """The labels [S] as an array, checked as scikit-learn checks them."""
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        if len(labels) != n_examples:
+            raise DataError(f"there are {n_examples} examples, but {len(labels)} labels")
+        return np.asarray(labels)
+
+    def _weighted(self, problem: ClassifierProblem, sample_weight: Any) -> ClassifierProblem:
+        """The problem with the weights of examples and labels."""
+        n, n_labels = len(problem.gold), len(problem.labels)
+        if n_labels < 2:
+            raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
+        weights = None if sample_weight is None else sequence_weights(sample_weight, n, "example")
+        if self.class_weight is None:
+            return replace(problem, weights=weights)
+        if not isinstance(self.class_weight, Mapping):  # balanced
+            counts = np.bincount(problem.gold, weights, n_labels)
+            each = counts.sum() / (n_labels * np.maximum(counts, 1e-300))
+        else:
+            each = compute_class_weight(dict(self.class_weight), classes=problem.labels, y=problem.labels[problem.gold])
+        own = each[problem.gold] * (1.0 if weights is None else weights)
+        return replace(problem, weights=sequence_weights(own, n, "example"))
+
+    def _dev(self, plan: Plan, X: Any, y: Any) -> DevExamples | None:
+        if X is None:
+            if y is not None:
+                raise OptionError("y_dev is given without X_dev; give both, or none")
+            return None
+        if len(plan.parts) > 1:
+            raise OptionError(f"X_dev goes with multiclass='direct': {ONE_VERSUS_ALL} trains label by label")
+        data = self._data(plan.model([np.zeros(plan.parts[0].features.n_features)]), X)
+        gold = _numbers(plan.problem.labels, self._labels(y, data.shape[0] if hasattr(data, "shape") else len(data)))
+        if not (gold >= 0).any():
+            raise DataError("none of the dev data's labels is a label of the training data")
+        return DevExamples(plan, data, gold)
+
+    def _checkpoint(self, path: Path, plan: Plan, dev: DevExamples | None) -> ClassifierCheckpoint:
+        """Where to keep what is needed to go on."""
+        left_out = ("threads", "verbose", "max_iter", "cost", *FUNCTIONS)
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        options["base"] = own_base(self) or self.base
+        options["class_weight"] = str(self.class_weight)
+        arrays = [*plan.problem.arrays(), *plan.costs(), None if dev is None else dev.gold]
+        mark = fingerprint({**options, "labels": plan.problem.labels.tolist()}, arrays)
+        return ClassifierCheckpoint(path, plan, self._stored_options(), mark, [], [])
+
+    def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
+        """The model that training starts from."""
+        model = (init if isinstance(init, Classifier) else Classifier.load(init))._fitted()
+        if isinstance(model, CandidateModel) != (self.feature_map is not None):
+            raise OptionError("init: a model with a feature_map and one without have no weights in common")
+        return model
+
+    def _keep(self, model: LinearModel | CandidateModel, outcome: TrainingOutcome) -> None:
+        self._set_model(model)
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.iterations
+        self.converged_ = outcome.converged
+        self.message_ = outcome.message
+        self.seconds_ = outcome.seconds
+        self.history_ = outcome.history
+        self.dev_score_ = None if outcome.best is None else outcome.best.score
+        self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+
+    def _set_model(self, model: LinearModel | CandidateModel) -> None:
+        """What users look at in a model, by scikit-learn's names."""
+        self.model_, self.classes_ = model, model.labels
+        if isinstance(model, CandidateModel):
+            names: list[str] | None = model.encoder.names.names()
+            self.coef_, self.intercept_ = model.weights[np.newaxis], np.zeros(1)
+        else:
+            named = not isinstance(model.encoder, NumberRows) or model.encoder.columns is not None
+            names = model.encoder.names() if named else None
+            self.coef_, self.intercept_ = model.scores.coef, model.scores.intercept
+        self.n_features_in_ = self.coef_.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def _stored_options(self) -> dict[str, Any]:
+        """Constructor options that a model file keeps: all that JSON can hold and the model does not say itself."""
+        options = self.get_params(deep=False)
+        for name in ("template", "threads", "verbose", *FUNCTIONS):
+            options.pop(name)
+        options["cost"] = None if self.cost is None else describe(self.cost)
+        options["base"] = None if own_base(self) else self.base
+        if isinstance(self.class_weight, Mapping):
+            options["class_weight"] = [[_plain(k), float(v)] for k, v in self.class_weight.items()]
+        return {k: _plain(v) for k, v in options.items()}
+
+    def _storage(self) -> tuple[dict[str, Any], classifier_file.Arrays]:
+        training = {
+            "complete": True,
+            "objective": self.objective_,
+            "iterations": self.n_iter_,
+            "converged": self.converged_,
+            "message": self.message_,
+            "dev_score": self.dev_score_,
+            "best_iteration": self.best_iteration_,
+        }
+        return classifier_file.to_storage(self._fitted(), self._stored_options(), training, self.features is not None)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that holds data only; functions of your own are not in it."""
+        self._fitted()
+        model_file.save(path, classifier_file.KIND, *self._storage())
+
+    def to_bytes(self) -> bytes:
+        """The model file's content."""
+        self._fitted()
+        return model_file.dumps(classifier_file.KIND, *self._storage())
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | bytes,
+        *,
+        features: Callable[[Any], Any] | None = None,
+        feature_map: Callable[[Any, Any], Any] | None = None,
+        candidates: Callable[[Any], Iterable[Any]] | None = None,
+        base: Any = None,
+    ) -> Classifier:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's.
+
+        Functions, and a base of your own, that the model was trained with are to be given again: files do not hold
+        them.
+        """
+        stored = model_file.load(source, kind=classifier_file.KIND)
+        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+        given = {"features": features, "feature_map": feature_map, "candidates": candidates, "base": base}
+        model = classifier_file.from_storage(stored.header, stored.arrays, name, given)
+        try:
+            options, training = dict(stored.header["options"]), dict(stored.header["training"])
+            if isinstance(options.get("class_weight"), list):
+                options["class_weight"] = {label: float(weight) for label, weight in options["class_weight"]}
+            classifier = cls(**options | {k: v for k, v in given.items() if v is not None})
+            check_classifier(classifier)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
+        if isinstance(model, LinearModel) and isinstance(model.encoder, TemplateRows):
+            classifier.template = model.encoder.encoder.templates
+        classifier._set_model(model)
+        classifier.objective_ = training.get("objective")
+        classifier.n_iter_ = training.get("iterations", training.get("iteration"))
+        classifier.converged_ = training.get("converged", False)
+        classifier.message_ = training.get("message", "a checkpoint of an unfinished training")
+        classifier.dev_score_ = training.get("dev_score")
+        classifier.best_iteration_ = training.get("best_iteration")
+        classifier.history_, classifier.seconds_ = [], None
+        return classifier
+
+
+@dataclass(frozen=True)
+class DevExamples:
+    """Data to stop early by.
+
+    Parameters
+    ----------
+    plan : Plan
+    data
+        The examples, as the model takes them.
+    gold : int32 [S]
+        The numbers of their labels, -1 for one that training does not know.
+    """
+
+    plan: Plan
+    data: Any
+    gold: npt.NDArray[np.int32]
+
+    def score(self, weights: Float) -> float:
+        """The accuracy of the model with these weights [D]."""
+        return float(np.mean(self.plan.model([weights]).best(self.data) == self.gold))
+
+
+def _numbers(labels: npt.NDArray[Any], own: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The number of each of ``own`` [S] in ``labels`` [Y], -1 if it is not there."""
+    places = np.minimum(np.searchsorted(labels, own), len(labels) - 1)
+    return np.where(labels[places] == own, places, -1).astype(np.int32)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,185 @@
+"""Ridge regression (Zhang, 9.3; Hoerl & Kennard 1970), several targets at once:
+
+    min over w, b of   sum_i c_i (w . x_i + b - y_i)^2  +  l2 |w|^2
+
+With a free bias, rows and targets are taken less their (weighted) means, and b = mean y - w . mean x. With a = sqrt(c)
+(x - mean x) as rows of A [S, D] and t the targets likewise,
+
+    w = (A'A + l2 I)^-1 A't                     primal, D <= S
+    w = A' (A A' + l2 I)^-1 t                   dual, D > S: the same by the identity of Woodbury
+
+by a Cholesky factorisation in O(min(S, D)^2 max(S, D)), by the singular values where l2 is 0 (the shortest of the best
+w). For sparse rows too large for that, conjugate gradients on the normal equations in the form of LSQR (Paige &
+Saunders 1982), in which means are never taken off: A v = a' v - (mean x . v) sqrt(c).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+Float = npt.NDArray[np.float64]
+CLOSED, GRADIENTS = "closed-form", "conjugate-gradients"
+CLOSED_LIMIT = 2_000  # of min(S, D), up to which sparse rows have a closed form by default
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """Weights and how they came about.
+
+    Parameters
+    ----------
+    coef : float64 [T, D]
+    intercept : float64 [T]
+    objective : float
+        Sum over the targets.
+    iterations : int
+        Of conjugate gradients, the most of any target; 1 for a closed form.
+    converged : bool
+    message : str
+    """
+
+    coef: Float
+    intercept: Float
+    objective: float
+    iterations: int
+    converged: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class _Centred:
+    """Rows [S, D] and targets [S, T] less their means, times the roots of the weights."""
+
+    rows: Any
+    mean: Float
+    roots: Float
+    targets: Float
+    target_mean: Float
+
+    def times(self, v: Float) -> Float:
+        """A v [S, ...]."""
+        return (self.roots * (self.rows @ v - self.mean @ v).T).T
+
+    def turned_times(self, u: Float) -> Float:
+        """A' u [D, ...]."""
+        scaled = (self.roots * u.T).T
+        return np.asarray((self.rows.T @ scaled) - np.multiply.outer(self.mean, scaled.sum(axis=0)))
+
+    def gram(self, turned: bool) -> Float:
+        """A A' [S, S], or A'A [D, D] if ``turned``."""
+        weighted = self.rows.multiply(self.roots[:, np.newaxis]) if sp.issparse(self.rows) else None
+        if weighted is None:
+            a = self.roots[:, np.newaxis] * (self.rows - self.mean)
+            return np.asarray(a.T @ a if turned else a @ a.T)
+        weighted = weighted.tocsr()
+        if turned:
+            total = weighted.T @ self.roots
+            outer = np.outer(total, self.mean)
+            square = (self.roots @ self.roots) * np.outer(self.mean, self.mean)
+            return np.asarray((weighted.T @ weighted).toarray() - outer - outer.T + square)
+        along = weighted @ self.mean
+        outer = np.outer(along, self.roots)
+        square = float(self.mean @ self.mean) * np.outer(self.roots, self.roots)
+        return np.asarray((weighted @ weighted.T).toarray() - outer - outer.T + square)
+
+
+def solve(
+    rows: Any,
+    targets: Float,
+    l2: float,
+    weights: Float | None = None,
+    bias: str = "free",
+    scale: float = 1.0,
+    solver: str = "auto",
+    max_iter: int | None = None,
+    tolerance: float = 1e-12,
+) -> RidgeSolution:
+    """The best weights of each target.
+
+    Parameters
+    ----------
+    rows : float64 [S, D] or a SciPy sparse matrix
+    targets : float64 [S, T]
+    l2 : float
+        Factor of |w|^2.
+    weights : float64 [S], optional
+        c; one if not given.
+    bias : {"free", "penalised", "none"}
+        A penalised bias is the weight of one more column, of constant value ``scale``.
+    solver : {"auto", "closed-form", "conjugate-gradients"}
+    max_iter : int, optional
+        Of conjugate gradients, for each target.
+    tolerance : float
+        Residual, to its norms, at which they end.
+    """
+    if bias == "penalised":
+        column = np.full((rows.shape[0], 1), scale)
+        rows = sp.hstack([rows, column], format="csr") if sp.issparse(rows) else np.hstack([rows, column])
+    problem = _centred(rows, targets, weights, bias == "free")
+    if solver == "auto":
+        direct = not sp.issparse(rows) or min(rows.shape) <= CLOSED_LIMIT
+        solver = CLOSED if direct and not (sp.issparse(rows) and l2 == 0.0) else GRADIENTS
+    if solver == CLOSED:
+        coef, converged, iterations, message = _closed(problem, l2), True, 1, "in closed form"
+    else:
+        coef, converged, iterations = _gradients(problem, l2, max_iter, tolerance)
+        message = f"{iterations} steps of conjugate gradients" + ("" if converged else ", which did not end")
+    objective = float(np.sum((problem.times(coef) - problem.targets) ** 2) + l2 * np.sum(coef**2))
+    intercept = problem.target_mean - problem.mean @ coef
+    if bias == "penalised":
+        coef, intercept = coef[:-1], scale * coef[-1]
+    return RidgeSolution(np.ascontiguousarray(coef.T), intercept, objective, iterations, converged, message)
+
+
+def _centred(rows: Any, targets: Float, weights: Float | None, free_bias: bool) -> _Centred:
+    shares = np.ones(rows.shape[0]) if weights is None else weights
+    mean, target_mean = np.zeros(rows.shape[1]), np.zeros(targets.shape[1])
+    if free_bias:
+        mean = np.asarray(rows.T @ shares) / shares.sum()
+        target_mean = shares @ targets / shares.sum()
+    roots = np.sqrt(shares)
+    return _Centred(rows, mean, roots, roots[:, np.newaxis] * (targets - target_mean), target_mean)
+
+
+def _closed(problem: _Centred, l2: float) -> Float:
+    """The weights [D, T]."""
+    n, d = problem.rows.shape
+    turned = d <= n
+    if l2 > 0.0:
+        gram = problem.gram(turned)
+        gram[np.diag_indices_from(gram)] += l2
+        try:
+            factor = cho_factor(gram, lower=True, overwrite_a=True)
+        except LinAlgError:
+            pass  # l2 is too small for these numbers: singular values it is
+        else:
+            if turned:
+                return np.asarray(cho_solve(factor, problem.turned_times(problem.targets)))
+            return problem.turned_times(np.asarray(cho_solve(factor, problem.targets)))
+    dense = problem.rows.toarray() if sp.issparse(problem.rows) else problem.rows
+    a = problem.roots[:, np.newaxis] * (dense - problem.mean)
+    if l2 == 0.0:
+        return np.asarray(lstsq(a, problem.targets, cond=max(a.shape) * np.finfo(np.float64).eps)[0])
+    stacked = np.vstack([a, np.sqrt(l2) * np.eye(d)])
+    return np.asarray(lstsq(stacked, np.vstack([problem.targets, np.zeros((d, problem.targets.shape[1]))]))[0])
+
+
+def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: float) -> tuple[Float, bool, int]:
+    """The weights [D, T], whether they are the best for all targets, and the most steps that one took."""
+    operator = LinearOperator(problem.rows.shape, matvec=problem.times, rmatvec=problem.turned_times, dtype=np.float64)
+    most = 10 * max(problem.rows.shape) if max_iter is None else max_iter
+    found, converged, steps = [], True, 1
+    for target in problem.targets.T:
+        w, stopped, n = lsqr(
+            operator, target, damp=float(np.sqrt(l2)), atol=tolerance, btol=tolerance, conlim=0.0, iter_lim=most
+        )[:3]
+        found.append(w)
+        converged, steps = converged and stopped != 7, max(steps, int(n))
+    return np.array(found).T.reshape(problem.rows.shape[1], -1), converged, steps
