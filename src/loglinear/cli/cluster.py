@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import DATA, console, working
+from loglinear.cli.common import DATA, console, option, working
+from loglinear.estimators.mixture_options import OPTIONS, check_mixture
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,13 +32,15 @@ loglinear cluster some-labelled.csv -k 3 --labels species -o species.model     (
 """
 
 
+def _option(name: str, *flags: str, **extra: Any) -> Any:
+    return option(name, *flags, panel=MODEL, options=OPTIONS, **extra)
+
+
 def cluster_command(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input).")
     ],
-    n_components: Annotated[
-        int | None, typer.Option("-k", min=1, help="How many components.", show_default=False, rich_help_panel=MODEL)
-    ] = None,
+    n_components: Annotated[int | None, _option("n_components", "-k", show_default=False)] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -81,50 +84,16 @@ def cluster_command(
             rich_help_panel=DATA,
         ),
     ] = None,
-    components: Annotated[
-        str | None,
-        typer.Option(
-            help="gaussian (numbers) or multinomial (counts); what fits the columns if not given.",
-            show_default=False,
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    covariance: Annotated[
-        str | None,
-        typer.Option(
-            help="Of Gaussians: known, spherical, diagonal (the default), tied or full.",
-            show_default=False,
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    variance: Annotated[
-        float | None, typer.Option(help="Of --covariance known.", show_default=False, rich_help_panel=MODEL)
-    ] = None,
-    smoothing: Annotated[
-        float | None,
-        typer.Option(
-            help="Added to each count (1 by default); of Gaussians, rows that the prior of covariances is worth (0).",
-            show_default=False,
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    floor: Annotated[
-        float | None,
-        typer.Option(
-            help="Least variance of Gaussians, as a share of that of all rows; 1e-6 by default.",
-            show_default=False,
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    start: Annotated[
-        str, typer.Option(help="First centres: k-means++ or random.", rich_help_panel=MODEL)
-    ] = "k-means++",
-    restarts: Annotated[int, typer.Option(min=0, help="Further starts of EM.", rich_help_panel=MODEL)] = 4,
-    rounds: Annotated[int, typer.Option(min=0, help="Most rounds of EM from each start.", rich_help_panel=MODEL)] = 300,
-    tolerance: Annotated[
-        float, typer.Option(min=0, help="EM ends when a round gains less, per row.", rich_help_panel=MODEL)
-    ] = 1e-6,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.", rich_help_panel=MODEL)] = 0,
+    components: Annotated[str | None, _option("components")] = None,
+    covariance: Annotated[str | None, _option("covariance")] = None,
+    variance: Annotated[float | None, _option("variance")] = None,
+    smoothing: Annotated[float | None, _option("smoothing")] = None,
+    floor: Annotated[float | None, _option("floor")] = None,
+    start: Annotated[str, _option("start")] = OPTIONS["start"].default,
+    restarts: Annotated[int, _option("restarts")] = OPTIONS["restarts"].default,
+    rounds: Annotated[int, _option("rounds")] = OPTIONS["rounds"].default,
+    tolerance: Annotated[float, _option("tolerance")] = OPTIONS["tolerance"].default,
+    seed: Annotated[int, _option("seed")] = OPTIONS["seed"].default,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -150,7 +119,6 @@ def cluster_command(
     from loglinear.data.table_file import read_table
     from loglinear.errors import OptionError
     from loglinear.estimators.mixture import Mixture
-    from loglinear.estimators.mixture_options import check_mixture
 
     out = console()
     out.quiet = quiet
@@ -164,7 +132,7 @@ def cluster_command(
         with working(out, f"reading {data}"):
             table = read_table(data, format)
             seen = ClusterRows.of_model(mixture, predict)
-            x = seen.matrix(table)
+            x = seen.matrix(table, mixture.components == "multinomial")
         _write_rows(mixture, x, str(output or "-"))
         _draw(mixture, x, seen, plot, plot_columns, None, out)
         return
@@ -181,8 +149,8 @@ def cluster_command(
         if labels is not None:
             table.column(labels)
         seen = ClusterRows.choose(table, _split(columns, table), text, cut, min_count, labels)
-        x = seen.matrix(table)
-    kind = components or ("gaussian" if seen.words is None else "multinomial")
+        kind = components or ("gaussian" if seen.words is None else "multinomial")
+        x = seen.matrix(table, kind == "multinomial")
     if kind == "gaussian" and seen.words is not None:
         raise OptionError("--components gaussian: words are counted, so take multinomial; Gaussians are of numbers")
     mixture = Mixture(
@@ -198,7 +166,7 @@ def cluster_command(
     _draw(mixture, x, seen, plot, plot_columns, plot_rounds, out)
     if output is not None:
         mixture.save(output)
-        out.print(f"model      {output} ({output.stat().st_size / 1e6:.2f} MB)")
+        out.print(f"model      {output} ({output.stat().st_size / 1e3:,.1f} kB)")
         out.print(f"next       loglinear cluster TABLE --predict {output};  loglinear inspect {output}")
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from loglinear.data.table_file import TableFile
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
 from loglinear.features.bag_of_words import BagOfWords
@@ -57,10 +59,17 @@ class ClusterRows:
         """Names of the matrix' columns."""
         return list(self.numbers) if self.words is None else list(self.words.vocabulary)
 
-    def matrix(self, table: TableFile) -> Any:
-        """Rows [n, D]: an array of numbers, or counts in CSR."""
+    def matrix(self, table: TableFile, counts: bool) -> Any:
+        """Rows [n, D]: an array of numbers, or words counted in CSR; ``counts``: negative numbers are refused."""
         if self.words is None:
-            return table.numbers(self.numbers)
+            x = table.numbers(self.numbers)
+            if counts and (x < 0.0).any():
+                row, column = (int(place[0]) for place in np.nonzero(x < 0.0))
+                problem = f"column {self.numbers[column]!r} is {x[row, column]:g}, and counts are not negative"
+                raise DataError(
+                    f"{problem}; take --components gaussian, or other columns", table.file, table.lines[row]
+                )
+            return x
         assert self.text is not None
         return self.words.matrix(table.column(self.text))
 

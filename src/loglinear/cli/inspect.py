@@ -36,9 +36,9 @@ def inspect_command(
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
-    kind = model_file.load(model).kind
-    if kind in inspect_mixture.KINDS:
-        inspect_mixture.show_model(model, kind, top, label, json)
+    stored = model_file.load(model)
+    if stored.kind in inspect_mixture.KINDS:
+        inspect_mixture.show_model(model, stored.kind, top, label, json)
         return
     tagger = Tagger.load(model)
     chosen = label or tagger.classes_

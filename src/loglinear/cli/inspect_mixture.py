@@ -34,7 +34,7 @@ def show_model(path: Path, kind: str, top: int, labels: list[str] | None, as_jso
         typer.echo(json_module.dumps(_everything(model, path, kind, names, chosen), ensure_ascii=False, indent=1))
         return
     out = Console(highlight=False)
-    size = f"{path.stat().st_size / 1e6:.2f} MB"
+    size = f"{path.stat().st_size / 1e3:,.1f} kB"
     what = "naive Bayes" if kind == "naive-bayes" else f"a mixture of {_what(model)}"
     out.print(f"{path}: {size}, {what}, {len(names)} {_things(model)}, {model.n_features_in_:,} columns", markup=False)
     if kind == "mixture":
@@ -68,7 +68,7 @@ def component_table(model: Any, top: int, chosen: list[int] | None = None) -> Ta
 
 
 def _telling_title(gaussian: bool) -> str:
-    return "mean where it is far from all rows' (in standard deviations)" if gaussian else "words (how much more often)"
+    return "means far from all rows' (in deviations)" if gaussian else "columns (how much more often)"
 
 
 def _cells(model: Any, telling: list[tuple[int, float, float]], gaussian: bool) -> str:

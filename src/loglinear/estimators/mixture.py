@@ -17,7 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from loglinear import model_file
 from loglinear.errors import DataError
 from loglinear.estimators import mixture_file
-from loglinear.estimators.mixture_options import check_mixture, known_components, make_components, start_method
+from loglinear.estimators.mixture_inputs import known_components, make_components, start_method
+from loglinear.estimators.mixture_options import check_mixture
 from loglinear.generative.mixture import Climb, MixtureModel, climb
 from loglinear.generative.mixture_components import EMPTY, GaussianComponents, MultinomialComponents
 from loglinear.generative.mixture_starts import start_model

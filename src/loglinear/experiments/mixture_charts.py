@@ -65,8 +65,9 @@ def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names
 def climb_chart(mixture: Any) -> str:
     """The log-likelihood, and with the prior the objective, at the start and after each round."""
     rounds = list(range(len(mixture.objectives_)))
-    lines = [Line("log-likelihood", rounds, mixture.log_likelihoods_, marker="")]
-    if mixture.objectives_ != mixture.log_likelihoods_:
+    with_prior = mixture.objectives_ != mixture.log_likelihoods_
+    lines = [Line("log-likelihood" if with_prior else "", rounds, mixture.log_likelihoods_, marker="")]
+    if with_prior:
         lines.append(Line("with the prior", rounds, mixture.objectives_, marker="", dashed=True))
     return line_chart("EM, the best start", "round", "log-likelihood", lines)
 

@@ -240,8 +240,10 @@ def log_normal(x: Float, means: Float, expanded: Float) -> Float:
     n_components, d = means.shape
     distances = np.empty((len(x), n_components))
     if expanded.ndim == 2:
+        room = np.empty_like(x)
         for k in range(n_components):
-            distances[:, k] = (np.square(x - means[k]) / expanded[k]).sum(axis=1)
+            np.subtract(x, means[k], out=room)
+            distances[:, k] = np.square(room, out=room) @ (1.0 / expanded[k])
         return -0.5 * (d * np.log(2.0 * np.pi) + np.log(expanded).sum(axis=1) + distances)
     factors = np.linalg.cholesky(expanded)
     log_determinants = 2.0 * np.log(factors.diagonal(axis1=1, axis2=2)).sum(axis=1)
