@@ -43,6 +43,7 @@ _HOMES = {
     "read_treebank": "loglinear.data.tree_cleaning",
     "bracket_scores": "loglinear.evaluation.brackets",
     "template_text": "loglinear.features.sets",
+    "regularisation_path": "loglinear.experiments.regularisation_path",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

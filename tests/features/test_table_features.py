@@ -77,19 +77,29 @@ def test_the_way_through_a_model_file_changes_nothing(one, other):
         features = TableFeatures.fit(train)
     except DataError:
         return
-    again = TableFeatures.from_dict(json.loads(json.dumps(features.to_dict())))
+    again = TableFeatures.from_storage(json.loads(json.dumps(features.to_header())), features.strings)
     assert again.names == features.names
     np.testing.assert_array_equal(again.matrix(train).toarray(), features.matrix(train).toarray())
 
 
 def test_a_damaged_file_is_refused():
-    for stored in ({}, {"columns": [{"kind": "number"}]}, {"columns": [{"name": "a", "kind": "x"}]}):
-        with pytest.raises(ValueError, match="cannot be read"):
-            TableFeatures.from_dict(stored)
-    with pytest.raises(ValueError, match="no deviation"):
-        TableFeatures.from_dict(
-            {"columns": [{"name": "a", "kind": "number", "mean": 0.0, "deviation": 0.0, "has_empty": False}]}
-        )
+    text = {"name": "a", "kind": "text", "text": "words", "strings": 2}
+    for header, strings, message in (
+        ({}, [], "cannot be read"),
+        ({"columns": []}, [], "do not fit"),
+        ({"columns": [{"kind": "number", "strings": 0}]}, [], "cannot be read"),
+        ({"columns": [{"name": "a", "kind": "x", "strings": 0}]}, [], "cannot be read"),
+        ({"columns": [text]}, ["a"], "do not fit"),
+        ({"columns": [text]}, ["a", "a"], "not distinct"),
+        ({"columns": [text | {"kind": "category"}]}, ["a", "a"], "a value twice"),
+        (
+            {"columns": [{"name": "a", "kind": "number", "mean": 0.0, "deviation": 0.0, "strings": 0}]},
+            [],
+            "no deviation",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TableFeatures.from_storage(header, strings)
 
 
 def test_what_a_column_is():
@@ -104,7 +114,7 @@ def test_what_a_column_is():
     [
         ("words", ["!", "a", "good", "one"]),
         ("words:ngrams=2", ["!", "a", "a good", "good", "good one", "one", "one !"]),
-        ("words:case", ["!", "A", "Good", "one"]),
+        ("words:lowercase=no", ["!", "A", "Good", "one"]),
         ("characters:ngrams=2", None),
     ],
 )
@@ -114,17 +124,22 @@ def test_text_is_cut_as_the_spec_says(spec, runs):
         assert list(bag.vocabulary) == runs
     else:
         assert " a" in bag.vocabulary and "oo" in bag.vocabulary
-    assert bag.matrix(["good good"]).sum() > 0 or spec == "words:case"
+    assert bag.matrix(["good good"]).sum() > 0 or spec == "words:lowercase=no"
 
 
 def test_counts_or_what_occurs():
     assert BagOfWords.fit(["a a b"], "words").matrix(["a a b c"]).toarray().tolist() == [[2, 1]]
-    assert BagOfWords.fit(["a a b"], "words:binary").matrix(["a a b c"]).toarray().tolist() == [[1, 1]]
+    assert BagOfWords.fit(["a a b"], "words:presence").matrix(["a a b c"]).toarray().tolist() == [[1, 1]]
 
 
 def test_bad_specs_and_empty_texts_are_refused():
-    for spec, message in (("letters", "'letters' is not known"), ("words:n=2", "n"), ("words:ngrams=0", "ngrams")):
+    for spec, message in (
+        ("letters", "'letters' is not known"),
+        ("words:n=2", "n"),
+        ("words:shortest=2", "shortest"),
+        ("words:ngrams=0", "ngrams"),
+    ):
         with pytest.raises(OptionError, match=message):
             BagOfWords.fit(["a"], spec)
-    with pytest.raises(DataError, match="no words at all"):
+    with pytest.raises(DataError, match="nothing to count"):
         BagOfWords.fit(["", " "])

@@ -9,6 +9,7 @@ import typer
 
 from loglinear.cli import (
     bench,
+    classify,
     cluster,
     corpus,
     criteria,
@@ -16,6 +17,7 @@ from loglinear.cli import (
     evaluate,
     inspect,
     parse,
+    path,
     prune,
     reproduce,
     sample,
@@ -38,6 +40,7 @@ for verb, module in (
     ("eval", evaluate),
     ("inspect", inspect),
     ("prune", prune),
+    ("path", path),
     ("demo", demo),
     ("criteria", criteria),
     ("template", template),
@@ -49,6 +52,7 @@ for verb, module in (
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")
+app.add_typer(classify.app, name="classify")
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,13 +59,13 @@ def console() -> Console:
 
 
 @contextmanager
-def working(out: Console, what: str) -> Iterator[None]:
-    """A turning wheel with a word beside it while something takes its time; nothing outside a terminal."""
+def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
+    """A turning wheel with a word beside it, which can change, while something takes its time; only in a terminal."""
     if out.is_terminal and not out.quiet:
-        with out.status(what):
-            yield
+        with out.status(what) as status:
+            yield lambda text: status.update(text)
     else:
-        yield
+        yield lambda text: None
 
 
 def start_quickly() -> None:

@@ -30,15 +30,18 @@ def inspect_command(
     label: Annotated[list[str] | None, typer.Option(help="Show this label only; may be given several times.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,
 ) -> None:
-    """Show a model: sizes, options, the strongest features and transitions of each label."""
+    """Show a model: sizes, options, the strongest features of each label, and what else it has."""
     from loglinear import model_file
-    from loglinear.cli import inspect_mixture
+    from loglinear.cli import inspect_classifier, inspect_mixture
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
     stored = model_file.load(model)
     if stored.kind in inspect_mixture.KINDS:
         inspect_mixture.show_model(model, stored.kind, top, label, json)
+        return
+    if stored.kind in inspect_classifier.KINDS:
+        inspect_classifier.inspect_linear(stored, model, top, label or [], json)
         return
     tagger = Tagger.load(model)
     chosen = label or tagger.classes_

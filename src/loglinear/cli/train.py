@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger import Tagger
+    from loglinear.features.template import TemplateSet
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -138,7 +139,6 @@ def train_command(
     """Train a tagger on an annotated file and write a model file."""
     from loglinear.cli.progress import TrainingDisplay
     from loglinear.criteria.criterion import criterion_class
-    from loglinear.data import Attributes
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
     from loglinear.estimators.training import TrainingInterrupted
@@ -165,19 +165,16 @@ def train_command(
     if template is not None and not criterion_class(criterion).learns_weights:
         raise OptionError(f"--template {template}: criterion {criterion!r} is counted, and has no features")
     if template is not None and template not in SETS:
-        tagger.template = load_template(Path(template))
+        load_template(Path(template))  # a mistake in it is told before anything is read
     with working(out, f"reading {train}"):
         corpus = read_corpus(train, format, separator, comments, layout=False)
     sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
-    if isinstance(corpus, Attributes):
-        if template is not None:
-            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
-    elif tagger.template is None and (template is not None or criterion_class(criterion).learns_weights):
-        tagger.template = template or _suggested(corpus, label_column, partial)
-        if template is None:
+    if criterion_class(criterion).learns_weights:
+        tagger.template = chosen_template(template, corpus, label_column, partial)
+        if template is None and tagger.template is not None:
             out.print(f"template: {tagger.template} (choose with --template)")
     if resume:
         out.print(f"going on from {checkpoint}" if checkpoint.exists() else f"no {checkpoint}: starting anew")
@@ -227,6 +224,23 @@ def check_place(path: Path) -> None:
             pass
     except OSError as error:
         raise OptionError(f"{path}: nothing can be written in {path.parent}: {error.strerror}") from None
+
+
+def chosen_template(
+    template: str | None, corpus: Columns | Attributes, label_column: int, partial: bool = False
+) -> str | TemplateSet | None:
+    """The template of that file or name, or one that suits the labels; None for ready-made attributes."""
+    from loglinear.data import Attributes
+    from loglinear.errors import OptionError
+    from loglinear.features.sets import SETS, load_template
+
+    if isinstance(corpus, Attributes):
+        if template is not None:
+            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
+        return None
+    if template is None:
+        return _suggested(corpus, label_column, partial)
+    return template if template in SETS else load_template(Path(template))
 
 
 def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:

@@ -49,6 +49,9 @@ class TableFile:
         """N."""
         return len(self.lines)
 
+    def __len__(self) -> int:
+        return self.n_rows
+
     def column(self, name: str) -> list[str]:
         """The cells of a column; an error lists the columns there are."""
         if name not in self.columns:
@@ -68,6 +71,15 @@ class TableFile:
                     raise DataError(f"column {name!r} {found}, not a number", self.file, self.lines[row])
                 out[row, place] = value
         return out
+
+    def without(self, names: Sequence[str]) -> TableFile:
+        """The table without some columns, which must be there; one must be left."""
+        for name in names:
+            self.column(name)
+        left = {name: cells for name, cells in self.columns.items() if name not in names}
+        if not left:
+            raise DataError(f"there is no column beside {', '.join(map(repr, names))}", self.file)
+        return TableFile(self.file, left, self.lines)
 
     def select(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> TableFile:
         """Some of the rows."""

@@ -17,13 +17,22 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
+from loglinear.data import Attributes, Columns
+from loglinear.data.table_file import TableFile
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import classifier_file
 from loglinear.estimators.annotation import sequence_weights
 from loglinear.estimators.candidate_model import CandidateEncoder, CandidateModel
 from loglinear.estimators.checkpoint import fingerprint
 from loglinear.estimators.classifier_fitting import ClassifierCheckpoint, Plan
-from loglinear.estimators.classifier_inputs import NUMBERS, NumberRows, TemplateRows, made_features, new_encoder
+from loglinear.estimators.classifier_inputs import (
+    NUMBERS,
+    NumberRows,
+    TableRows,
+    TemplateRows,
+    made_features,
+    new_encoder,
+)
 from loglinear.estimators.classifier_options import ONE_VERSUS_ALL, check_classifier, default, own_base
 from loglinear.estimators.classifier_predictor import ClassifierPredictor
 from loglinear.estimators.classifier_problem import ClassifierProblem
@@ -46,8 +55,8 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
 
     ``X`` is an array, a data frame or a SciPy sparse matrix of numbers; a list of strings (documents, counted as
     ``text`` says); a list of dicts or of lists of names (Python features); with a ``template``, a list of examples that
-    are sequences of rows (lists) or one row (a tuple of strings); with ``features`` or a ``feature_map``, a list of
-    anything.
+    are sequences of rows (lists) or one row (a tuple of strings); a table; with ``features`` or a ``feature_map``, a
+    list of anything.
 
     Parameters
     ----------
@@ -73,6 +82,11 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
     text : str
         How strings are cut and counted: ``words``, ``tokens`` (at white space) or ``characters``, with ``ngrams``,
         ``shortest``, ``lowercase`` and ``presence``, as in ``"words:ngrams=2,presence"``.
+    kinds : mapping or None
+        For tables (:func:`~loglinear.data.table_file.read_table`): what columns are, ``"number"``, ``"category"`` or
+        ``"text"``, by name; the others are looked at.
+    raw_numbers : bool
+        For tables: leave numbers as they are, instead of standardising them.
     multiclass : {"direct", "one-versus-all"}
         All labels at once, or a problem of two labels for each label.
     bias : {"free", "penalised", "none"}
@@ -102,6 +116,8 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
     model_ : LinearModel or CandidateModel
     objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    label_column_ : str or None
+        For tables, the column of the labels.
     """
 
     objective_: float | None
@@ -114,6 +130,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
     best_iteration_: int | None
     n_features_in_: int
     feature_names_in_: npt.NDArray[Any]
+    label_column_: str | None
 
     def __init__(
         self,
@@ -126,6 +143,8 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         feature_map: Callable[[Any, Any], Any] | None = None,
         candidates: Callable[[Any], Iterable[Any]] | None = None,
         text: str = default("text"),
+        kinds: Mapping[str, str] | None = None,
+        raw_numbers: bool = default("raw_numbers"),
         multiclass: str = default("multiclass"),
         bias: str = default("bias"),
         bias_scale: float = default("bias_scale"),
@@ -150,6 +169,8 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         self.feature_map = feature_map
         self.candidates = candidates
         self.text = text
+        self.kinds = kinds
+        self.raw_numbers = raw_numbers
         self.multiclass = multiclass
         self.bias = bias
         self.bias_scale = bias_scale
@@ -171,6 +192,12 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
         return tags
 
+    @property
+    def kinds_(self) -> dict[str, str] | None:
+        """What the columns of the table are, None if the model was not trained on one."""
+        encoder = self._fitted().encoder
+        return encoder.features.kinds if isinstance(encoder, TableRows) else None
+
     # -- training ------------------------------------------------------------------------------------------------
 
     def fit(
@@ -186,6 +213,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         checkpoint_seconds: float = 30.0,
         resume: bool = False,
         observe: Callable[[Progress], None] | None = None,
+        label_column: str | None = None,
     ) -> Classifier:
         """Train.
 
@@ -206,8 +234,15 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
             Go on from ``checkpoint`` if it is there.
         observe : callable, optional
             Called with a :class:`~loglinear.estimators.training.Progress` after each iteration.
+        label_column : str, optional
+            For tables, instead of ``y`` and ``y_dev``: the column that holds the labels.
         """
         check_classifier(self)
+        self.label_column_ = label_column
+        if label_column is not None:
+            X, y = split_labels(X, y, label_column)
+            if X_dev is not None:
+                X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
         n_threads = thread_count(self.threads)
         plan = Plan.of(self, self._problem(X, y, sample_weight, n_threads), n_threads)
         dev = self._dev(plan, X_dev, y_dev)
@@ -232,7 +267,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
             return self._weighted(
                 ClassifierProblem(labels, encoder, corpus, _numbers(labels, own), None), sample_weight
             )
-        rows_encoder = new_encoder(X, self.template, self.text, self.features is not None)
+        rows_encoder = new_encoder(X, self)
         if rows_encoder.kind == NUMBERS:
             if self.min_count > 1:
                 raise OptionError(f"min_count={self.min_count} counts named features; these are columns of numbers")
@@ -241,8 +276,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
             names = getattr(self, "feature_names_in_", None)
             rows_encoder = NumberRows(rows.shape[1], None if names is None else names.tolist())
         else:
-            examples = list(X) if self.features is None else made_features(self.features, X)
-            examples = X if self.features is None and hasattr(X, "offsets") else examples
+            examples = self._examples(X)
             own = self._labels(y, len(examples))
             rows = rows_encoder.fit(examples, self.min_count, n_threads)
         if not rows_encoder.n_columns:
@@ -250,6 +284,12 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         labels = np.unique(own)
         problem = ClassifierProblem(labels, rows_encoder, FlatCorpus.of(rows), _numbers(labels, own), None)
         return self._weighted(problem, sample_weight)
+
+    def _examples(self, X: Any) -> Any:
+        """Examples that can be counted: corpora and tables as they are, others as a list, by the user's function."""
+        if self.features is not None:
+            return made_features(self.features, X)
+        return X if isinstance(X, Attributes | Columns | TableFile) else list(X)
 
     @staticmethod
     def _labels(y: Any, n_examples: int) -> npt.NDArray[Any]:
@@ -355,6 +395,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
             "message": self.message_,
             "dev_score": self.dev_score_,
             "best_iteration": self.best_iteration_,
+            "label_column": self.label_column_,
         }
         return classifier_file.to_storage(self._fitted(), self._stored_options(), training, self.features is not None)
 
@@ -404,6 +445,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         classifier.message_ = training.get("message", "a checkpoint of an unfinished training")
         classifier.dev_score_ = training.get("dev_score")
         classifier.best_iteration_ = training.get("best_iteration")
+        classifier.label_column_ = training.get("label_column")
         classifier.history_, classifier.seconds_ = [], None
         return classifier
 
@@ -434,6 +476,19 @@ def _numbers(labels: npt.NDArray[Any], own: npt.NDArray[Any]) -> npt.NDArray[np.
     """The number of each of ``own`` [S] in ``labels`` [Y], -1 if it is not there."""
     places = np.minimum(np.searchsorted(labels, own), len(labels) - 1)
     return np.where(labels[places] == own, places, -1).astype(np.int32)
+
+
+def split_labels(table: Any, y: Any, label_column: str) -> tuple[TableFile, list[str]]:
+    """A table without its column of labels, and they."""
+    if not isinstance(table, TableFile):
+        raise OptionError(f"label_column={label_column!r} is of a table (read_table); X is a {type(table).__name__}")
+    if y is not None:
+        raise OptionError(f"label_column={label_column!r} and y both say what the labels are; give one")
+    labels = table.column(label_column)
+    for row, cell in enumerate(labels):
+        if not cell.strip():
+            raise DataError(f"column {label_column!r}, the label, is empty", table.file, table.lines[row])
+    return table.without([label_column]), labels
 
 
 def _plain(value: Any) -> Any:

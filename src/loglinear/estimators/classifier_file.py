@@ -83,15 +83,19 @@ def to_storage(
     return header, arrays
 
 
-def from_storage(header: Any, arrays: Arrays, name: str, given: dict[str, Any]) -> LinearModel | CandidateModel:
-    """The model of a file's header and arrays; ``given`` are the user's functions and base, by option."""
+def from_storage(header: Any, arrays: Arrays, name: str, given: dict[str, Any] | None) -> LinearModel | CandidateModel:
+    """The model of a file's header and arrays.
+
+    ``given`` are the user's functions and base, by option; None if the model is to be looked at alone.
+    """
     try:
         kind, by_function = header["encoder"]["kind"], header["by_function"]
-        functions_again(kind, by_function, {k: v for k, v in given.items() if k != "base"}, name)
-        if header.get("own_base", False) != (given["base"] is not None):
-            what = "over a base of your own; give it again, as in base=..." if given["base"] is None else "without base"
-            raise OptionError(f"{name} was trained {what}")
-        return _checked(header, arrays, kind, given)
+        if given is not None:
+            functions_again(kind, by_function, {k: v for k, v in given.items() if k != "base"}, name)
+            if header.get("own_base", False) != (given["base"] is not None):
+                again = "over a base of your own; give it again, as in base=..."
+                raise OptionError(f"{name} was trained {again if given['base'] is None else 'without such a base'}")
+        return _checked(header, arrays, kind, given or dict.fromkeys(("feature_map", "candidates", "base")))
     except OptionError:
         raise
     except (LoglinearError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -4,6 +4,7 @@
     documents    strings: how often each word, token or run of characters occurs (``text``)
     names        dicts or lists of strings, also made by a user's function (``features``): Python features, by name
     template     rows of columns: the attributes that a template makes, those of all positions of an example added up
+    table        what :func:`~loglinear.data.table_file.read_table` reads: numbers, categories and texts
 
 Each has a class of the same shape: ``fit`` and ``transform`` make rows, ``names`` says what the columns are, the rest
 is what a model file keeps.
@@ -12,63 +13,37 @@ is what a model file keeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
 
 from loglinear.data.columns import Attributes, Columns
+from loglinear.data.table_file import TableFile
 from loglinear.errors import DataError, OptionError
+from loglinear.features.bag_of_words import BagOfWords
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.name_encoder import NameEncoder
 from loglinear.features.python_features import attributes_of_examples
 from loglinear.features.sets import load_template
+from loglinear.features.table_features import TableFeatures
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.options import Option, spec_name, spec_options
 
 Float = npt.NDArray[np.float64]
 Arrays = Mapping[str, npt.NDArray[Any]]
 Rows = Any  #: float64 [S, A], or a SciPy matrix in CSR
-NUMBERS, DOCUMENTS, NAMES, TEMPLATE = "numbers", "documents", "names", "template"
-
-TEXTS = ("words", "tokens", "characters")
-TEXT_OPTIONS = (
-    Option("ngrams", 1, "longest run of words, tokens or characters", least=1, most=10, kind=int),
-    Option("shortest", 1, "shortest run", least=1, most=10, kind=int),
-    Option("lowercase", True, "take upper case for lower case", choices=(False, True)),
-    Option("presence", False, "1 for what occurs, however often", choices=(False, True)),
-)
-
-
-def make_vectorizer(spec: str, vocabulary: Mapping[str, int] | None = None) -> CountVectorizer:
-    """What cuts and counts texts as ``spec`` says: ``words``, ``tokens`` (at white space) or ``characters``."""
-    name = spec_name(spec)
-    if name not in TEXTS:
-        raise OptionError(f"text={spec!r} is not known; there are: {', '.join(TEXTS)}")
-    values = {option.name: option.default for option in TEXT_OPTIONS} | spec_options(spec, TEXT_OPTIONS, "text")
-    if values["shortest"] > values["ngrams"]:
-        raise OptionError(f"text={spec!r}: the shortest run is longer than the longest (ngrams={values['ngrams']})")
-    own = {"tokenizer": str.split, "token_pattern": None} if name == "tokens" else {}
-    return CountVectorizer(
-        analyzer="char" if name == "characters" else "word",
-        ngram_range=(values["shortest"], values["ngrams"]),
-        lowercase=values["lowercase"],
-        binary=values["presence"],
-        vocabulary=vocabulary,
-        dtype=np.float64,
-        **own,
-    )
+NUMBERS, DOCUMENTS, NAMES, TEMPLATE, TABLE = "numbers", "documents", "names", "template", "table"
 
 
 def kind_of(X: Any) -> str:
     """What kind of data ``X`` is, by its type and, for lists, its first example that is not empty."""
     if isinstance(X, Attributes):
         return NAMES
+    if isinstance(X, TableFile):
+        return TABLE
     if isinstance(X, Columns):
         raise OptionError(f"{X.name} holds columns, and columns need a template")
     if sp.issparse(X):
@@ -179,39 +154,23 @@ class DocumentRows:
 
     kind: ClassVar[str] = DOCUMENTS
 
-    def __init__(self, text: str, words: list[str] | None = None) -> None:
+    def __init__(self, text: str, words: BagOfWords | None = None) -> None:
         self.text = text
-        self._words = [] if words is None else words
-        make_vectorizer(text)
-
-    @cached_property
-    def _counter(self) -> CountVectorizer:
-        return make_vectorizer(self.text, {word: i for i, word in enumerate(self._words)})
+        self._words = BagOfWords(text, ()) if words is None else words
 
     @property
     def n_columns(self) -> int:
-        return len(self._words)
+        return len(self._words.vocabulary)
 
     def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
-        finder = make_vectorizer(self.text)
-        try:
-            rows = finder.fit_transform(_documents(X))
-        except DataError:
-            raise
-        except ValueError:
-            raise DataError(f"text={self.text!r}: the documents hold nothing to count") from None
-        words = finder.get_feature_names_out().tolist()
-        if min_count > 1:
-            kept = np.flatnonzero(np.asarray(rows.sum(axis=0)).ravel() >= min_count)
-            words, rows = [words[i] for i in kept.tolist()], rows[:, kept]
-        self._words = words
-        return rows
+        self._words = BagOfWords.fit(_documents(X), self.text, min_count)
+        return self.transform(X, n_threads)
 
     def transform(self, X: Any, n_threads: int) -> Rows:
-        return self._counter.transform(_documents(X))
+        return self._words.matrix(_documents(X))
 
     def names(self) -> list[str]:
-        return self._words
+        return list(self._words.vocabulary)
 
     def to_header(self) -> dict[str, Any]:
         return {"text": self.text}
@@ -221,14 +180,14 @@ class DocumentRows:
 
     @property
     def strings(self) -> list[str]:
-        return self._words
+        return self.names()
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> DocumentRows:
         """Rebuild from what was stored."""
-        if not strings or len(set(strings)) != len(strings):
-            raise ValueError("the words are not distinct")
-        return cls(header["text"], strings)
+        if not strings:
+            raise ValueError("there are no words")
+        return cls(header["text"], BagOfWords.from_dict({"spec": header["text"], "vocabulary": strings}))
 
 
 def _documents(X: Any) -> list[str]:
@@ -333,6 +292,72 @@ class TemplateRows:
         return cls(encoder.templates, encoder)
 
 
+class TableRows:
+    """Numbers, categories and texts of a table.
+
+    Parameters
+    ----------
+    kinds : mapping or None
+        What columns are (:class:`~loglinear.features.table_features.TableFeatures`).
+    text : str
+        How texts are cut.
+    raw_numbers : bool
+        Whether numbers stay as they are.
+    """
+
+    kind: ClassVar[str] = TABLE
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str] | None,
+        text: str,
+        raw_numbers: bool,
+        features: TableFeatures | None = None,
+    ) -> None:
+        self.kinds, self.text, self.raw_numbers = kinds, text, raw_numbers
+        self._features = features
+
+    @property
+    def features(self) -> TableFeatures:
+        """The columns, once training data has been seen."""
+        assert self._features is not None
+        return self._features
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.names())
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        self._features = TableFeatures.fit(
+            X, self.kinds, text=self.text, raw_numbers=self.raw_numbers, min_count=min_count
+        )
+        return self.transform(X, n_threads)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        if not isinstance(X, TableFile):
+            raise OptionError(f"the model was trained on a table (read_table), X is a {type(X).__name__}")
+        return self.features.matrix(X)
+
+    def names(self) -> list[str]:
+        return self.features.names
+
+    def to_header(self) -> dict[str, Any]:
+        return self.features.to_header()
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    @property
+    def strings(self) -> list[str]:
+        return self.features.strings
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TableRows:
+        """Rebuild from what was stored."""
+        features = TableFeatures.from_storage(header, strings)
+        return cls(features.kinds, "words", False, features)
+
+
 def _columns(X: Any) -> Columns:
     """Examples as sequences of rows: a list is a sequence, a tuple of strings (or a data frame's row) one row."""
     if isinstance(X, Columns):
@@ -361,14 +386,18 @@ def made_features(features: Callable[[Any], Any], X: Iterable[Any]) -> list[Any]
     return made
 
 
-ENCODERS: dict[str, Any] = {each.kind: each for each in (NumberRows, DocumentRows, NamedRows, TemplateRows)}
+ENCODERS: dict[str, Any] = {each.kind: each for each in (NumberRows, DocumentRows, NamedRows, TemplateRows, TableRows)}
 
 
-def new_encoder(X: Any, template: Any, text: str, by_function: bool) -> RowEncoder:
-    """An encoder that is to be fitted to ``X``; one of numbers has its columns already."""
-    if template is not None:
-        return TemplateRows(template)
-    kind = NAMES if by_function else kind_of(X)
+def new_encoder(X: Any, options: Any) -> RowEncoder:
+    """An encoder that is to be fitted to ``X``, as a classifier's options say; one of numbers has its columns."""
+    if options.template is not None:
+        return TemplateRows(options.template)
+    kind = NAMES if options.features is not None else kind_of(X)
+    if kind == TABLE:
+        return TableRows(options.kinds, options.text, options.raw_numbers)
+    if options.kinds:
+        raise OptionError(f"kinds={options.kinds!r:.60} is of the columns of a table (read_table); X is none")
     if kind == NUMBERS:
         return NumberRows(0)
-    return NamedRows() if kind == NAMES else DocumentRows(text)
+    return NamedRows() if kind == NAMES else DocumentRows(options.text)

@@ -9,8 +9,9 @@ from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
 from loglinear.errors import OptionError
 from loglinear.estimators import options as shared
-from loglinear.estimators.classifier_inputs import make_vectorizer
 from loglinear.estimators.combinations import check_optimizer
+from loglinear.features.bag_of_words import check_text
+from loglinear.features.table_features import check_kinds
 from loglinear.options import Option, spec_name, spec_options
 from loglinear.structures.flat import Flat
 from loglinear.structures.flat_features import BIASES
@@ -31,6 +32,7 @@ OPTIONS: dict[str, Option] = {
     for option in (
         Option("base", None, f"for {M_ESTIMATION}, the generative model it starts from: {NAIVE_BAYES} (the default)"),
         Option("text", "words", "how texts are cut and counted: words, tokens or characters, as in words:ngrams=2"),
+        Option("raw_numbers", False, "leave the numbers of tables as they are", choices=(False, True)),
         Option("multiclass", DIRECT, "all labels at once, or each against the rest", choices=(DIRECT, ONE_VERSUS_ALL)),
         Option("bias", "free", "whether each label has a bias, and a penalty on it", choices=BIASES),
         Option("bias_scale", 1.0, "the constant that a penalised bias is the weight of", above=0, kind=float),
@@ -64,7 +66,8 @@ def check_classifier(classifier: Any) -> None:
         option.check(getattr(classifier, name))
     shared.l2_factor(classifier.l2, classifier.variance)
     thread_count(classifier.threads)
-    make_vectorizer(classifier.text)
+    check_text(classifier.text)
+    check_kinds(classifier.kinds or {})
     name, known = spec_name(classifier.criterion), classifier_criteria()
     if name not in known:
         why = _why_not(name) if name in criteria() else None

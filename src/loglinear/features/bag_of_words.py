@@ -2,10 +2,11 @@
 
 How it is cut is said by a spec:
 
-``words:ngrams=2``          words and pairs of words next to each other
-``characters:ngrams=4``     runs of one to four characters inside words (with the space at their edges)
-``words:case``              upper and lower case are told apart
-``words:binary``            1 for what occurs, however often
+``words:ngrams=2``                   words, marks such as ``!?``, and pairs of them next to each other
+``tokens``                           what stands between white space
+``characters:ngrams=4,shortest=2``   runs of two to four characters inside words (with the space at their edges)
+``words:lowercase=no``               upper and lower case are told apart
+``words:presence``                   1 for what occurs, however often
 
 scikit-learn's analyser does the cutting. The runs that training had make the vocabulary; others count for nothing.
 """
@@ -23,13 +24,13 @@ import scipy.sparse as sp
 from loglinear.errors import DataError, OptionError
 from loglinear.options import Option, spec_name, spec_options
 
-WAYS = {"words": "word", "characters": "char_wb"}
+PATTERNS = {"words": r"(?u)\w+|[^\w\s]+", "tokens": r"\S+", "characters": None}
 OPTIONS = (
-    Option("ngrams", 1, "longest run of words or characters", least=1, most=8, kind=int),
-    Option("case", False, "tell upper and lower case apart", choices=(False, True)),
-    Option("binary", False, "1 for what occurs, however often", choices=(False, True)),
+    Option("ngrams", 1, "longest run of words, tokens or characters", least=1, most=10, kind=int),
+    Option("shortest", 1, "shortest run", least=1, most=10, kind=int),
+    Option("lowercase", True, "take upper case for lower case", choices=(False, True)),
+    Option("presence", False, "1 for what occurs, however often", choices=(False, True)),
 )
-WORD = r"(?u)\w+|[^\w\s]+"  # also single letters and marks such as !?
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ class BagOfWords:
 
     @classmethod
     def fit(cls, texts: Sequence[str], spec: str = "words", min_count: int = 1) -> BagOfWords:
-        """The vocabulary of training texts; runs in fewer than ``min_count`` of them are left out."""
+        """The vocabulary of training texts; runs that occur fewer than ``min_count`` times are left out."""
         vectoriser = _vectoriser(spec)
         try:
             counts = vectoriser.fit_transform(texts)
         except ValueError:  # scikit-learn's word for it
-            raise DataError("the texts hold no words at all") from None
+            raise DataError(f"text={spec!r}: the texts hold nothing to count") from None
         runs = vectoriser.get_feature_names_out()
-        kept = np.asarray((counts > 0).sum(axis=0)).ravel() >= min_count
+        kept = np.asarray(counts.sum(axis=0)).ravel() >= min_count
         return cls(spec, tuple(runs[kept].tolist()))
 
     @cached_property
@@ -67,7 +68,7 @@ class BagOfWords:
         """Counts [N, D] of the vocabulary in texts."""
         if not self.vocabulary:
             return sp.csr_matrix((len(texts), 0))
-        return sp.csr_matrix(self._counter.transform(texts), dtype=np.float64)
+        return sp.csr_matrix(self._counter.transform(texts))
 
     def to_dict(self) -> dict[str, Any]:
         """For a model file."""
@@ -76,28 +77,30 @@ class BagOfWords:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BagOfWords:
         """Inverse of :meth:`to_dict`; a ValueError says what does not fit."""
-        check_text_spec(str(values["spec"]))
-        return cls(str(values["spec"]), tuple(str(word) for word in values["vocabulary"]))
+        spec, vocabulary = str(values["spec"]), tuple(str(word) for word in values["vocabulary"])
+        check_text(spec)
+        if len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("the words are not distinct")
+        return cls(spec, vocabulary)
 
 
-def check_text_spec(spec: str) -> None:
-    """Refuse a spec that says nothing."""
-    _settings(spec)
-
-
-def _settings(spec: str) -> tuple[str, dict[str, Any]]:
+def check_text(spec: str) -> dict[str, Any]:
+    """What a spec says; one that makes no sense is refused."""
     name = spec_name(spec)
-    if name not in WAYS:
-        raise OptionError(f"text={spec!r} is not known; there are {', '.join(WAYS)}, as in words:ngrams=2")
-    defaults = {option.name: option.default for option in OPTIONS}
-    return WAYS[name], defaults | spec_options(spec, OPTIONS, "text")
+    if name not in PATTERNS:
+        raise OptionError(f"text={spec!r} is not known; there are: {', '.join(PATTERNS)}, as in words:ngrams=2")
+    values = {option.name: option.default for option in OPTIONS} | spec_options(spec, OPTIONS, "text")
+    if values["shortest"] > values["ngrams"]:
+        raise OptionError(f"text={spec!r}: the shortest run is longer than the longest (ngrams={values['ngrams']})")
+    return values
 
 
 def _vectoriser(spec: str, vocabulary: Sequence[str] | None = None) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    analyser, values = _settings(spec)
+    values, pattern = check_text(spec), PATTERNS[spec_name(spec)]
     return CountVectorizer(
-        analyzer=analyser, ngram_range=(1, values["ngrams"]), lowercase=not values["case"], binary=values["binary"],
-        token_pattern=WORD if analyser == "word" else None, vocabulary=vocabulary,
+        analyzer="char_wb" if pattern is None else "word", ngram_range=(values["shortest"], values["ngrams"]),
+        lowercase=values["lowercase"], binary=values["presence"], token_pattern=pattern, vocabulary=vocabulary,
+        dtype=np.float64,
     )  # fmt: skip

@@ -61,13 +61,18 @@ class NumberColumn:
         scaled = np.where(empty, 0.0, (values - self.mean) / self.deviation)
         return sp.csr_matrix(np.hstack([scaled, empty]) if self.has_empty else scaled)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a model file."""
+    def to_header(self) -> dict[str, Any]:
+        """What a model file keeps beside the strings."""
         return {"mean": self.mean, "deviation": self.deviation, "has_empty": self.has_empty}
 
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings that it keeps."""
+        return ()
+
     @classmethod
-    def from_dict(cls, name: str, values: Mapping[str, Any]) -> NumberColumn:
-        """Inverse of :meth:`to_dict`."""
+    def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> NumberColumn:
+        """Rebuild from what was stored."""
         mean, deviation = float(values["mean"]), float(values["deviation"])
         if not (np.isfinite([mean, deviation]).all() and deviation > 0):
             raise ValueError(f"column {name!r} has no deviation")
@@ -100,14 +105,21 @@ class CategoryColumn:
         rows = np.flatnonzero(found >= 0)
         return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=(table.n_rows, len(self.values)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a model file."""
-        return {"values": list(self.values)}
+    def to_header(self) -> dict[str, Any]:
+        """What a model file keeps beside the strings."""
+        return {}
+
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings that it keeps."""
+        return self.values
 
     @classmethod
-    def from_dict(cls, name: str, values: Mapping[str, Any]) -> CategoryColumn:
-        """Inverse of :meth:`to_dict`."""
-        return cls(name, tuple(str(value) for value in values["values"]))
+    def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> CategoryColumn:
+        """Rebuild from what was stored."""
+        if len(set(strings)) != len(strings):
+            raise ValueError(f"column {name!r} has a value twice")
+        return cls(name, tuple(strings))
 
 
 @dataclass(frozen=True)
@@ -126,14 +138,19 @@ class TextColumn:
         """Its columns of a table's rows."""
         return self.words.matrix(table.column(self.name))
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a model file."""
-        return self.words.to_dict()
+    def to_header(self) -> dict[str, Any]:
+        """What a model file keeps beside the strings."""
+        return {"text": self.words.spec}
+
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings that it keeps."""
+        return self.words.vocabulary
 
     @classmethod
-    def from_dict(cls, name: str, values: Mapping[str, Any]) -> TextColumn:
-        """Inverse of :meth:`to_dict`."""
-        return cls(name, BagOfWords.from_dict(values))
+    def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> TextColumn:
+        """Rebuild from what was stored."""
+        return cls(name, BagOfWords.from_dict({"spec": values["text"], "vocabulary": strings}))
 
 
 AnyColumn = NumberColumn | CategoryColumn | TextColumn
@@ -170,10 +187,9 @@ class TableFeatures:
             Categories and words in fewer rows are left out.
         """
         kinds = dict(kinds or {})
-        for name, kind in kinds.items():
+        check_kinds(kinds)
+        for name in kinds:
             table.column(name)
-            if kind not in KINDS:
-                raise OptionError(f"column {name!r} cannot be a {kind!r}; there are {', '.join(KINDS)}")
         made: list[AnyColumn] = []
         for name in table.columns:
             kind = kinds.get(name) or kind_of(table.columns[name])
@@ -202,18 +218,38 @@ class TableFeatures:
         """The rows of a table [N, D]; columns that training did not have are passed over."""
         return sp.hstack([column.matrix(table) for column in self.columns], format="csr")
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a model file."""
-        return {"columns": [{"name": c.name, "kind": c.kind, **c.to_dict()} for c in self.columns]}
+    def to_header(self) -> dict[str, Any]:
+        """What a model file keeps beside the strings."""
+        columns = [{"name": c.name, "kind": c.kind, "strings": len(c.strings), **c.to_header()} for c in self.columns]
+        return {"columns": columns}
+
+    @property
+    def strings(self) -> list[str]:
+        """The strings of all columns, one column after the other."""
+        return [string for column in self.columns for string in column.strings]
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> TableFeatures:
-        """Inverse of :meth:`to_dict`; a ValueError says what does not fit."""
+    def from_storage(cls, header: Mapping[str, Any], strings: Sequence[str]) -> TableFeatures:
+        """Rebuild from what was stored; a ValueError says what does not fit."""
         readers: dict[str, Any] = {"number": NumberColumn, "category": CategoryColumn, "text": TextColumn}
+        made, taken = [], 0
         try:
-            return cls(tuple(readers[c["kind"]].from_dict(str(c["name"]), c) for c in stored["columns"]))
+            for column in header["columns"]:
+                own = strings[taken : taken + column["strings"]]
+                taken += column["strings"]
+                made.append(readers[column["kind"]].from_storage(str(column["name"]), column, own))
         except (KeyError, TypeError) as error:
             raise ValueError(f"the columns cannot be read ({error})") from None
+        if taken != len(strings) or not made:
+            raise ValueError("the columns and their strings do not fit together")
+        return cls(tuple(made))
+
+
+def check_kinds(kinds: Mapping[str, str]) -> None:
+    """Refuse kinds of columns that there are not."""
+    for name, kind in kinds.items():
+        if kind not in KINDS:
+            raise OptionError(f"column {name!r} cannot be a {kind!r}; there are {', '.join(KINDS)}")
 
 
 def kind_of(cells: Sequence[str]) -> str:

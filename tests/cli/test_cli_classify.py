@@ -1,0 +1,140 @@
+"""Classifiers of the rows of a table on the command line."""
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from loglinear import Classifier
+
+
+def reviews(n: int, seed: int) -> list[dict[str, str]]:
+    """Rows whose label depends on the words, the price and the place."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n):
+        good = rng.random() < 0.5
+        words = rng.choice(["nice", "great", "food"] if good else ["awful", "cold", "food"], 4)
+        price = rng.normal(10 if good else 20, 2)
+        rows.append(
+            {
+                "id": f"r{rng.integers(10**9)}",
+                "review": " ".join(words) + ", that is all",
+                "price": "" if rng.random() < 0.1 else f"{price:.2f}",
+                "place": str(rng.choice(["home", "away"])),
+                "verdict": "good" if good else "bad",
+            }
+        )
+    return rows
+
+
+def as_csv(rows: list[dict[str, str]], path, delimiter: str = ",") -> None:
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    for name, n in (("train", 200), ("test", 60)):
+        rows = reviews(n, seed=n)
+        as_csv(rows, folder / f"{name}.csv")
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (folder / f"{name}.tsv").write_text(
+            "\n".join(["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]) + "\n", encoding="utf-8"
+        )
+    return folder
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_train_run_and_eval(run, tables, tmp_path, form):
+    model = tmp_path / "m.model"
+    trained = run("classify", "train", tables / f"train.{form}", "--label", "verdict", "--ignore", "id", "-o", model)
+    assert (trained.status, trained.out) == (0, "")
+    assert "review (text), price (number), place (category)" in trained.err
+    judged = run("classify", "eval", model, tables / f"test.{form}", "--json")
+    assert judged.status == 0
+    report = json.loads(judged.out)
+    assert report["accuracy"] > 95 and report["rows"] == 60 and 0 < report["log_loss"] < 0.3
+    labelled = run("classify", "run", model, tables / f"test.{form}", "--probabilities")
+    assert labelled.status == 0
+    if form == "jsonl":
+        rows = [json.loads(line) for line in labelled.out.splitlines()]
+    else:
+        rows = list(csv.DictReader(io.StringIO(labelled.out), delimiter="," if form == "csv" else "\t"))
+    right = np.mean([row["predicted"] == row["verdict"] for row in rows])
+    assert 100 * right == pytest.approx(report["accuracy"])
+    for row in rows:
+        chances = [float(row["p(bad)"]), float(row["p(good)"])]
+        assert sum(chances) == pytest.approx(1.0, abs=1e-5)
+        assert float(row["predicted_probability"]) == pytest.approx(max(chances), abs=1e-5)
+
+
+def test_the_model_is_that_of_python(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    assert run("classify", "train", tables / "train.csv", "--label", "verdict", "-o", model, "-q").err == ""
+    loaded = Classifier.load(model)
+    assert list(loaded.classes_) == ["bad", "good"]
+    shown = run("inspect", model)
+    assert shown.status == 0 and "review:" in shown.out + shown.err
+
+
+def test_kinds_can_be_said_and_the_confusion_drawn(run, tables, tmp_path):
+    model, plot = tmp_path / "m.model", tmp_path / "c.svg"
+    options = ("--category", "price", "--text", "review", "--words", "words:ngrams=2", "--min-count", "2")
+    trained = run("classify", "train", tables / "train.csv", "--label", "verdict", *options, "-o", model)
+    assert trained.status == 0 and "price (category)" in trained.err
+    assert run("classify", "eval", model, tables / "test.csv", "--plot", plot).status == 0
+    ElementTree.fromstring(plot.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("criterion", ["max-margin", "softmax-margin", "perceptron", "mira", "risk", "jrb"])
+def test_every_criterion_trains(run, tables, tmp_path, criterion):
+    model = tmp_path / "m.model"
+    options = ("--label", "verdict", "--ignore", "id", "--criterion", criterion)
+    assert run("classify", "train", tables / "train.csv", *options, "-o", model).status == 0
+    assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 90
+
+
+def test_the_path_of_a_table(run, tables):
+    options = ("--label", "verdict", "--ignore", "id", "--folds", "3", "--grid", "0.1,1,10")
+    result = run("path", tables / "train.csv", *options)
+    assert result.status == 0 and "share of wrong labels" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train.csv",), "name the column of the labels"),
+        (("train.csv", "--label", "stars"), "train.csv: there is no column 'stars'"),
+        (("train.csv", "--label", "price"), "column 'price', the label, is empty"),
+        (("train.csv", "--label", "verdict", "--number", "review"), "train.csv:2: column 'review'"),
+        (("train.csv", "--label", "verdict", "--ignore", "x"), "there is no column 'x'"),
+        (("train.csv", "--label", "verdict", "--number", "price", "--text", "price"), "both a number and a text"),
+        (("train.csv", "--label", "verdict", "--words", "letters"), "letters"),
+        (("train.csv", "--label", "verdict", "--criterion", "memm"), "memm"),
+        (("none.csv", "--label", "verdict"), "none.csv: cannot be read"),
+        (("broken.csv", "--label", "verdict"), "broken.csv:3: 1 cells under 2 columns"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run, tables, monkeypatch, arguments, message):
+    monkeypatch.chdir(tables)
+    (tables / "broken.csv").write_text("verdict,x\na,b\nc\n", encoding="utf-8")
+    result = run("classify", "train", *arguments, "-o", "m.model")
+    assert result.status == 2 and message in result.err and result.err.count("\n") == 1
+    assert not (tables / "m.model").exists()
+
+
+def test_a_table_that_lacks_a_column_or_has_too_many_is_refused(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    assert run("classify", "train", tables / "train.csv", "--label", "verdict", "-o", model).status == 0
+    (tmp_path / "few.csv").write_text("review\nnice\n", encoding="utf-8")
+    result = run("classify", "run", model, tmp_path / "few.csv")
+    assert result.status == 2 and "there is no column" in result.err
+    result = run("classify", "run", model, tables / "test.csv", "--column", "verdict")
+    assert result.status == 2 and "has a column 'verdict' already" in result.err

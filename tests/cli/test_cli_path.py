@@ -1,0 +1,58 @@
+"""The path of penalties on the command line."""
+
+import csv
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from loglinear import Tagger
+
+
+def test_the_bundled_corpus_gives_the_figure(run, tmp_path):
+    plot, table, found, model = (tmp_path / name for name in ("p.svg", "p.csv", "p.json", "p.model"))
+    options = ("--grid", "0.1,1,100", "--plot", plot, "--csv", table, "--json", found, "-o", model, "--choose", "1se")
+    result = run("path", "--bundled", "chunk", *options)
+    assert (result.status, result.out) == (0, "")
+    assert "best l2" in result.err
+    ElementTree.fromstring(plot.read_text(encoding="utf-8"))
+    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+    assert [float(row["l2"]) for row in rows] == [0.1, 1.0, 100.0]
+    assert float(rows[0]["train_error"]) < float(rows[2]["train_error"])
+    chosen = json.loads(found.read_text(encoding="utf-8"))["one_standard_error"]
+    assert Tagger.load(model).l2 == chosen
+
+
+def test_files_and_cross_validation(run, files):
+    result = run("path", files / "train.txt", "--folds", "3", "--grid", "1,10", "--template", "words")
+    assert result.status == 0 and "cross-validated error (3 parts)" in result.err
+    result = run("path", files / "train.txt", "--test", files / "train.txt", "--grid", "1,10")
+    assert result.status == 0 and "test error" in result.err
+    result = run(
+        "path", files / "train.txt", "--folds", "3", "--grid", "1", "--label-column", "1", "--template", "words"
+    )
+    assert result.status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give an annotated file"),
+        (("train.txt", "--bundled", "chunk"), "give an annotated file"),
+        (("--bundled", "tennis"), "--bundled 'tennis': choose one of pos, chunk, ner"),
+        (("train.txt", "--grid", "1,x"), "--grid '1,x': give numbers"),
+        (("train.txt", "--grid", "-1"), "penalties above 0"),
+        (("train.txt", "--test", "train.txt", "--folds", "3"), "two ways"),
+        (("train.txt", "--choose", "worst"), "choose best or 1se"),
+        (("train.txt", "--number", "age"), "are of tables"),
+        (("train.txt", "--label", "age", "--order", "2"), "--label is of a table"),
+        (("none.txt",), "none.txt: cannot be read"),
+        (("train.txt", "--criterion", "nonsense"), "'nonsense' is not known"),
+        (("train.txt", "-o", "none/m.model"), "there is no folder"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run, files, monkeypatch, arguments, message):
+    monkeypatch.chdir(files)
+    result = run("path", *arguments)
+    assert result.status == 2 and result.out == ""
+    assert message in result.err and result.err.count("\n") == 1
