@@ -10,6 +10,7 @@ import typer
 from loglinear.cli import (
     bench,
     classify,
+    cluster,
     corpus,
     criteria,
     demo,
@@ -45,6 +46,7 @@ for verb, module in (
     ("template", template),
     ("corpus", corpus),
     ("sample", sample),
+    ("cluster", cluster),
     ("bench", bench),
     ("reproduce", reproduce),
 ):

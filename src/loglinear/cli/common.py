@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from loglinear.estimators.options import OPTIONS
+from loglinear.options import Option
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -40,18 +41,15 @@ LabelColumn = Annotated[
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.", show_default=False)]
 
 
-def option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
+def option(name: str, *flags: str, panel: str, options: Mapping[str, Option] = OPTIONS, **extra: Any) -> Any:
     """A command-line option for the estimator's option of that name: its help, default and choices."""
-    declared = OPTIONS[name]
+    declared = options[name]
     choices = (
         f" ({', '.join(map(str, declared.choices))})" if declared.choices and declared.choices != (False, True) else ""
     )
+    shown = {"show_default": declared.default is not None, **extra}
     return typer.Option(
-        *flags,
-        help=declared.help[0].upper() + declared.help[1:] + choices + ".",
-        show_default=declared.default is not None,
-        rich_help_panel=panel,
-        **extra,
+        *flags, help=declared.help[0].upper() + declared.help[1:] + choices + ".", rich_help_panel=panel, **shown
     )
 
 

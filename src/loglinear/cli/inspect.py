@@ -32,11 +32,14 @@ def inspect_command(
 ) -> None:
     """Show a model: sizes, options, the strongest features of each label, and what else it has."""
     from loglinear import model_file
-    from loglinear.cli import inspect_classifier
+    from loglinear.cli import inspect_classifier, inspect_mixture
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
 
     stored = model_file.load(model)
+    if stored.kind in inspect_mixture.KINDS:
+        inspect_mixture.show_model(model, stored.kind, top, label, json)
+        return
     if stored.kind in inspect_classifier.KINDS:
         inspect_classifier.inspect_linear(stored, model, top, label or [], json)
         return

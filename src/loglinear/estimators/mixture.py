@@ -17,7 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from loglinear import model_file
 from loglinear.errors import DataError
 from loglinear.estimators import mixture_file
-from loglinear.estimators.mixture_options import check_mixture, known_components, make_components, start_method
+from loglinear.estimators.mixture_inputs import known_components, make_components, start_method
+from loglinear.estimators.mixture_options import check_mixture
 from loglinear.generative.mixture import Climb, MixtureModel, climb
 from loglinear.generative.mixture_components import EMPTY, GaussianComponents, MultinomialComponents
 from loglinear.generative.mixture_starts import start_model
@@ -55,7 +56,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     components : {"gaussian", "multinomial"}
     covariance : {"known", "spherical", "diagonal", "tied", "full"} or None
         Of Gaussians; ``known`` is ``variance`` in all directions for all components, ``tied`` one covariance for all.
-        None is ``spherical``.
+        None is ``diagonal``.
     variance : float or None
         sigma^2 of ``covariance="known"``; None is 1.
     smoothing : float or None
@@ -95,6 +96,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     """
 
     model_: MixtureModel
+    source_: Any = None  # how the command line made the columns
     component_names_: list[str | None]
     labels_: npt.NDArray[np.int32]
     log_likelihoods_: list[float]

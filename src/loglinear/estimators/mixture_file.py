@@ -41,7 +41,7 @@ def to_storage(mixture: Any) -> tuple[dict[str, Any], Arrays]:
         "options": options,
         "names": mixture.component_names_,
         "training": {"rounds": mixture.n_iter_, "converged": mixture.converged_, "message": mixture.message_},
-        "source": getattr(mixture, "source_", None),
+        "source": mixture.source_,
     }
     if isinstance(theta, MultinomialComponents):
         header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
 
 Float = npt.NDArray[np.float64]
 
@@ -241,23 +240,20 @@ def log_normal(x: Float, means: Float, expanded: Float) -> Float:
     n_components, d = means.shape
     distances = np.empty((len(x), n_components))
     if expanded.ndim == 2:
+        room = np.empty_like(x)
         for k in range(n_components):
-            distances[:, k] = (np.square(x - means[k]) / expanded[k]).sum(axis=1)
+            np.subtract(x, means[k], out=room)
+            distances[:, k] = np.square(room, out=room) @ (1.0 / expanded[k])
         return -0.5 * (d * np.log(2.0 * np.pi) + np.log(expanded).sum(axis=1) + distances)
     factors = np.linalg.cholesky(expanded)
     log_determinants = 2.0 * np.log(factors.diagonal(axis1=1, axis2=2)).sum(axis=1)
+    whitening = np.swapaxes(np.linalg.inv(factors), 1, 2)  # rows times it have covariance I
     if len(factors) == 1:
         centre = means.mean(axis=0)
-        white, white_means = _whitened(factors[0], x - centre), _whitened(factors[0], means - centre)
+        white, white_means = (x - centre) @ whitening[0], (means - centre) @ whitening[0]
         for k in range(n_components):
             distances[:, k] = np.square(white - white_means[k]).sum(axis=1)
     else:
         for k in range(n_components):
-            distances[:, k] = np.square(_whitened(factors[k], x - means[k])).sum(axis=1)
+            distances[:, k] = np.square((x - means[k]) @ whitening[k]).sum(axis=1)
     return -0.5 * (d * np.log(2.0 * np.pi) + log_determinants + distances)
-
-
-def _whitened(factor: Float, rows: Float) -> Float:
-    """Rows [n, D] in coordinates where their covariance, of this Cholesky factor, is I."""
-    white: Float = solve_triangular(factor, rows.T, lower=True, check_finite=False).T
-    return white

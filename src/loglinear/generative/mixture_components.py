@@ -187,10 +187,11 @@ class GaussianComponents:
             return replace(self, means=means)
         d = x.shape[1]
         scatters = np.zeros((self.n_components, d) if self.shape.axial else (self.n_components, d, d))
+        centred = np.empty_like(x)
         for k in np.flatnonzero(there):
-            centred = x - means[k]
+            np.subtract(x, means[k], out=centred)
             if self.shape.axial:
-                scatters[k] = shares[:, k] @ np.square(centred)
+                scatters[k] = shares[:, k] @ np.square(centred, out=centred)
             else:
                 scatters[k] = (centred * shares[:, k : k + 1]).T @ centred
         covariances = self.shape.from_scatters(scatters, sizes, self.prior, self.covariances)

@@ -23,7 +23,7 @@ from loglinear.generative.naive_bayes import Rows, summed
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
-STARTS = ("k-means++", "random")
+SPREAD = "k-means++"
 
 
 def squared_distances(points: Rows, centres: Float) -> Float:
@@ -56,7 +56,7 @@ def start_model(
     """
     points, k = components.points(x), components.n_components
     if isinstance(method, str):
-        centres = _drawn_centres(points, weights, known, k, method == "k-means++", rng)
+        centres = _drawn_centres(points, weights, known, k, method == SPREAD, rng)
     else:
         centres = components.points(method)
     nearest = squared_distances(points, centres).argmin(axis=1)

@@ -1,0 +1,280 @@
+"""``loglinear cluster``: mixtures of Gaussians or of words, learnt from a table and used on another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loglinear.cli.common import DATA, console, option, working
+from loglinear.estimators.mixture_options import OPTIONS, check_mixture
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loglinear.cli.cluster_rows import ClusterRows
+    from loglinear.data.table_file import TableFile
+    from loglinear.estimators.mixture import Mixture, MixtureProgress
+
+MODEL, CHARTS = "The mixture", "Charts"
+EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear cluster iris.csv -k 3 --covariance full -o iris.model --plot iris.svg
+
+loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
+
+loglinear cluster new.csv --predict iris.model -o rows.csv
+
+loglinear cluster some-labelled.csv -k 3 --labels species -o species.model     (empty cells: not known)
+"""
+
+
+def _option(name: str, *flags: str, **extra: Any) -> Any:
+    return option(name, *flags, panel=MODEL, options=OPTIONS, **extra)
+
+
+def cluster_command(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input).")
+    ],
+    n_components: Annotated[int | None, _option("n_components", "-k", show_default=False)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Model file to write; with --predict, the table of rows (- by default).",
+        ),
+    ] = None,
+    predict: Annotated[
+        Path | None,
+        typer.Option("--predict", metavar="MODEL", help="Use a model on the table, instead of training one."),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write each training row's component and probability here.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="csv, tsv, jsonl, or auto, which goes by the name.", rich_help_panel=DATA)
+    ] = "auto",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns of numbers, apart by commas, also given several times; all of them if not given.",
+            show_default=False,
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of text, seen as a bag of words.", rich_help_panel=DATA),
+    ] = None,
+    cut: Annotated[
+        str, typer.Option(help="How text is cut, as in words:ngrams=2 or characters:ngrams=4.", rich_help_panel=DATA)
+    ] = "words",
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words in fewer rows.", rich_help_panel=DATA)] = 1,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of known components, by name; empty where not known. Such rows stay in theirs.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    components: Annotated[str | None, _option("components")] = None,
+    covariance: Annotated[str | None, _option("covariance")] = None,
+    variance: Annotated[float | None, _option("variance")] = None,
+    smoothing: Annotated[float | None, _option("smoothing")] = None,
+    floor: Annotated[float | None, _option("floor")] = None,
+    start: Annotated[str, _option("start")] = OPTIONS["start"].default,
+    restarts: Annotated[int, _option("restarts")] = OPTIONS["restarts"].default,
+    rounds: Annotated[int, _option("rounds")] = OPTIONS["rounds"].default,
+    tolerance: Annotated[float, _option("tolerance")] = OPTIONS["tolerance"].default,
+    seed: Annotated[int, _option("seed")] = OPTIONS["seed"].default,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw rows and Gaussians, in two columns or principal axes.",
+            rich_help_panel=CHARTS,
+        ),
+    ] = None,
+    plot_columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="The two columns of --plot.", show_default=False, rich_help_panel=CHARTS),
+    ] = None,
+    plot_rounds: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw the log-likelihood by round of EM.", rich_help_panel=CHARTS),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many columns or words to show of each component.")] = 5,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Find clusters in a table, by a mixture of Gaussians (numbers) or multinomials (counts, bags of words)."""
+    from loglinear.cli.cluster_rows import ClusterRows
+    from loglinear.cli.train import check_place
+    from loglinear.data.table_file import read_table
+    from loglinear.errors import OptionError
+    from loglinear.estimators.mixture import Mixture
+
+    out = console()
+    out.quiet = quiet
+    if predict is not None:
+        trained = {"-k": n_components, "--labels": labels, "--columns": columns, "--text": text, "--rows": rows,
+                   "--components": components, "--covariance": covariance, "--plot-rounds": plot_rounds}  # fmt: skip
+        given = [name for name, value in trained.items() if value]
+        if given:
+            raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave it out")
+        mixture = Mixture.load(predict)
+        with working(out, f"reading {data}"):
+            table = read_table(data, format)
+            seen = ClusterRows.of_model(mixture, predict)
+            x = seen.matrix(table, mixture.components == "multinomial")
+        _write_rows(mixture, x, str(output or "-"))
+        _draw(mixture, x, seen, plot, plot_columns, None, out)
+        return
+    if n_components is None:
+        raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to use a model)")
+    if text is not None and columns:
+        raise OptionError("--text and --columns: a mixture is of words or of numbers; give one of both")
+    if plot_columns is not None and plot is None:
+        raise OptionError(f"--plot-columns {plot_columns}: of which chart? give --plot FILE.svg with it")
+    if output is not None:
+        check_place(output)
+    with working(out, f"reading {data}"):
+        table = read_table(data, format)
+        if labels is not None:
+            table.column(labels)
+        seen = ClusterRows.choose(table, _split(columns, table), text, cut, min_count, labels)
+        kind = components or ("gaussian" if seen.words is None else "multinomial")
+        x = seen.matrix(table, kind == "multinomial")
+    if kind == "gaussian" and seen.words is not None:
+        raise OptionError("--components gaussian: words are counted, so take multinomial; Gaussians are of numbers")
+    mixture = Mixture(
+        n_components=n_components, components=kind, covariance=covariance, variance=variance, smoothing=smoothing,
+        floor=floor, start=start, restarts=restarts, rounds=rounds, tolerance=tolerance, seed=seed,
+    )  # fmt: skip
+    check_mixture(mixture)
+    _places(plot, plot_columns, seen, kind)
+    seconds = _train(mixture, x, seen, _known(table, labels), out)
+    _summarise(mixture, table, seen, seconds, top, out)
+    if rows is not None:
+        _write_rows(mixture, x, rows)
+    _draw(mixture, x, seen, plot, plot_columns, plot_rounds, out)
+    if output is not None:
+        mixture.save(output)
+        out.print(f"model      {output} ({output.stat().st_size / 1e3:,.1f} kB)")
+        out.print(f"next       loglinear cluster TABLE --predict {output};  loglinear inspect {output}")
+
+
+def _train(mixture: Mixture, x: Any, seen: ClusterRows, known: list[str | None] | None, out: Console) -> float:
+    """Fit with a line of progress; the seconds it took."""
+    import warnings
+
+    import numpy as np
+
+    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.estimators.training import Progress
+
+    began = time.perf_counter()
+    with TrainingDisplay(out, None) as display, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+
+        def observe(step: MixtureProgress) -> None:
+            phase = f"start {step.start} of {step.n_starts}" if step.n_starts > 1 else "main"
+            spent = time.perf_counter() - began
+            display.observe(Progress(step.round, step.round, step.objective, spent, None, None, phase))
+
+        mixture.fit(x, known=known, observe=observe if out.is_terminal else None)
+    for warning in said:
+        if issubclass(warning.category, UserWarning | RuntimeWarning):
+            out.print(f"loglinear: warning: {warning.message}", markup=False)
+    mixture.feature_names_in_ = np.array(seen.names, dtype=object)
+    mixture.source_ = seen.to_dict()
+    return time.perf_counter() - began
+
+
+def _split(columns: list[str] | None, table: TableFile) -> list[str]:
+    """Names apart by commas; one that is a column with its commas is left whole."""
+    return [
+        name
+        for given in columns or []
+        for name in ([given] if given in table.columns else [part.strip() for part in given.split(",")])
+    ]
+
+
+def _known(table: TableFile, labels: str | None) -> list[str | None] | None:
+    return None if labels is None else [cell.strip() or None for cell in table.column(labels)]
+
+
+def _summarise(mixture: Mixture, table: TableFile, seen: ClusterRows, seconds: float, top: int, out: Console) -> None:
+    from loglinear.cli.common import show_table
+    from loglinear.cli.inspect_mixture import component_table
+
+    of = f"words of {seen.text}" if seen.words is not None else "columns"
+    out.print(f"data       {table.n_rows:,} rows, {len(seen.names):,} {of}", markup=False)
+    out.print(f"training   {mixture.message_}; {seconds:.1f} s", markup=False)
+    shown = component_table(mixture, top)
+    out.print(f"objective  {mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}")
+    show_table(shown, out)
+
+
+def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
+    from loglinear.cli.inspect_mixture import component_labels
+    from loglinear.data import atomic_output
+    from loglinear.data.table_file import table_format_of, write_table
+
+    probabilities = mixture.model_.posterior(x)
+    best = probabilities.argmax(axis=1)
+    names = component_labels(mixture)
+    columns = {
+        "row": range(1, len(best) + 1),
+        "component": [names[k] for k in best],
+        "probability": probabilities.max(axis=1).tolist(),
+    }
+    with atomic_output(path) as out:
+        write_table(columns, out, table_format_of(path) if path != "-" else "csv")
+
+
+def _places(plot: Path | None, plot_columns: str | None, seen: ClusterRows, kind: str) -> tuple[int, int] | None:
+    """The columns of --plot by number, or None; refused before training if there is nothing to draw."""
+    from loglinear.errors import OptionError
+
+    if plot is None:
+        return None
+    if kind != "gaussian":
+        raise OptionError("--plot draws Gaussians; of words, --plot-rounds draws how EM climbed")
+    if len(seen.names) < 2:
+        raise OptionError("--plot needs two columns of numbers, and there is one")
+    if plot_columns is None:
+        return None
+    parts = [part.strip() for part in plot_columns.split(",")]
+    if len(parts) != 2 or any(part not in seen.names for part in parts):
+        raise OptionError(f"--plot-columns {plot_columns}: give two of {', '.join(seen.names)}, apart by a comma")
+    return seen.names.index(parts[0]), seen.names.index(parts[1])
+
+
+def _draw(
+    mixture: Mixture, x: Any, seen: ClusterRows, plot: Path | None, plot_columns: str | None, rounds: Path | None,
+    out: Console,
+) -> None:  # fmt: skip
+    from loglinear.cli.inspect_mixture import component_labels
+    from loglinear.data import atomic_output
+
+    charts: list[tuple[Path, str]] = []
+    if plot is not None or rounds is not None:
+        with working(out, "drawing"):
+            from loglinear.experiments.mixture_charts import climb_chart, component_chart
+
+            if plot is not None:
+                chosen = _places(plot, plot_columns, seen, mixture.components)
+                charts.append((plot, component_chart(mixture, x, chosen, component_labels(mixture))))
+            if rounds is not None:
+                charts.append((rounds, climb_chart(mixture)))
+    for path, content in charts:
+        with atomic_output(path) as stream:
+            stream.write(content.encode())
+        out.print(f"chart      {path}", markup=False)

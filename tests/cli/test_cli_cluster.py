@@ -1,0 +1,201 @@
+"""Mixtures on the command line."""
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from loglinear import Mixture, NaiveBayes
+
+TOPICS = {"sport": "goal match team player score", "food": "bread soup cook taste salt"}
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """Forty points around (0, 0, 7) and around (10, 5, 7), with names for a few."""
+    rng = np.random.default_rng(0)
+    rows = [["width", "height", "same", "kind", "remark"]]
+    for i in range(80):
+        x, y = rng.normal(size=2) + ((10, 5) if i % 2 else (0, 0))
+        rows.append([f"{x:.4f}", f"{y:.4f}", "7", ("big" if i % 2 else "small") if i < 6 else "", "seen, yes"])
+    path = tmp_path / "points.csv"
+    with path.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out).writerows(rows)
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    rng = np.random.default_rng(1)
+    path = tmp_path / "texts.jsonl"
+    with path.open("w", encoding="utf-8") as out:
+        for i in range(60):
+            words = TOPICS["sport" if i % 2 else "food"].split()
+            text = " ".join([*rng.choice(words, size=6), "the", "and"])
+            out.write(json.dumps({"body": text, "topic": ("sport" if i % 2 else "food") if i < 4 else None}) + "\n")
+    return path
+
+
+def rows_in(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_gaussians_are_found_shown_saved_and_used(numbers, run, tmp_path):
+    model, rows = tmp_path / "m.model", tmp_path / "rows.csv"
+    result = run("cluster", numbers, "-k", 2, "--columns", "width,height", "-o", model, "--rows", rows)
+    assert (result.status, result.out) == (0, "")
+    for word in (
+        "data       80 rows, 2 columns",
+        "the best of 5 starts converged",
+        "50.0%",
+        "width",
+        "model  ",
+        "next  ",
+    ):
+        assert word in result.err
+    found = rows_in(rows.read_text())
+    assert [row["row"] for row in found] == [str(i) for i in range(1, 81)]
+    assert len({row["component"] for row in found[::2]}) == len({row["component"] for row in found[1::2]}) == 1
+    used = run("cluster", numbers, "--predict", model)
+    assert (used.status, used.err) == (0, "") and used.out == rows.read_text()
+    again = run("cluster", numbers, "--predict", model, "-o", tmp_path / "other.jsonl")
+    assert (again.status, again.out, again.err) == (0, "", "")
+    lines = [json.loads(line) for line in (tmp_path / "other.jsonl").read_text().splitlines()]
+    assert len(lines) == 80 and lines[0]["component"] == found[0]["component"] and lines[0]["probability"] <= 1.0
+
+
+def test_all_columns_of_numbers_are_taken(numbers, run):
+    result = run("cluster", numbers, "-k", 2, "--covariance", "full")
+    assert result.status == 0 and "80 rows, 3 columns" in result.err and "warning" not in result.err
+
+
+def test_known_rows_name_the_components(numbers, run, tmp_path):
+    result = run("cluster", numbers, "-k", 2, "--labels", "kind", "--rows", "-", "-q")
+    assert (result.status, result.err) == (0, "")
+    names = [row["component"] for row in rows_in(result.out)]
+    assert names == ["small", "big"] * 40
+
+
+def test_text_is_a_bag_of_words(texts, run, tmp_path):
+    model = tmp_path / "t.model"
+    result = run("cluster", texts, "-k", 2, "--text", "body", "--labels", "topic", "-o", model, "--plot-rounds",
+                 tmp_path / "climb.svg")  # fmt: skip
+    assert result.status == 0 and "words of body" in result.err
+    assert next(line for line in result.err.splitlines() if "sport" in line).count("x)") >= 1
+    used = run("cluster", texts, "--predict", model)
+    assert [row["component"] for row in rows_in(used.out)] == ["food", "sport"] * 30
+    shown = run("inspect", model, "--top", 3)
+    assert shown.status == 0 and "a mixture of multinomials" in shown.out
+    sport = next(line for line in shown.out.splitlines() if line.startswith("│ sport"))
+    assert any(word in sport for word in TOPICS["sport"].split()) and "soup" not in sport
+    assert "with the prior" in (tmp_path / "climb.svg").read_text()
+    guessed = run("cluster", texts, "-k", 2, "--labels", "topic", "-q", "--rows", "-")  # the only column of text
+    assert guessed.status == 0 and guessed.out == used.out
+
+
+def test_numbers_can_be_counts(tmp_path, run):
+    path = tmp_path / "counts.tsv"
+    path.write_text("a\tb\n5\t0\n4\t1\n0\t6\n1\t5\n")
+    result = run("cluster", path, "-k", 2, "--components", "multinomial", "--rows", "-", "-q")
+    names = [row["component"] for row in rows_in(result.out)]
+    assert names[0] == names[1] != names[2] == names[3]
+
+
+def test_inspect_gives_everything_as_json(numbers, run, tmp_path):
+    model = tmp_path / "m.model"
+    for covariance in ("known", "tied", "full"):
+        run("cluster", numbers, "-k", 2, "--columns", "width", "--columns", "height", "--covariance", covariance,
+            "--labels", "kind", "-o", model, "-q")  # fmt: skip
+        told = json.loads(run("inspect", model, "--json", "--label", "big").out)
+        assert told["kind"] == "mixture" and told["columns"] == ["width", "height"]
+        assert [entry["name"] for entry in told["components"]] == ["big"]
+        assert told["components"][0]["mean"] == pytest.approx([10, 5], abs=0.6)
+        assert np.shape(told["components"][0]["covariance"]) == (() if covariance == "known" else (2, 2))
+        assert told["training"]["rounds"] + 1 == len(told["training"]["objectives"])
+    assert "Gaussians (full covariance)" in run("inspect", model).out
+    assert run("inspect", model, "--label", "huge").status == 2
+
+
+def test_inspect_shows_naive_bayes(run, tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"goal": [5, 4, 0, 0], "soup": [0, 0, 5, 6]})
+    NaiveBayes().fit(frame, ["sport", "sport", "food", "food"]).save(tmp_path / "nb.model")
+    shown = run("inspect", tmp_path / "nb.model", "--top", 1)
+    assert shown.status == 0 and "naive Bayes, 2 labels, 2 columns" in shown.out
+    assert "goal" in next(line for line in shown.out.splitlines() if "sport" in line)
+    told = json.loads(run("inspect", tmp_path / "nb.model", "--json").out)
+    assert told["kind"] == "naive-bayes" and sum(told["components"][0]["probabilities"]) == pytest.approx(1.0)
+
+
+def test_charts_are_drawn(numbers, run, tmp_path):
+    for extra in ([], ["--plot-columns", "height,width"]):
+        result = run(
+            "cluster", numbers, "-k", 2, "--plot", tmp_path / "c.svg", "--plot-rounds", tmp_path / "r.svg", *extra
+        )
+        assert result.status == 0 and f"chart      {tmp_path / 'c.svg'}" in result.err
+        for name in ("c.svg", "r.svg"):
+            ElementTree.parse(tmp_path / name)
+        text = (tmp_path / "c.svg").read_text()
+        assert ("height" if extra else "first principal component") in text and "0 (50%)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "how many components? give -k"),
+        (["-k", 0], "n_components=0 must be at least 1"),
+        (["-k", 2, "--columns", "depth"], "points.csv: there is no column 'depth'; there are: width, height"),
+        (["-k", 2, "--columns", "remark"], "points.csv:2: column 'remark' is 'seen, yes', not a number"),
+        (["-k", 2, "--columns", "width,width"], "a column is there twice"),
+        (["-k", 2, "--columns", "width", "--text", "remark"], "--text and --columns"),
+        (["-k", 2, "--labels", "sort"], "no column 'sort'"),
+        (["-k", 1, "--labels", "kind"], "2 are known by name (big, small)"),
+        (["-k", 2, "--labels", "width", "--columns", "width"], "--labels width is among the --columns"),
+        (["-k", 2, "--components", "multinomial"], "is -"),
+        (["-k", 2, "--text", "remark", "--components", "gaussian"], "words are counted"),
+        (["-k", 2, "--text", "remark", "--min-count", 90], "no word of column 'remark'"),
+        (["-k", 2, "--text", "remark", "--cut", "letters"], "text='letters' is not known"),
+        (["-k", 2, "--text", "remark", "--plot", "x.svg"], "--plot draws Gaussians"),
+        (["-k", 2, "--columns", "width", "--plot", "x.svg"], "needs two columns"),
+        (["-k", 2, "--plot-columns", "width,height"], "of which chart?"),
+        (["-k", 2, "--plot", "x.svg", "--plot-columns", "width"], "give two of width, height, same"),
+        (["-k", 100], "there are fewer rows than components"),
+        (["-k", 2, "--covariance", "round"], "covariance='round' is not one of"),
+        (["-k", 2, "--start", "kmeans"], "start='kmeans' is not one of"),
+        (["-k", 2, "--format", "xls"], "format is 'xls'"),
+        (["-k", 2, "-o", "none/such/m.model"], "there is no folder"),
+        (["--predict", "none.model"], "none.model does not exist"),
+        (["--predict", "none.model", "-k", 3], "-k: with --predict the model says that"),
+    ],
+)
+def test_mistakes_end_in_one_line(arguments, message, numbers, run):
+    result = run("cluster", numbers, *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.count("\n") == 1 and message in result.err
+
+
+def test_models_and_tables_that_do_not_fit_are_refused(numbers, texts, run, tmp_path):
+    model = tmp_path / "m.model"
+    run("cluster", numbers, "-k", 2, "-o", model, "-q")
+    result = run("cluster", texts, "--predict", model)
+    assert result.status == 2 and "there is no column 'width'" in result.err
+    Mixture().fit(np.random.default_rng(0).normal(size=(9, 2))).save(model)
+    assert "without names of columns" in run("cluster", numbers, "--predict", model).err
+    NaiveBayes().fit(np.ones((2, 2)), [0, 1]).save(model)
+    assert "of kind 'naive-bayes'" in run("cluster", numbers, "--predict", model).err
+
+
+def test_numbers_out_of_reach_are_an_error(tmp_path, run):
+    path = tmp_path / "wide.csv"
+    path.write_text("a,b\n1e200,1\n-1e200,2\n0,3\n")
+    result = run("cluster", path, "-k", 2)
+    assert result.status == 2 and "smaller scale" in result.err and result.err.count("\n") == 1
+
+
+def test_warnings_are_said_in_a_line(numbers, run):
+    result = run("cluster", numbers, "-k", 2, "--rounds", 1, "--restarts", 0)
+    assert result.status == 0 and "loglinear: warning: EM was stopped after 1 rounds" in result.err
