@@ -21,6 +21,7 @@ from loglinear.cli import (
     tag,
     template,
     train,
+    tune,
 )
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ for verb, module in (
     ("template", template),
     ("corpus", corpus),
     ("sample", sample),
+    ("tune", tune),
     ("bench", bench),
     ("reproduce", reproduce),
 ):

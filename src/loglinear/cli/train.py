@@ -158,7 +158,7 @@ def train_command(
         criterion=criterion, cost=cost, optimizer=optimizer, base=base, order=order, l1=l1, l2=l2,
         variance=variance, sub_labels=sub_labels, min_count=min_count, hash_bits=hash_bits, states=states,
         transitions=transitions, pair_features=pair_features, prune=prune, precision=precision,
-        constraints=_constraints(constraints), gazetteers=gazetteer or None,
+        constraints=read_constraints(constraints), gazetteers=gazetteer or None,
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
@@ -168,7 +168,7 @@ def train_command(
         tagger.template = load_template(Path(template))
     with working(out, f"reading {train}"):
         corpus = read_corpus(train, format, separator, comments, layout=False)
-    sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
+    sentence_weights = None if weights is None else read_weights(weights, len(corpus))
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
@@ -176,7 +176,7 @@ def train_command(
         if template is not None:
             raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
     elif tagger.template is None and (template is not None or criterion_class(criterion).learns_weights):
-        tagger.template = template or _suggested(corpus, label_column, partial)
+        tagger.template = template or suggested_template(corpus, label_column, partial)
         if template is None:
             out.print(f"template: {tagger.template} (choose with --template)")
     if resume:
@@ -229,7 +229,7 @@ def check_place(path: Path) -> None:
         raise OptionError(f"{path}: nothing can be written in {path.parent}: {error.strerror}") from None
 
 
-def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:
+def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
     """``ner`` where the labels are those of spans, else ``pos``."""
     from loglinear.estimators.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
@@ -238,7 +238,7 @@ def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:
     return "pos" if detect_scheme(labels) is None else "ner"
 
 
-def _constraints(given: str | None) -> str | dict[str, object] | None:
+def read_constraints(given: str | None) -> str | dict[str, object] | None:
     """A scheme's name, or the content of a JSON file."""
     import json
 
@@ -271,7 +271,7 @@ def _split(
     return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
 
 
-def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
+def read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     from loglinear.errors import DataError
