@@ -222,6 +222,7 @@ def test_killed_midway_it_goes_on_and_gives_the_same_table(tmp_path):
     command = [
         sys.executable, "-m", "loglinear", "tune", "train.txt", "--dev", "dev.txt", "--template", "words",
         "--criterion", "memm", "--grid", "l2=0.01,0.03,0.1,0.3,1", "--grid", "order=1,2", "--threads", "1",
+        "--max-iter", "30",
     ]  # fmt: skip
     package = os.path.dirname(os.path.dirname(loglinear.__file__))
     environment = {**os.environ, "PYTHONPATH": package}

@@ -9,6 +9,7 @@ import typer
 
 from loglinear.cli import (
     bench,
+    compare,
     corpus,
     criteria,
     demo,
@@ -44,6 +45,7 @@ for verb, module in (
     ("corpus", corpus),
     ("sample", sample),
     ("tune", tune),
+    ("compare", compare),
     ("bench", bench),
     ("reproduce", reproduce),
 ):

@@ -70,13 +70,16 @@ class TrainingDisplay(_Display):
 class TuningDisplay(_Display):
     """Shows each finished cell with the best so far, and in a terminal the iteration of the one in training."""
 
-    def __init__(self, console: Console, what: str = "") -> None:
-        super().__init__(console)
-        self._what = f"{what}: " if what else ""
-
     def observe(self, progress: TuningProgress) -> None:
         """Show where it is."""
-        text = f"{self._what}{progress.done} of {progress.total}  {progress.name}"
+        self._show(f"{progress.done} of {progress.total}  {progress.name}", progress)
+
+    def observe_part(self, what: str, progress: TuningProgress) -> None:
+        """Show where one part of a larger whole is."""
+        count = f"{progress.done} of {progress.total}  " if progress.total else ""
+        self._show(f"{what}: {count}{progress.name}", progress)
+
+    def _show(self, text: str, progress: TuningProgress) -> None:
         best = "" if progress.best_score is None else f"  (best {progress.best_score:.2f}: {progress.best_name})"
         if progress.score is not None:
             line = f"{text}  {progress.score:.2f}{best}  {progress.seconds:.1f} s"

@@ -135,7 +135,7 @@ def tune(
     dev = None if X_dev is None else Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
     if (dev is None) == (folds is None):
         raise OptionError("tuning needs dev data (X_dev) or a number of folds, and not both")
-    rungs = _rungs(halving)
+    rungs = rungs_of(halving)
     metric = metric_for(metric, {*data.labels(), *(() if dev is None else dev.labels())})
     mark = {
         "training data": data.mark(),
@@ -146,10 +146,13 @@ def tune(
     }
     cells = Cells(results, "tune", mark)
     job = Tuning(data, dev, folds, metric, rungs, warm, jobs, prototype, cells, observe)
-    return job.run(rehearsed(chosen, data))
+    result = job.run(rehearsed(chosen, data))
+    cells.summary = result.to_dict()
+    cells.save()
+    return result
 
 
-def _rungs(halving: Sequence[float] | None) -> tuple[float, ...]:
+def rungs_of(halving: Sequence[float] | None) -> tuple[float, ...]:
     rungs = (1.0,) if halving is None else tuple(float(share) for share in halving)
     rising = all(0.0 < one < other for one, other in itertools.pairwise(rungs))
     if not rungs or not rising or rungs[0] <= 0.0 or rungs[-1] != 1.0:
@@ -162,12 +165,12 @@ class Tuning:
 
     def __init__(
         self, data: Data, dev: Data | None, folds: int | None, metric: Metric, rungs: Sequence[float], warm: bool,
-        jobs: int, prototype: Tagger, cells: Cells, observe: Observe | None = None,
+        jobs: int, prototype: Tagger, cells: Cells, observe: Observe | None = None, keep_best: bool = True,
     ) -> None:  # fmt: skip
         if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
             raise OptionError(f"jobs={jobs!r} must be a whole number from 1 up")
         self.data, self.dev, self.metric, self.rungs, self.warm = data, dev, metric, tuple(rungs), warm
-        self.jobs, self.cells, self.observe = jobs, cells, observe
+        self.jobs, self.cells, self.observe, self.keep_best = jobs, cells, observe, keep_best
         self.seed, self.threads = prototype.seed, thread_count(prototype.threads)
         self.parts = [(data, dev)] if dev is not None else data.folds(folds or 0, self.seed)
         self.gold = [held.gold() for _, held in self.parts if held is not None]
@@ -184,7 +187,7 @@ class Tuning:
         for rung, share in enumerate(self.rungs):
             last, self._best, self._figures = rung + 1 == len(self.rungs), None, {}
             runs = self._chains_of_runs(left, share)
-            self._in_parallel(runs, keep_best=last and self.dev is not None)
+            self._in_parallel(runs, keep_best=last and self.keep_best and self.dev is not None)
             for candidate in left:
                 tuned[candidate.number] = self._cell_of(candidate, runs)
             left.sort(key=lambda one: (-tuned[one.number].score, one.number))
@@ -194,7 +197,7 @@ class Tuning:
         runs_of_best = {run.candidate.number: run for chain in runs for run in chain}
         return TuningResult(
             [tuned[one.number] for one in chosen], best, metric_name(self.metric),
-            lambda: self._trained(runs_of_best[left[0].number]), self.cells,
+            lambda: self._trained(runs_of_best[left[0].number]),
         )  # fmt: skip
 
     def _places(self, n: int, rung: int) -> int:

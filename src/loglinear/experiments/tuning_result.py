@@ -10,7 +10,6 @@ from typing import Any
 
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.table import Table, number
-from loglinear.experiments.tuning_cells import Cells
 from loglinear.experiments.tuning_data import content_of
 
 TITLES = {"f1": "F1", "precision": "P", "recall": "R", "accuracy": "acc.", "sentence-accuracy": "sent."}
@@ -64,14 +63,10 @@ class TuningResult:
         What they are judged by.
     """
 
-    def __init__(
-        self, cells: list[TunedCell], best: TunedCell, metric: str, train_best: Callable[[], Tagger], kept: Cells
-    ) -> None:
+    def __init__(self, cells: list[TunedCell], best: TunedCell, metric: str, train_best: Callable[[], Tagger]) -> None:
         self.cells, self.best, self.metric = cells, best, metric
-        self._train_best, self._kept = train_best, kept
+        self._train_best = train_best
         self._best_model: Tagger | None = None
-        kept.summary = {"best": best.to_dict(), "table": [cell.to_dict() for cell in cells]}
-        kept.save()
 
     @property
     def best_setting(self) -> dict[str, Any]:
@@ -126,4 +121,8 @@ class TuningResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The table for JSON."""
-        return {"metric": self.metric, **self._kept.summary}
+        return {
+            "metric": self.metric,
+            "best": self.best.to_dict(),
+            "table": [cell.to_dict() for cell in self.cells],
+        }
