@@ -18,7 +18,8 @@ def corpora(tmp_path):
 
 def test_tune_writes_table_and_best_model(run, corpora):
     found = run("tune", corpora / "train.txt", "--dev", corpora / "dev.txt", "--template", "words",
-                "--grid", "l2=0.1,10", "--grid", "cost=hamming:1,recall:3", "--criterion", "softmax-margin", "-o", corpora / "best.model",
+                "--grid", "l2=0.1,10", "--grid", "cost=hamming:1,recall:3", "--criterion", "softmax-margin",
+                "-o", corpora / "best.model",
                 "--json", corpora / "t.json", "--csv", corpora / "t.csv")  # fmt: skip
     assert found.status == 0, found.err
     rows = list(csv.DictReader((corpora / "t.csv").open()))

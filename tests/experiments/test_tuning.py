@@ -376,6 +376,7 @@ def test_a_file_among_the_options_is_known_by_its_content(tmp_path):
     first = content_of(file)
     assert content_of(str(file)) == first
     file.write_text("U:%x[0,1]\n")
+    assert content_of(lambda g, p, k: 1.0) != content_of(lambda g, p, k: 2.0)
     assert content_of(file) != first and content_of("words") == "words" and content_of(np.float64(0.5)) == 0.5
 
 

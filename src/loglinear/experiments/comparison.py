@@ -13,6 +13,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from loglinear.criteria.criterion import criterion_class
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.comparison_grids import default_grid, grid_with, named, tagger_for
@@ -22,7 +23,6 @@ from loglinear.experiments.tuning_cells import Cell, Cells, key_of
 from loglinear.experiments.tuning_data import Data
 from loglinear.experiments.tuning_grid import Candidate, candidates, rehearsed
 from loglinear.experiments.tuning_metrics import METRICS, all_scores, metric_for
-from loglinear.experiments.tuning_result import TuningResult
 
 MOST_POINTS = 200  # of a training's history that are kept
 Observe = Callable[[str, TuningProgress], None]
@@ -81,7 +81,7 @@ def compare(
     specs = named(criteria)
     if X_dev is None or X_test is None:
         raise OptionError("a comparison needs dev data to tune on and test data to compare on")
-    as_rows = prototype.template is not None
+    as_rows = prototype.template is not None or not any(criterion_class(spec).learns_weights for spec in specs)
     arguments = {"label_column": label_column, "partial": partial}
     data = Data.of(X, y, as_rows, sample_weight, **arguments)  # type: ignore[arg-type]
     dev, test = (Data.of(*given, as_rows, None, **arguments) for given in ((X_dev, y_dev), (X_test, y_test)))  # type: ignore[arg-type]
@@ -216,6 +216,3 @@ def _history(tagger: Tagger) -> list[list[float]]:
     step = max(1, -(-len(points) // MOST_POINTS))
     kept = points[::step]
     return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]
-
-
-__all__ = ["ComparisonResult", "TuningResult", "compare"]

@@ -25,7 +25,7 @@ from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.estimators.training import Progress
 from loglinear.experiments.tuning_cells import Cell, Cells, key_of
-from loglinear.experiments.tuning_data import Data
+from loglinear.experiments.tuning_data import Data, content_of
 from loglinear.experiments.tuning_grid import PENALTIES, Candidate, candidates, chains, rehearsed
 from loglinear.experiments.tuning_metrics import Metric, judged, metric_for, metric_name
 from loglinear.experiments.tuning_result import TunedCell, TuningResult
@@ -141,7 +141,7 @@ def tune(
         "training data": data.mark(),
         "dev data": None if dev is None else dev.mark(),
         "folds": folds,
-        "metric": metric_name(metric),
+        "metric": metric if isinstance(metric, str) else content_of(metric),
         "seed": prototype.seed,
     }
     cells = Cells(results, "tune", mark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +159,7 @@ def content_of(value: Any) -> Any:
         return value
     path = Path(value) if isinstance(value, Path | str) and len(str(value)) < 200 and "\n" not in str(value) else None
     if path is not None and path.is_file():
-        return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+        return f"{path.name} {_hash(path.read_bytes())}"
     if isinstance(value, str | Path):
         return str(value)
     if isinstance(value, dict):
@@ -166,10 +167,18 @@ def content_of(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [content_of(one) for one in value]
     if isinstance(value, np.ndarray):
-        return f"array {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:12]}"
+        return f"array {_hash(np.ascontiguousarray(value).tobytes())}"
     if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
-    return f"{type(value).__name__} {hashlib.sha256(_described(value).encode()).hexdigest()[:12]}"
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        code = getattr(value, "__code__", None)
+        return name if code is None else f"{name} {_hash((code.co_code, code.co_consts, code.co_names))}"
+    return f"{type(value).__name__} {_hash(_described(value))}"
+
+
+def _hash(value: Any) -> str:
+    """A few digits that change with the value."""
+    content = value if isinstance(value, bytes) else re.sub(r" at 0x[0-9a-f]+", "", repr(value)).encode()
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _described(value: Any) -> str:
