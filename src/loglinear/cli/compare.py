@@ -115,7 +115,8 @@ def compare_command(
             corpora = own.read_all([train, dev, test], format, separator, comments)
     assert corpora[0] is not None
     tagger = own.prepared(tagger, template, corpora[0], label_column, partial)
-    out.print(f"template: {tagger.template}" if template is None and tagger.template is not None else "", end="\n")
+    if template is None and tagger.template is not None:
+        out.print(f"template: {tagger.template} (choose with --template)")
     try:
         with TuningDisplay(out) as display:
             result = compare(

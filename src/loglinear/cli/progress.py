@@ -12,7 +12,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from loglinear.estimators.training import Progress
-    from loglinear.experiments.tuning import TuningProgress
+    from loglinear.experiments.tuning_run import TuningProgress
 
 PLAIN_SECONDS = 5.0
 

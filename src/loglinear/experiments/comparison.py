@@ -18,11 +18,12 @@ from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.comparison_grids import default_grid, grid_with, named, tagger_for
 from loglinear.experiments.comparison_result import ComparisonResult, System, examined
-from loglinear.experiments.tuning import Tuning, TuningProgress, rungs_of
+from loglinear.experiments.tuning import Tuning, rungs_of
 from loglinear.experiments.tuning_cells import Cell, Cells, key_of
 from loglinear.experiments.tuning_data import Data
 from loglinear.experiments.tuning_grid import Candidate, candidates, rehearsed
 from loglinear.experiments.tuning_metrics import METRICS, all_scores, metric_for
+from loglinear.experiments.tuning_run import TuningProgress
 
 MOST_POINTS = 200  # of a training's history that are kept
 Observe = Callable[[str, TuningProgress], None]
@@ -75,7 +76,7 @@ def compare(
     results : path, optional
         JSON file that keeps all that is finished, with the models in a folder beside it; gone on with if it is there.
     observe : callable, optional
-        Called with the criterion and a :class:`~loglinear.experiments.tuning.TuningProgress`.
+        Called with the criterion and a :class:`~loglinear.experiments.tuning_run.TuningProgress`.
     """
     prototype = Tagger() if tagger is None else tagger
     specs = named(criteria)

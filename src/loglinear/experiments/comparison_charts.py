@@ -66,7 +66,7 @@ def time_chart(result: ComparisonResult) -> str:
         floor = floor_of(result)
         shown = [number for number, score in enumerate(scores) if score >= floor]
         axes.set_xscale("log")
-        low, high = min(seconds[n] for n in shown) / 1.6, max(seconds[n] for n in shown) * 2.5
+        low, high = min(seconds[n] for n in shown) / 1.6, max(seconds[n] for n in shown) * 4.0
         axes.set_xlim(low, high)
         _plain_ticks(axes, low, high)
         for n in shown:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,13 @@ from loglinear.estimators.tagger import Tagger
 from loglinear.estimators.training import Progress
 from loglinear.experiments.tuning_cells import Cell, Cells, key_of
 from loglinear.experiments.tuning_data import Data, content_of
-from loglinear.experiments.tuning_grid import PENALTIES, Candidate, candidates, chains, rehearsed
+from loglinear.experiments.tuning_grid import Candidate, candidates, chains, rehearsed
 from loglinear.experiments.tuning_metrics import Metric, judged, metric_for, metric_name
 from loglinear.experiments.tuning_result import TunedCell, TuningResult
+from loglinear.experiments.tuning_run import Run, TuningProgress
 from loglinear.threads import thread_count
 
 GOES_ON = 3  # with halving, one of so many
-
-
-@dataclass(frozen=True)
-class TuningProgress:
-    """What an observer sees: after each iteration of a training, and after each cell (then with its ``score``)."""
-
-    done: int
-    total: int
-    name: str
-    score: float | None = None
-    best_name: str | None = None
-    best_score: float | None = None
-    iteration: int | None = None
-    seconds: float = 0.0
 
 
 Observe = Callable[[TuningProgress], None]
@@ -53,31 +39,6 @@ Observe = Callable[[TuningProgress], None]
 
 class _Stopped(Exception):
     """A training that is to end because another failed, or the user said so."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A training that makes a cell: of one combination, on a part of the sentences, and the one it starts from."""
-
-    candidate: Candidate
-    share: float
-    fold: int | None
-    previous: Run | None = None
-
-    @property
-    def key(self) -> str:
-        """What the cell is kept by."""
-        return key_of({**self.described, "options": self.candidate.options()})
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """Share, fold, and the penalties of those trained before, which it depends on too."""
-        before, run = [], self.previous
-        while run is not None:
-            penalty = next(name for name in PENALTIES if name in run.candidate.setting)
-            before.append(float(run.candidate.setting[penalty]))
-            run = run.previous
-        return {"share": self.share, "fold": self.fold, "after": before[::-1]}
 
 
 def tune(
@@ -316,7 +277,7 @@ class Tuning:
             return
         with self._lock:
             best = (None, None) if self._best is None else (self._best[1].candidate.name, self._best[0])
-            self.observe(TuningProgress(self._done, self._total, _name(run), best_name=best[0], best_score=best[1],
+            self.observe(TuningProgress(self._done, self._total, run.name, best_name=best[0], best_score=best[1],
                                         **more))  # fmt: skip
 
     # -- results -------------------------------------------------------------------------------------------------
@@ -360,9 +321,3 @@ def _first_failure(futures: list[Future[None]]) -> BaseException | None:
     """What went wrong, rather than that the others were stopped for it."""
     failures = [future.exception() for future in futures if future.done() and not future.cancelled()]
     return next((error for error in failures if error is not None and not isinstance(error, _Stopped)), None)
-
-
-def _name(run: Run) -> str:
-    part = "" if run.share >= 1.0 else f" on {100 * run.share:g} %"
-    fold = "" if run.fold is None else f", fold {run.fold + 1}"
-    return f"{run.candidate.name}{part}{fold}"

@@ -102,7 +102,7 @@ class TuningResult:
             shown += [f"{100 * cell.share:g} %"] if parted else []
             shown += [number(cell.seconds, 2), f"{cell.passes:,}", f"{cell.features:,}"]
             table.add(f"{'* ' if cell is self.best else ''}{cell.name}", [*figures, cell.seconds], shown)
-        table.notes.append("* the best" + (" of those trained on all sentences" if parted else ""))
+        table.notes.append("A star: the best" + (" of those trained on all sentences." if parted else "."))
         if any(cell.warm for cell in self.cells):
             table.notes.append("Settings that differ in the penalty alone began with the weights of the stronger one.")
         return table
