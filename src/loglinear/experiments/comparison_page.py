@@ -29,7 +29,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var
   max-width: 76rem; padding: 1.5rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
 p, li { max-width: 60rem; } .soft, caption, figcaption { color: var(--soft); font-size: .87rem; }
-.wide { overflow-x: auto; margin-bottom: 1rem; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem; }
+.wide { overflow-x: auto; margin-bottom: 1rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem; }
 caption { text-align: left; padding-bottom: .3rem; }
 th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; }

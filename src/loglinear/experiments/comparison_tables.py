@@ -42,9 +42,9 @@ def score_table(result: ComparisonResult) -> Table:
                   [*shown, number(100 * error, 2), number(system.best.score, 2)])  # fmt: skip
     others = len(result.systems) - 1
     table.notes.append(
-        f"A star: differs from the best by the paired bootstrap on {result.figure} ({result.draws:,} draws of sentences, "
-        f"p < 0.05, one-sided); two: also after Holm's correction for {others} comparisons. McNemar: exact, on sentences "
-        "labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. ECE: expected "
+        f"A star: differs from the best by the paired bootstrap on {result.figure} ({result.draws:,} draws of "
+        f"sentences, p < 0.05, one-sided); two: also after Holm's correction for {others} comparisons. McNemar: exact, "
+        "on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. ECE: expected "
         "calibration error of the predicted labels' probabilities, in percent, 10 bins of equal width."
     )
     table.notes += [f"Left out: {name}: {reason}" for name, reason in result.left_out.items()]
