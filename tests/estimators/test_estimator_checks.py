@@ -4,9 +4,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from loglinear import Classifier, LeastSquares, Ridge
 
-STEP_BY_STEP = (
-    "it goes row by row: a row of weight 2 is one longer step, not two steps (as for scikit-learn's Perceptron)"
-)
+STEP_BY_STEP = "it goes row by row: a row of weight 2 is one longer step, not two (as in scikit-learn's Perceptron)"
 IN_TURN = {
     "check_sample_weight_equivalence_on_dense_data": STEP_BY_STEP,
     "check_sample_weight_equivalence_on_sparse_data": STEP_BY_STEP,

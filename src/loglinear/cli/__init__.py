@@ -11,6 +11,7 @@ from loglinear.cli import (
     bench,
     classify,
     cluster,
+    compare,
     corpus,
     criteria,
     demo,
@@ -24,6 +25,7 @@ from loglinear.cli import (
     tag,
     template,
     train,
+    tune,
 )
 
 app = typer.Typer(
@@ -47,6 +49,8 @@ for verb, module in (
     ("corpus", corpus),
     ("sample", sample),
     ("cluster", cluster),
+    ("tune", tune),
+    ("compare", compare),
     ("bench", bench),
     ("reproduce", reproduce),
 ):

@@ -52,7 +52,7 @@ def kind_of(X: Any) -> str:
         raise DataError(f"X is a {type(X).__name__}, not a list of examples")
     if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
         return NUMBERS
-    holders = str | list | tuple | set | frozenset | Mapping
+    holders = (str, list, tuple, set, frozenset, Mapping)
     first = next((x for x in X if not isinstance(x, holders) or len(x)), None)
     if first is None:  # all are empty
         first = next(iter(X), None)
