@@ -11,6 +11,7 @@ from loglinear.cli import (
     bench,
     corpus,
     criteria,
+    data,
     demo,
     evaluate,
     inspect,
@@ -43,10 +44,11 @@ for verb, module in (
     ("corpus", corpus),
     ("sample", sample),
     ("bench", bench),
-    ("reproduce", reproduce),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")
+app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(data.app, name="data")
 
 
 def _show_version(wanted: bool) -> None:
