@@ -14,6 +14,7 @@ from loglinear.cli import (
     compare,
     corpus,
     criteria,
+    data,
     demo,
     evaluate,
     inspect,
@@ -52,11 +53,12 @@ for verb, module in (
     ("tune", tune),
     ("compare", compare),
     ("bench", bench),
-    ("reproduce", reproduce),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")
 app.add_typer(classify.app, name="classify")
+app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(data.app, name="data")
 
 
 def _show_version(wanted: bool) -> None:
