@@ -30,7 +30,7 @@ from loglinear.cli import (
 )
 
 app = typer.Typer(
-    help="Train taggers, chunkers, entity recognisers and parsers on a CPU in seconds.",
+    help="Train taggers, entity recognisers, parsers and classifiers on a CPU in seconds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -73,7 +73,7 @@ def _show_version(wanted: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Train taggers, chunkers, entity recognisers and parsers on a CPU in seconds."""
+    """Train taggers, entity recognisers, parsers and classifiers on a CPU in seconds."""
 
 
 def main() -> None:
