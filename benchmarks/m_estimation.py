@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.corpora import data_folder
-from benchmarks.np_chunking import noun_phrases
 from benchmarks.np_criteria import FEATURES
 from benchmarks.runs import Runs
 from loglinear import Tagger, read_columns
 from loglinear.data import Columns
 from loglinear.errors import OptionError
+from loglinear.experiments.reproduce.tasks import noun_phrases
 from loglinear.features.template_encoder import TemplateEncoder
 
 VARIANCES = [*np.logspace(-1, 1, 7).round(4).tolist(), math.inf]

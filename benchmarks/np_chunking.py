@@ -16,16 +16,7 @@ import numpy as np
 
 from benchmarks.corpora import data_folder
 from loglinear import Tagger, read_columns
-from loglinear.data import Column, Columns
-
-
-def noun_phrases(corpus: Columns) -> Columns:
-    """The corpus with all labels but those of noun phrases made O."""
-    labels = corpus.columns[-1]
-    kept = ["B-NP", "I-NP", "O"]
-    number = np.array([kept.index(value) if value in kept else 2 for value in labels.values], dtype=np.int32)
-    corpus.columns[-1] = Column(number[labels.ids], kept)
-    return corpus
+from loglinear.experiments.reproduce.tasks import noun_phrases
 
 
 def tagger(l2: float) -> Tagger:

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.corpora import data_folder
-from benchmarks.np_chunking import noun_phrases
-from benchmarks.runs import Runs, with_unknown_words
+from benchmarks.runs import Runs
 from loglinear import Tagger, read_columns
+from loglinear.experiments.reproduce.tasks import noun_phrases, with_unknown_words
 
 NOT_AHEAD = """
 U0:%x[-2,0]

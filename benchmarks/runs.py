@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.corpora import data_folder
 from loglinear import Tagger
-from loglinear.data import Column, Columns
+from loglinear.data import Columns
 from loglinear.data.files import atomic_output
 from loglinear.evaluation import chunk_counts, chunk_scores
-
-OOV = "<OOV>"
 
 
 def spanish_folder() -> Path:
@@ -23,22 +19,6 @@ def spanish_folder() -> Path:
     if not folder.is_dir():
         raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds conll2002/")
     return folder
-
-
-def with_unknown_words(train: Columns, *others: Columns) -> None:
-    """The first occurrence of each word and tag in ``train``, and unknown ones in ``others``, become OOV, in place."""
-    for c in range(len(train.columns) - 1):
-        column = train.columns[c]
-        values = [*column.values, OOV]
-        ids = column.ids.copy()
-        ids[np.unique(ids, return_index=True)[1]] = len(values) - 1
-        known = {values[i] for i in np.unique(ids)}
-        train.columns[c] = Column(ids, values)
-        for other in others:
-            theirs = other.columns[c]
-            keep = np.array([value in known for value in theirs.values])
-            number = np.where(keep, np.arange(len(keep)), len(keep)).astype(np.int32)
-            other.columns[c] = Column(number[theirs.ids], [*theirs.values, OOV])
 
 
 @dataclass

@@ -42,6 +42,8 @@ _HOMES = {
     "read_text": "loglinear.data",
     "read_treebank": "loglinear.data.tree_cleaning",
     "bracket_scores": "loglinear.evaluation.brackets",
+    "compare": "loglinear.experiments.comparison",
+    "tune": "loglinear.experiments.tuning",
     "template_text": "loglinear.features.sets",
     "regularisation_path": "loglinear.experiments.regularisation_path",
 }

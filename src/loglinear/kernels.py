@@ -7,46 +7,18 @@ once. Import this module only from modules that hold kernels: it imports Numba.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import event
 
+from loglinear.user_cache import cache_folder
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def _is_writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-@cache
-def cache_folder() -> Path:
-    """Folder of the compiled kernels: ``LOGLINEAR_CACHE``, else the user's cache, else a temporary folder."""
-    candidates = []
-    if os.environ.get("LOGLINEAR_CACHE"):
-        candidates.append(Path(os.environ["LOGLINEAR_CACHE"]))
-    user_cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    with suppress(RuntimeError):  # no home folder
-        candidates.append((Path(user_cache) if user_cache else Path.home() / ".cache") / "loglinear")
-    candidates.append(Path(tempfile.gettempdir()) / f"loglinear-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
-    for candidate in candidates:
-        if _is_writable(candidate):
-            return candidate
-    return Path(tempfile.mkdtemp(prefix="loglinear-"))
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:

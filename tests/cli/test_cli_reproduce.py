@@ -1,18 +1,39 @@
-"""``loglinear reproduce``: tables with the published figures, cells that are kept, and clear refusals."""
+"""``loglinear reproduce`` and ``loglinear data``: tables kept and shown again, a page written from them, refusals."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from loglinear.errors import DataError
-from loglinear.experiments.reproduce import parsing
-from loglinear.experiments.reproduce.cells import Cells
+import loglinear
+from loglinear.experiments.reproduce import chunking, parsing
+from loglinear.user_cache import cache_folder
 
 TREES = [
     "(ROOT (S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (N cat)))))",
     "(ROOT (S (NP (N dogs)) (VP (V bark))))",
     "(ROOT (S (NP (D a) (N cat)) (VP (V saw) (NP (N dogs)))))",
 ]
+FEW = """
+import sys
+from loglinear.experiments.reproduce import entities
+keep = ("perceptron", "CLL", "risk", "softmax-margin")
+entities.SYSTEMS = {name: entities.SYSTEMS[name] for name in keep}
+from loglinear.cli import main
+sys.argv = ["loglinear", "reproduce", "softmax-margin", "--quick", "--threads", "2", "--json", sys.argv[1]]
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(monkeypatch, tmp_path):
+    """What was fetched on this machine is not found."""
+    monkeypatch.setattr("loglinear.experiments.reproduce.found.corpora_cache", lambda: tmp_path / "cache")
 
 
 @pytest.fixture
@@ -30,43 +51,134 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
     kept, page = tmp_path / "cells.json", tmp_path / "page.md"
     first = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page, "--threads", "1")
     assert first.status == 0, first.err
-    cells = json.loads(kept.read_text())
-    assert set(cells) == {f"piecewise craft {name}" for name in few}
-    assert cells["piecewise craft generative"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
+    cells = json.loads(kept.read_text())["cells"]
+    assert set(cells) == {f"craft parsing {name}" for name in few}
+    assert cells["craft parsing generative"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
     monkeypatch.setattr(parsing, "measure", lambda *_: pytest.fail("trained again"))
     again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)
     assert again.status == 0 and "pt-cfg" in page.read_text()
 
 
-def test_a_run_that_is_killed_loses_no_finished_cell(tmp_path):
-    path = tmp_path / "cells.json"
-    cells = Cells(path, lambda _: None)
-    cells.get("one", lambda: {"f1": 1.0})
-    with pytest.raises(KeyboardInterrupt):
-        cells.get("two", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-    again = Cells(path, lambda _: None)
-    assert again.get("one", lambda: pytest.fail("made again")) == {"f1": 1.0}
-    assert again.get("two", lambda: {"f1": 2.0}) == {"f1": 2.0} and set(json.loads(path.read_text())) == {"one", "two"}
+@pytest.fixture
+def small(monkeypatch):
+    """The M-estimation tables with one variance and one size."""
+    monkeypatch.setattr(chunking, "QUICK_VARIANCES", (1.0,))
+    monkeypatch.setattr(chunking, "QUICK_SIZES", (40,))
+    monkeypatch.setattr(chunking, "ITERATIONS", 5)
+    monkeypatch.setattr("loglinear.experiments.reproduce.dependencies.QUICK", ("generative",))
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"a": 1}', "\x00"])
-def test_a_file_of_something_else_is_refused(content, tmp_path):
+def test_the_page_is_written_from_the_file_alone_and_is_the_same_each_time(run, tmp_path, small):
+    kept, page = tmp_path / "m.json", tmp_path / "docs" / "results.md"
+    made = run("reproduce", "m-estimation", "--quick", "--json", kept, "--seed", "3")
+    assert made.status == 0, made.err
+    page.parent.mkdir()
+    written = []
+    for _ in range(2):
+        found = run("reproduce", "report", kept, "--output", page)
+        assert found.status == 0, found.err
+        written.append({path.name: path.read_bytes() for path in sorted(page.parent.rglob("*")) if path.is_file()})
+    assert written[0] == written[1]
+    assert set(written[0]) == {"results.md", *(f"m-estimation-{n}.svg" for n in (1, 2, 3))}
+    text = written[0]["results.md"].decode()
+    about = json.loads(kept.read_text())["about"]
+    for part in (
+        "Table 1", "Table 2", "89.64", "93.86", "loglinear reproduce m-estimation --quick --seed 3", about["date"],
+        loglinear.__version__, about["machine"]["processor"], "](figures/m-estimation-3.svg)", "input-only",
+    ):  # fmt: skip
+        assert part in text
+    for place in (str(tmp_path), str(Path.home()), os.uname().nodename):
+        assert place not in text
+    assert run("reproduce", "m-estimation", "--quick", "--json", kept).status == 2, "another seed"
+
+
+def test_an_unfinished_run_and_other_files_make_no_page(run, tmp_path):
     path = tmp_path / "cells.json"
-    path.write_text(content)
-    with pytest.raises(DataError, match="no results of loglinear reproduce"):
-        Cells(path)
+    path.write_text('{"kind": "loglinear reproduce", "format": 2, "about": {}, "cells": {}}')
+    found = run("reproduce", "report", path, "--output", tmp_path / "page.md")
+    assert found.status == 2 and "not come to its end" in found.err
+    path.write_text(
+        '{"kind": "loglinear reproduce", "format": 2, "about": {}, "cells": {}, "tables": [], "charts": []}'
+    )
+    assert "cannot be read" in run("reproduce", "report", path, "--output", tmp_path / "page.md").err
+    assert run("reproduce", "report", tmp_path / "none", "--output", tmp_path / "page.md").status == 2
+    assert not (tmp_path / "page.md").exists()
+
+
+def start(path):
+    package = str(Path(loglinear.__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": package}
+    return subprocess.Popen([sys.executable, "-c", FEW, str(path)], env=environment, stderr=subprocess.DEVNULL)
+
+
+def children_of(pid):
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(place.parent.name))
+    return found
+
+
+def figures_of(path):
+    """The tables without their last column, which is of seconds."""
+    tables = json.loads(path.read_text())["tables"]
+    return [[(row["name"], row["figures"], row["cells"][:-1]) for row in table["rows"]] for table in tables]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_path):
+    killed, whole = tmp_path / "killed.json", tmp_path / "whole.json"
+    process = start(killed)
+    while process.poll() is None and (not killed.exists() or len(json.loads(killed.read_text())["cells"]) < 2):
+        time.sleep(0.02)
+    workers = children_of(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = json.loads(killed.read_text())
+    assert process.returncode == -signal.SIGKILL and "tables" not in before and len(before["cells"]) >= 2
+    assert workers, "it trained in processes of its own"
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):  # none of them goes on without it
+        time.sleep(0.02)
+    assert start(killed).wait() == 0 and start(whole).wait() == 0
+    after = json.loads(killed.read_text())["cells"]
+    assert {name: after[name] for name in before["cells"]} == before["cells"], "a finished cell was made again"
+    assert len(after) > len(before["cells"]) and figures_of(killed) == figures_of(whole)
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["piecewise"], "--quick"),
-        (["piecewise", "--quick", "--data", "."], "not both"),
-        (["softmax"], "is not one of"),
-        (["piecewise", "--data", "nowhere"], "no treebank"),
-        (["m-estimation", "--data", "nowhere"], "no dependencies"),
+        (["piecewise", "--quick", "--data", "."], "leave out --data"),
+        (["softmax-margin", "--quick", "--corpus", "esp"], "leave out --data"),
+        (["softmax"], "softmax"),
+        (["piecewise", "--data", "nowhere"], "no such folder"),
+        (["m-estimation"], "data get conll2000"),
+        (["m-estimation", "--data", "."], "data get conll2000"),
+        (["softmax-margin", "--data", ".", "--corpus", "ned"], "ned.train"),
+        (["softmax-margin", "--data", ".", "--corpus", "deu"], "'deu'"),
+        (["m-estimation", "--quick", "--json", "nowhere/m.json"], "no folder"),
     ],
 )
-def test_what_makes_no_sense_is_refused(run, arguments, says):
+def test_what_makes_no_sense_is_refused(run, arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     found = run("reproduce", *arguments)
     assert found.status != 0 and says in found.err
+
+
+@pytest.mark.parametrize("verb", ["m-estimation", "softmax-margin", "piecewise", "report"])
+def test_help_has_examples(run, verb):
+    assert f"loglinear reproduce {verb}" in run("reproduce", verb, "--help").out
+
+
+def test_public_corpora_are_listed_and_unknown_ones_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path))
+    cache_folder.cache_clear()
+    listed = run("data", "list")
+    assert listed.status == 0 and all(part in listed.err for part in ("conll2000", "conll2002", "NLTK", str(tmp_path)))
+    assert "there is no corpus 'wsj'" in run("data", "get", "conll2000", "wsj").err
+    assert "loglinear data get" in run("data", "get", "--help").out
+    cache_folder.cache_clear()

@@ -11,8 +11,10 @@ from loglinear.cli import (
     bench,
     classify,
     cluster,
+    compare,
     corpus,
     criteria,
+    data,
     demo,
     evaluate,
     inspect,
@@ -24,6 +26,7 @@ from loglinear.cli import (
     tag,
     template,
     train,
+    tune,
 )
 
 app = typer.Typer(
@@ -47,12 +50,15 @@ for verb, module in (
     ("corpus", corpus),
     ("sample", sample),
     ("cluster", cluster),
+    ("tune", tune),
+    ("compare", compare),
     ("bench", bench),
-    ("reproduce", reproduce),
 ):
     app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
 app.add_typer(parse.app, name="parse")
 app.add_typer(classify.app, name="classify")
+app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(data.app, name="data")
 
 
 def _show_version(wanted: bool) -> None:

@@ -116,9 +116,10 @@ def _show(facts: dict[str, Any], parts: dict[str, Weights], top: int) -> None:
     from rich.text import Text
 
     out, options = Console(highlight=False), facts["options"]
-    what = "labels" if facts["kind"].startswith("classifier") else "targets"
+    what = "label" if facts["kind"].startswith("classifier") else "target"
+    several = "" if facts["labels"] == 1 else "s"
     out.print(
-        f"{facts['file']}: {facts['bytes'] / 1e6:.2f} MB, {facts['kind']}, {facts['labels']:,} {what}, "
+        f"{facts['file']}: {facts['bytes'] / 1e6:.2f} MB, {facts['kind']}, {facts['labels']:,} {what}{several}, "
         f"{facts['features']:,} features", markup=False, soft_wrap=True,
     )  # fmt: skip
     given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
@@ -135,7 +136,7 @@ def _show(facts: dict[str, Any], parts: dict[str, Weights], top: int) -> None:
         lines = [f"{weight:+8.3f}  {name}" for name, weight in ranked]
         return Text("\n".join([*([f"{own[BIAS]:+8.3f}  {BIAS}"] if BIAS in own else []), *lines]))
 
-    table = Table(what[:-1], *(f"strongest {name}" for name in parts), show_lines=True)
+    table = Table(what, *(f"strongest {name}" for name in parts), show_lines=True)
     for label in next(iter(parts.values())):
         table.add_row(Text(label), *(strongest(weights[label]) for weights in parts.values()))
     out.print(table)

@@ -150,7 +150,8 @@ def _table_problem(
 ) -> tuple[Any, tuple[Any, Any], tuple[Any, Any] | None]:
     """A classifier, its training data and, if there is any, its test data."""
     from loglinear.data.table_file import read_table
-    from loglinear.estimators.classifier import Classifier, split_labels
+    from loglinear.estimators.classifier import Classifier
+    from loglinear.estimators.classifier_preparation import split_labels
 
     classifier = Classifier(kinds=kinds or None, text=words, raw_numbers=raw_numbers, **options)
     tables = [read_table(source, format).without(ignored or []) for source in (train, test) if source is not None]

@@ -2,66 +2,162 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import Threads, console, show_table
+from loglinear.cli.common import console, show_table, working
 
-PAPERS = ("piecewise", "m-estimation")
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear reproduce piecewise --quick     (half a minute, on the bundled trees)
-
-loglinear reproduce piecewise --data corpora --json piecewise.json
-
-loglinear reproduce m-estimation --data corpora --corpus ptbdep --markdown table.md
-"""
+PLAIN_WIDTH = 160  # of tables that no terminal shows
+SMALL = "The bundled corpus is small: these figures show that it works, and are not to be held against the published."
+app = typer.Typer(
+    help="Run the founding papers' tables and figures again, with the published figures beside ours.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
-def reproduce_command(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"Which paper: {' or '.join(PAPERS)}.")],
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="Folder of the corpora, each in a folder of its own."),
-    ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this corpus; may be given several times."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version, on the bundled trees.")] = False,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Keep each cell here; started again, it goes on.")
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables here too.")] = None,
-    threads: Threads = None,
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["\n[bold]Examples[/bold]", *lines]) + "\n"
+
+
+M_ESTIMATION_EXAMPLES = _examples(
+    "loglinear reproduce m-estimation --quick     (a minute, on the bundled corpus)",
+    "loglinear reproduce m-estimation --data corpora --json m-estimation.json     (goes on if it was stopped)",
+    "loglinear reproduce m-estimation --data corpora --corpus ptbdep     (the talk's dependencies)",
+)
+SOFTMAX_MARGIN_EXAMPLES = _examples(
+    "loglinear reproduce softmax-margin --quick",
+    "loglinear reproduce softmax-margin --data corpora --json softmax-margin.json",
+    "loglinear reproduce softmax-margin --data corpora --corpus ned --markdown dutch.md",
+)
+PIECEWISE_EXAMPLES = _examples(
+    "loglinear reproduce piecewise --quick",
+    "loglinear reproduce piecewise --data corpora --json piecewise.json",
+    "loglinear reproduce piecewise --data corpora --corpus esp --corpus conll2000     (Table 1 alone)",
+)
+REPORT_EXAMPLES = _examples(
+    "loglinear reproduce report m-estimation.json softmax-margin.json --output docs/results.md",
+)
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder that the corpora are looked for under, by their usual file names; fetched ones "
+        "(`loglinear data get`) are found without.",
+    ),
+]
+Corpus = Annotated[
+    list[str] | None, typer.Option(help="Only this corpus; may be given several times. See the paper's help.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A small version, on the bundled corpus: about a minute.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Keep each cell here; started again, it goes on.")
+]
+Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables here too.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Trainings at a time, each on one thread; all cores if not given.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all that is drawn: the tuning sentences, orders.")]
+
+
+@app.command("m-estimation", epilog=M_ESTIMATION_EXAMPLES)
+def m_estimation_command(
+    data: Data = None, corpus: Corpus = None, quick: Quick = False, json: Json = None, markdown: Markdown = None,
+    threads: Threads = None, seed: Seed = 0,
+) -> None:  # fmt: skip
+    """Smith, Vail & Lafferty (2007): Tables 1 and 2, input-only features, Figures 1-3, on conll2000.
+
+    With --corpus ptbdep or ewt, the dependencies of its talk.
+    """
+    _run("m-estimation", data, corpus, quick, json, markdown, threads, seed)
+
+
+@app.command("softmax-margin", epilog=SOFTMAX_MARGIN_EXAMPLES)
+def softmax_margin_command(
+    data: Data = None, corpus: Corpus = None, quick: Quick = False, json: Json = None, markdown: Markdown = None,
+    threads: Threads = None, seed: Seed = 0,
+) -> None:  # fmt: skip
+    """Gimpel & Smith (2010): Table 1, entities by every criterion, on eng (CoNLL-2003) if it is there, else esp.
+
+    With --corpus ned, Dutch.
+    """
+    _run("softmax-margin", data, corpus, quick, json, markdown, threads, seed)
+
+
+@app.command("piecewise", epilog=PIECEWISE_EXAMPLES)
+def piecewise_command(
+    data: Data = None, corpus: Corpus = None, quick: Quick = False, json: Json = None, markdown: Markdown = None,
+    threads: Threads = None, seed: Seed = 0,
+) -> None:  # fmt: skip
+    """Sutton & McCallum (2005): Table 1 on eng or esp (entities) and conll2000 (tags), Table 2 on craft and ptb.
+
+    Table 2 is of trees. With --corpus ned, Dutch entities.
+    """
+    _run("piecewise", data, corpus, quick, json, markdown, threads, seed)
+
+
+@app.command("report", epilog=REPORT_EXAMPLES)
+def report_command(
+    results: Annotated[list[Path], typer.Argument(metavar="JSON...", help="Files of finished runs, in their order.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page, in Markdown.")],
 ) -> None:
-    """Run a paper's comparison again: parsing (piecewise, Table 2) or dependencies (the m-estimation talk)."""
+    """Write a page of results from the files of finished runs, with the figures in figures/ beside it."""
+    from loglinear.experiments.reproduce.report import write_report
+
+    out = console()
+    for path in write_report(results, output):
+        out.print(f"{path} is written")
+
+
+def _run(
+    paper: str,
+    data: Path | None,
+    corpus: list[str] | None,
+    quick: bool,
+    json: Path | None,
+    markdown: Path | None,
+    threads: int | None,
+    seed: int,
+) -> None:
+    import tempfile
+
+    from loglinear import __version__
+    from loglinear.cli.train import check_place
     from loglinear.data import atomic_output
     from loglinear.errors import OptionError
-    from loglinear.experiments.bench.results import machine
     from loglinear.experiments.reproduce.cells import Cells
+    from loglinear.experiments.reproduce.papers import PAPERS, files_for
+    from loglinear.experiments.reproduce.workers import Workers
     from loglinear.experiments.table import markdown as page_of
+    from loglinear.threads import thread_count
 
-    if paper not in PAPERS:
-        raise OptionError(f"{paper!r} is not one of {', '.join(PAPERS)}")
-    if (data is None) != quick:
-        raise OptionError("give the corpora's folder (--data DIR), or --quick for the bundled trees, not both")
+    if quick and (data is not None or corpus):
+        raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
+    for path in filter(None, (json, markdown)):
+        check_place(path)
+    files = {} if quick else files_for(paper, data, corpus or ())
     out = console()
-    cells = Cells(json, lambda text: out.print(text))
-    if paper == "piecewise":
-        from loglinear.experiments.reproduce import parsing
-
-        found = parsing.tables(data, cells, threads, corpus)
-    else:
-        from loglinear.experiments.reproduce import dependencies
-
-        found = dependencies.tables(data, cells, threads, corpus)
-    for table in found:
+    command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if data is None else " --data DIR")
+    command += "".join(f" --corpus {name}" for name in corpus or ()) + (f" --seed {seed}" if seed else "")
+    command += "" if threads is None else f" --threads {threads}"
+    about = {"paper": paper, "quick": quick, "seed": seed, "version": __version__, "command": command}
+    with tempfile.TemporaryDirectory() as scratch, Workers(thread_count(threads)) as workers:
+        place = Path(scratch) / "cells.json" if json is None else json
+        cells = Cells(place, lambda text: out.print(text, markup=False), workers, about)
+        with working(out, f"{paper}: {workers.n} at a time ..."):
+            tables, charts = PAPERS[paper].make(files, cells, seed, threads)
+        for table in tables if quick else []:
+            table.notes.append(SMALL)
+        cells.finish(tables, charts)
+    if not out.is_terminal:
+        out.width = PLAIN_WIDTH
+    for table in tables:
         show_table(table, out)
     if markdown is not None:
         with atomic_output(markdown) as file:
-            file.write(page_of(found, machine(), " ".join(["loglinear", *sys.argv[1:]])).encode())
+            file.write(page_of(tables, cells.about["machine"], cells.about["command"]).encode())

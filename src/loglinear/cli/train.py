@@ -158,7 +158,7 @@ def train_command(
         criterion=criterion, cost=cost, optimizer=optimizer, base=base, order=order, l1=l1, l2=l2,
         variance=variance, sub_labels=sub_labels, min_count=min_count, hash_bits=hash_bits, states=states,
         transitions=transitions, pair_features=pair_features, prune=prune, precision=precision,
-        constraints=_constraints(constraints), gazetteers=gazetteer or None,
+        constraints=read_constraints(constraints), gazetteers=gazetteer or None,
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
@@ -168,7 +168,7 @@ def train_command(
         load_template(Path(template))  # a mistake in it is told before anything is read
     with working(out, f"reading {train}"):
         corpus = read_corpus(train, format, separator, comments, layout=False)
-    sentence_weights = None if weights is None else _read_weights(weights, len(corpus))
+    sentence_weights = None if weights is None else read_weights(weights, len(corpus))
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
@@ -239,11 +239,11 @@ def chosen_template(
             raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
         return None
     if template is None:
-        return _suggested(corpus, label_column, partial)
+        return suggested_template(corpus, label_column, partial)
     return template if template in SETS else load_template(Path(template))
 
 
-def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:
+def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
     """``ner`` where the labels are those of spans, else ``pos``."""
     from loglinear.estimators.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
@@ -252,7 +252,7 @@ def _suggested(corpus: Columns, label_column: int, partial: bool) -> str:
     return "pos" if detect_scheme(labels) is None else "ner"
 
 
-def _constraints(given: str | None) -> str | dict[str, object] | None:
+def read_constraints(given: str | None) -> str | dict[str, object] | None:
     """A scheme's name, or the content of a JSON file."""
     import json
 
@@ -285,7 +285,7 @@ def _split(
     return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
 
 
-def _read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
+def read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     from loglinear.errors import DataError

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.data import Attributes, Columns
-from loglinear.data.table_file import TableFile
-from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators import classifier_file
-from loglinear.estimators.annotation import sequence_weights
-from loglinear.estimators.candidate_model import CandidateEncoder, CandidateModel
+from loglinear.estimators.candidate_model import CandidateModel
 from loglinear.estimators.checkpoint import fingerprint
 from loglinear.estimators.classifier_fitting import ClassifierCheckpoint, Plan
-from loglinear.estimators.classifier_inputs import (
-    NUMBERS,
-    NumberRows,
-    TableRows,
-    TemplateRows,
-    made_features,
-    new_encoder,
-)
-from loglinear.estimators.classifier_options import ONE_VERSUS_ALL, check_classifier, default, own_base
+from loglinear.estimators.classifier_inputs import NumberRows, TableRows, TemplateRows
+from loglinear.estimators.classifier_options import check_classifier, default, own_base
 from loglinear.estimators.classifier_predictor import ClassifierPredictor
-from loglinear.estimators.classifier_problem import ClassifierProblem
+from loglinear.estimators.classifier_preparation import DevExamples, prepared, split_labels
 from loglinear.estimators.linear_model import LinearModel
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
 from loglinear.features.template import TemplateSet
-from loglinear.structures.flat_features import FlatCorpus
 from loglinear.threads import thread_count
 
 Float = npt.NDArray[np.float64]
@@ -244,8 +229,10 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
             if X_dev is not None:
                 X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
         n_threads = thread_count(self.threads)
-        plan = Plan.of(self, self._problem(X, y, sample_weight, n_threads), n_threads)
-        dev = self._dev(plan, X_dev, y_dev)
+        plan = Plan.of(self, prepared(self, X, y, sample_weight, n_threads), n_threads)
+        if plan.in_closed_form and (X_dev is not None or checkpoint is not None):
+            raise OptionError(f"criterion={self.criterion!r} has a closed form: X_dev and checkpoint have no use")
+        dev = DevExamples.of(self, plan, X_dev, y_dev)
         kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
         training = functools.partial(
             Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds, checkpoint=kept,
@@ -253,81 +240,6 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         )  # fmt: skip
         self._keep(*plan.carry_out(training, kept, resume, None if init is None else self._started(init)))
         return self
-
-    def _problem(self, X: Any, y: Any, sample_weight: Any, n_threads: int) -> ClassifierProblem:
-        """The training data in numbers."""
-        if y is None:
-            raise DataError("a Classifier requires y to be passed, but the target y is None")
-        if self.feature_map is not None:
-            examples = list(X)
-            own = self._labels(y, len(examples))
-            encoder, labels, corpus = CandidateEncoder.fit(
-                self.feature_map, self.candidates, examples, own, self.min_count
-            )
-            return self._weighted(
-                ClassifierProblem(labels, encoder, corpus, _numbers(labels, own), None), sample_weight
-            )
-        rows_encoder = new_encoder(X, self)
-        if rows_encoder.kind == NUMBERS:
-            if self.min_count > 1:
-                raise OptionError(f"min_count={self.min_count} counts named features; these are columns of numbers")
-            rows, own = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-            own = self._labels(own, rows.shape[0])
-            names = getattr(self, "feature_names_in_", None)
-            rows_encoder = NumberRows(rows.shape[1], None if names is None else names.tolist())
-        else:
-            examples = self._examples(X)
-            own = self._labels(y, len(examples))
-            rows = rows_encoder.fit(examples, self.min_count, n_threads)
-        if not rows_encoder.n_columns:
-            raise DataError(f"no features are left to learn from (min_count={self.min_count})")
-        labels = np.unique(own)
-        problem = ClassifierProblem(labels, rows_encoder, FlatCorpus.of(rows), _numbers(labels, own), None)
-        return self._weighted(problem, sample_weight)
-
-    def _examples(self, X: Any) -> Any:
-        """Examples that can be counted: corpora and tables as they are, others as a list, by the user's function."""
-        if self.features is not None:
-            return made_features(self.features, X)
-        return X if isinstance(X, Attributes | Columns | TableFile) else list(X)
-
-    @staticmethod
-    def _labels(y: Any, n_examples: int) -> npt.NDArray[Any]:
-        """The labels [S] as an array, checked as scikit-learn checks them."""
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        if len(labels) != n_examples:
-            raise DataError(f"there are {n_examples} examples, but {len(labels)} labels")
-        return np.asarray(labels)
-
-    def _weighted(self, problem: ClassifierProblem, sample_weight: Any) -> ClassifierProblem:
-        """The problem with the weights of examples and labels."""
-        n, n_labels = len(problem.gold), len(problem.labels)
-        if n_labels < 2:
-            raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
-        weights = None if sample_weight is None else sequence_weights(sample_weight, n, "example")
-        if self.class_weight is None:
-            return replace(problem, weights=weights)
-        if not isinstance(self.class_weight, Mapping):  # balanced
-            counts = np.bincount(problem.gold, weights, n_labels)
-            each = counts.sum() / (n_labels * np.maximum(counts, 1e-300))
-        else:
-            each = compute_class_weight(dict(self.class_weight), classes=problem.labels, y=problem.labels[problem.gold])
-        own = each[problem.gold] * (1.0 if weights is None else weights)
-        return replace(problem, weights=sequence_weights(own, n, "example"))
-
-    def _dev(self, plan: Plan, X: Any, y: Any) -> DevExamples | None:
-        if X is None:
-            if y is not None:
-                raise OptionError("y_dev is given without X_dev; give both, or none")
-            return None
-        if len(plan.parts) > 1:
-            raise OptionError(f"X_dev goes with multiclass='direct': {ONE_VERSUS_ALL} trains label by label")
-        data = self._data(plan.model([np.zeros(plan.parts[0].features.n_features)]), X)
-        gold = _numbers(plan.problem.labels, self._labels(y, data.shape[0] if hasattr(data, "shape") else len(data)))
-        if not (gold >= 0).any():
-            raise DataError("none of the dev data's labels is a label of the training data")
-        return DevExamples(plan, data, gold)
 
     def _checkpoint(self, path: Path, plan: Plan, dev: DevExamples | None) -> ClassifierCheckpoint:
         """Where to keep what is needed to go on."""
@@ -448,47 +360,6 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         classifier.label_column_ = training.get("label_column")
         classifier.history_, classifier.seconds_ = [], None
         return classifier
-
-
-@dataclass(frozen=True)
-class DevExamples:
-    """Data to stop early by.
-
-    Parameters
-    ----------
-    plan : Plan
-    data
-        The examples, as the model takes them.
-    gold : int32 [S]
-        The numbers of their labels, -1 for one that training does not know.
-    """
-
-    plan: Plan
-    data: Any
-    gold: npt.NDArray[np.int32]
-
-    def score(self, weights: Float) -> float:
-        """The accuracy of the model with these weights [D]."""
-        return float(np.mean(self.plan.model([weights]).best(self.data) == self.gold))
-
-
-def _numbers(labels: npt.NDArray[Any], own: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The number of each of ``own`` [S] in ``labels`` [Y], -1 if it is not there."""
-    places = np.minimum(np.searchsorted(labels, own), len(labels) - 1)
-    return np.where(labels[places] == own, places, -1).astype(np.int32)
-
-
-def split_labels(table: Any, y: Any, label_column: str) -> tuple[TableFile, list[str]]:
-    """A table without its column of labels, and they."""
-    if not isinstance(table, TableFile):
-        raise OptionError(f"label_column={label_column!r} is of a table (read_table); X is a {type(table).__name__}")
-    if y is not None:
-        raise OptionError(f"label_column={label_column!r} and y both say what the labels are; give one")
-    labels = table.column(label_column)
-    for row, cell in enumerate(labels):
-        if not cell.strip():
-            raise DataError(f"column {label_column!r}, the label, is empty", table.file, table.lines[row])
-    return table.without([label_column]), labels
 
 
 def _plain(value: Any) -> Any:

@@ -104,6 +104,8 @@ def from_storage(header: Any, arrays: Arrays, name: str, given: dict[str, Any] |
 
 
 def _checked(header: dict[str, Any], arrays: Arrays, kind: str, given: dict[str, Any]) -> LinearModel | CandidateModel:
+    if not isinstance(header["options"], dict) or not isinstance(header["training"], dict):
+        raise ValueError("the options or the notes on training cannot be read")
     labels = labels_of_header(header["labels"])
     strings = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
     own = {key.removeprefix("encoder."): array for key, array in arrays.items() if key.startswith("encoder.")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,14 +14,17 @@ from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.estimators import classifier_file
 from loglinear.estimators.candidate_model import CandidateEncoder, CandidateModel
 from loglinear.estimators.checkpoint import AnyCheckpoint, kept_before
+from loglinear.estimators.classifier_options import LEAST_SQUARES, ONE_VERSUS_ALL
 from loglinear.estimators.classifier_problem import ClassifierProblem, TwoOrMore, uses_base
 from loglinear.estimators.linear_model import LinearModel, LinearScores
 from loglinear.estimators.options import l2_factor
 from loglinear.estimators.phases import MAIN, Arrays, Phase, run_phases
+from loglinear.estimators.ridge_solver import solve
 from loglinear.estimators.training import Training, TrainingInterrupted, TrainingOutcome, catching_signals
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
 from loglinear.options import spec_name
+from loglinear.structures.flat_features import FlatCorpus
 from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
@@ -148,6 +152,8 @@ class Plan:
         init: AnyModel | None,
     ) -> tuple[AnyModel, TrainingOutcome]:
         """The model, and how it came about."""
+        if self.in_closed_form:
+            return self._solved()
         resumed, outcomes = kept_before(checkpoint, resume), list[TrainingOutcome]()
         starts = self.starts(init)
         done, objectives = ([], []) if checkpoint is None else (checkpoint.done, checkpoint.objectives)
@@ -163,7 +169,32 @@ class Plan:
             objectives.append(outcome.objective)
             outcomes.append(outcome)
             resumed = None
-        return self.model(done), _together(outcomes, float(sum(objectives)))
+        total = float(sum(objectives))
+        if self.criterion_name == LEAST_SQUARES and self.parts[0].features.n_labels == 2:
+            total /= 2.0  # there are two regressions, each the other turned round
+        return self.model(done), _together(outcomes, total)
+
+    @property
+    def in_closed_form(self) -> bool:
+        """Whether there is nothing to iterate: least squares without L1, unless an optimizer is asked for."""
+        classifier = self.classifier
+        return self.criterion_name == LEAST_SQUARES and not classifier.l1 and classifier.optimizer is None
+
+    def _solved(self) -> tuple[AnyModel, TrainingOutcome]:
+        """Ridge regression on 1 for the label and -1 for others, all labels at once (one will do for two)."""
+        problem, classifier, began = self.problem, self.classifier, time.perf_counter()
+        n, corpus = len(problem.labels), problem.corpus
+        assert isinstance(corpus, FlatCorpus) and not isinstance(problem.encoder, CandidateEncoder)
+        targets = np.where(problem.gold[:, np.newaxis] == np.arange(n), 1.0, -1.0)[:, n == 2 :]
+        found = solve(
+            corpus.rows, targets, l2_factor(classifier.l2, classifier.variance), problem.weights, classifier.bias,
+            float(classifier.bias_scale),
+        )  # fmt: skip
+        scores, apart = LinearScores(found.coef, found.intercept), classifier.multiclass == ONE_VERSUS_ALL
+        seconds, i = time.perf_counter() - began, found.iterations
+        return LinearModel(problem.labels, problem.encoder, scores, apart and n > 2), TrainingOutcome(
+            found.coef.ravel(), found.objective, i, i, found.converged, found.message, seconds, None
+        )
 
 
 def default_optimizer(criterion: Criterion) -> str:
@@ -182,8 +213,6 @@ def _stacked(scores: list[Any]) -> LinearScores:
 
 def _together(outcomes: list[TrainingOutcome], objective: float) -> TrainingOutcome:
     """How all parts went, with the sum of their objectives."""
-    if len(outcomes) == 1:
-        return outcomes[0]
     worst = next((each for each in outcomes if not each.converged), outcomes[-1])
     return replace(
         worst,

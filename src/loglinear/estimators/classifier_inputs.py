@@ -52,8 +52,12 @@ def kind_of(X: Any) -> str:
         raise DataError(f"X is a {type(X).__name__}, not a list of examples")
     if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
         return NUMBERS
-    first = next((x for x in X if not (isinstance(x, str | list | tuple | set | Mapping) and not len(x))), None)
-    if isinstance(first, str) or (first is None and any(isinstance(x, str) for x in X)):
+    holders = (str, list, tuple, set, frozenset, Mapping)
+    first = next((x for x in X if not isinstance(x, holders) or len(x)), None)
+    if first is None:  # all are empty
+        first = next(iter(X), None)
+        return DOCUMENTS if isinstance(first, str) else NAMES if isinstance(first, holders) else NUMBERS
+    if isinstance(first, str):
         return DOCUMENTS
     if isinstance(first, Mapping | set | frozenset):
         return NAMES

@@ -81,6 +81,8 @@ def check_classifier(classifier: Any) -> None:
     _check_weights(classifier.class_weight)
     _check_functions(classifier)
     _check_base(classifier, criterion, values)
+    if name == LEAST_SQUARES and classifier.feature_map is not None:
+        raise OptionError(f"criterion={name!r} is a regression for each label, and a feature_map has no such parts")
     if classifier.multiclass == ONE_VERSUS_ALL:
         _check_one_versus_all(classifier)
     check_optimizer(classifier, criterion, classifier.optimizer or criterion.optimizers[0])

@@ -150,7 +150,7 @@ def _restored(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
     names = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
     if (header["one_target"] and t != 1) or not n or (names and len(names) != n):
         raise ValueError("the weights do not fit together")
-    training = header["training"]
+    training = dict(header["training"])
     solution = RidgeSolution(
         coef, intercept, training["objective"], training["iterations"], training["converged"], training["message"]
     )

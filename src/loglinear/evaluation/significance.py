@@ -1,15 +1,33 @@
-"""Is the difference between two systems chance? The paired bootstrap (Koehn 2004; Gimpel & Smith 2010, section 6).
+"""Is the difference between two systems chance? Three tests on what both did with the same S sequences.
 
-Both systems labelled the same S sequences. Draw S of them with replacement, many times; p is the share of the draws in
-which the system that is better on the whole is not better (Berg-Kirkpatrick, Burkett & Klein 2012 discuss the choices).
+The paired bootstrap (Koehn 2004; Gimpel & Smith 2010, section 6) draws S of them with replacement, many times; p is the
+share of the draws in which the system that is better on the whole is not better (Berg-Kirkpatrick, Burkett & Klein 2012
+discuss the choices). It is one-sided, and works for any figure that is made of sums over sequences.
+
+McNemar's test (1947) looks at the sequences that one system has right and the other wrong, b and c of them. If neither
+is better, each falls to either side with probability 1/2:
+
+    exact       p = 2 P(Binomial(b + c, 1/2) <= min(b, c))
+    corrected   (|b - c| - 1)^2 / (b + c)  is chi-squared with one degree of freedom
+
+The paired t-test looks at the differences d of a number for each sequence, such as its mistakes:
+
+    t = mean(d) / (sd(d) / sqrt(S)),  with S - 1 degrees of freedom
+
+Both are two-sided.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from loglinear.errors import OptionError
 
 Float = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -18,12 +36,12 @@ DRAWS_AT_ONCE = 200
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems' F1 in percent, on the whole, and how sure their order is.
+    """Two systems' figure in percent, on the whole, and how sure their order is.
 
     Attributes
     ----------
     first, second : float
-        F1 of each system.
+        The figure of each system.
     p : float
         Share of the draws in which the better one is not better; ties count as half.
     low, high : float
@@ -37,16 +55,58 @@ class Comparison:
     high: float
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A test's statistic (None where there is none) and its two-sided p."""
+
+    statistic: float | None
+    p: float
+
+
+def _share(part: Float, whole: Float) -> Float:
+    """``part`` of ``whole`` in percent; 0 where there is no part."""
+    return 100.0 * np.divide(part, whole, out=np.zeros_like(part), where=part > 0)
+
+
 def f1(counts: Counts | Float) -> Float:
     """F1 in percent of counts (gold, found, correct) along the last axis; 0 where nothing is correct."""
     gold, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    return 100.0 * np.divide(2.0 * correct, gold + found, out=np.zeros_like(correct), where=correct > 0)
+    return _share(2.0 * correct, gold + found)
 
 
-def paired_bootstrap(first: Counts, second: Counts, draws: int = 10_000, seed: int = 0) -> Comparison:
-    """Compare two systems by :func:`~loglinear.evaluation.chunk_counts` [S, 3] of the same sequences."""
-    if np.shape(first) != np.shape(second) or not len(first):
-        raise ValueError(f"counts of the same sequences are needed, not of {len(first)} and {len(second)}")
+def precision(counts: Counts | Float) -> Float:
+    """Precision in percent of such counts."""
+    _, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    return _share(correct, found)
+
+
+def recall(counts: Counts | Float) -> Float:
+    """Recall in percent of such counts; of :func:`~loglinear.evaluation.label_counts` it is the accuracy."""
+    gold, _, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    return _share(correct, gold)
+
+
+FIGURES: dict[str, Callable[[Any], Float]] = {"f1": f1, "precision": precision, "recall": recall, "accuracy": recall}
+
+
+def paired_bootstrap(
+    first: Counts, second: Counts, draws: int = 10_000, seed: int = 0, figure: str | Callable[[Any], Float] = "f1"
+) -> Comparison:
+    """Compare two systems by counts [S, 3] (gold, found, correct) of the same sequences.
+
+    Parameters
+    ----------
+    first, second : int64 [S, 3]
+        :func:`~loglinear.evaluation.chunk_counts`, or :func:`~loglinear.evaluation.label_counts` for the accuracy.
+    draws, seed
+        How many samples are drawn, and the seed of the drawing.
+    figure : {"f1", "precision", "recall", "accuracy"} or callable
+        What is compared; a callable takes sums of counts [..., 3] and gives figures [...].
+    """
+    _check_paired(first, second)
+    if isinstance(figure, str) and figure not in FIGURES:
+        raise OptionError(f"figure={figure!r} is not one of {', '.join(FIGURES)}")
+    of = FIGURES[figure] if isinstance(figure, str) else figure
     rng, n = np.random.default_rng(seed), len(first)
     both = np.concatenate([first, second], axis=1).astype(np.float64)
     differences = []
@@ -54,11 +114,66 @@ def paired_bootstrap(first: Counts, second: Counts, draws: int = 10_000, seed: i
         size = min(DRAWS_AT_ONCE, draws - begin)
         times = rng.multinomial(n, np.full(n, 1.0 / n), size=size)  # how often each sequence is drawn [size, S]
         totals = times @ both
-        differences.append(f1(totals[:, 3:]) - f1(totals[:, :3]))
+        differences.append(of(totals[:, 3:]) - of(totals[:, :3]))
     difference = np.concatenate(differences)
-    whole = float(f1(second.sum(axis=0)) - f1(first.sum(axis=0)))
-    against = np.mean(difference * np.sign(whole) < 0) + 0.5 * np.mean(difference == 0) if whole else 0.5
+    one, other = float(of(first.sum(axis=0))), float(of(second.sum(axis=0)))
+    against = 0.5
+    if one != other:
+        against = float(np.mean(difference * np.sign(other - one) < 0) + 0.5 * np.mean(difference == 0))
     low, high = np.quantile(difference, [0.025, 0.975])
-    return Comparison(
-        float(f1(first.sum(axis=0))), float(f1(second.sum(axis=0))), float(against), float(low), float(high)
-    )
+    return Comparison(one, other, against, float(low), float(high))
+
+
+def mcnemar(first: npt.ArrayLike, second: npt.ArrayLike, exact: bool = True) -> Outcome:
+    """McNemar's test on which sequences [S] each of two systems has right.
+
+    The statistic is the smaller of both counts if ``exact``, else the corrected chi-squared. Where the systems never
+    differ, p is 1.
+    """
+    from scipy.stats import binom, chi2
+
+    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    _check_paired(one, other)
+    b, c = int(np.count_nonzero(one & ~other)), int(np.count_nonzero(other & ~one))
+    if exact:
+        return Outcome(float(min(b, c)), min(1.0, 2.0 * float(binom.cdf(min(b, c), b + c, 0.5))))
+    if b + c == 0:
+        return Outcome(0.0, 1.0)
+    statistic = (abs(b - c) - 1) ** 2 / (b + c)
+    return Outcome(statistic, float(chi2.sf(statistic, 1)))
+
+
+def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> Outcome:
+    """The paired t-test on a number for each sequence [S] of two systems.
+
+    There is no statistic where all differences are the same: p is then 1 if they are zero, and 0 if they are not.
+    """
+    from scipy.stats import t
+
+    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    _check_paired(one, other)
+    difference = one - other
+    n, mean = len(difference), float(difference.mean())
+    if n < 2:
+        return Outcome(None, 1.0)
+    if not np.ptp(difference):
+        return Outcome(None, 0.0 if mean else 1.0)
+    statistic = mean / (float(difference.std(ddof=1)) / math.sqrt(n))
+    return Outcome(statistic, 2.0 * float(t.sf(abs(statistic), n - 1)))
+
+
+def holm(p_values: npt.ArrayLike) -> Float:
+    """The p values [K] of K tests made together, corrected so that the least of K chance ones is not taken for more.
+
+    With p(1) <= ... <= p(K), p(k) becomes  max_{j <= k} min(1, (K - j + 1) p(j))  (Holm 1979).
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(np.minimum(1.0, p[order] * np.arange(len(p), 0, -1)))
+    return corrected
+
+
+def _check_paired(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> None:
+    if np.shape(first) != np.shape(second) or not len(first):
+        raise ValueError(f"counts of the same sequences are needed, not of {len(first)} and {len(second)}")

@@ -48,9 +48,12 @@ def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> 
     """The tables as a page, with the machine and the command that made them."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     parts = [f"`{command}`, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
-    for table in tables:
-        head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
-        body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
-        notes = "".join(f"\n{note}\n" for note in table.notes)
-        parts.append(f"**{table.title}**\n\n{head}{body}{notes}")
-    return "\n".join(parts)
+    return "\n".join([*parts, *map(table_text, tables)])
+
+
+def table_text(table: Table) -> str:
+    """A table in Markdown, its title above and its remarks below."""
+    head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
+    body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
+    notes = "".join(f"\n{note}\n" for note in table.notes)
+    return f"**{table.title}**\n\n{head}{body}{notes}"

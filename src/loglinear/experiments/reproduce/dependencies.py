@@ -16,11 +16,11 @@ import numpy as np
 
 from loglinear.data.bundled import bundled_rows
 from loglinear.data.conllu import Dependencies, conllu_text, parse_conllu, read_conllu
-from loglinear.errors import DataError
 from loglinear.estimators.dependency_parser import DependencyParser
 from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.significance import paired_bootstrap
-from loglinear.experiments.reproduce.cells import Cell, Cells
+from loglinear.experiments.reproduce.cells import Cells
+from loglinear.experiments.reproduce.training import Cell
 from loglinear.experiments.table import Table, number
 
 CORPORA = ("ptbdep", "ewt")
@@ -61,21 +61,15 @@ def measure(system: System, train: Dependencies, dev: Dependencies, threads: int
     return {**report, "seconds": seconds, "message": parser.message_, "counts": counts}
 
 
-def tables(
-    folder: Path | None, cells: Cells, threads: int | None = None, corpora: list[str] | None = None
-) -> list[Table]:
-    """The table of each corpus under ``folder``, or of the bundled one if there is no folder."""
-    if folder is None:
+def tables(files: dict[str, list[Path]], cells: Cells, threads: int | None = None) -> list[Table]:
+    """The table of each corpus, given its training and dev files, or of the bundled one if there is none."""
+    if not files:
         texts = ["".join(map(conllu_text, bundled_rows(part, "dependency"))).encode() for part in ("train", "dev")]
         train, dev = (parse_conllu(text, "bundled") for text in texts)
         return [table_of("bundled", train, dev, cells, threads, QUICK)]
-    there = [name for name in corpora or CORPORA if (folder / name / f"{name}.train.conllu").exists()]
-    if not there:
-        wanted = " or ".join(f"{name}/{name}.train.conllu" for name in CORPORA)
-        raise DataError(f"there are no dependencies in this folder; it should hold {wanted}", str(folder))
     found = []
-    for name in there:
-        train, dev = (read_conllu(folder / name / f"{name}.{part}.conllu") for part in ("train", "dev"))
+    for name, paths in files.items():
+        train, dev = (read_conllu(path) for path in paths)
         found.append(table_of(name, train, dev, cells, threads, tuple(SYSTEMS)))
     return found
 
@@ -90,12 +84,12 @@ def table_of(
     for row in systems:
         system = SYSTEMS[row]
         cell = cells.get(
-            f"m-estimation {name} {row}",
+            f"{name} {row}",
             partial(measure, system, train, dev, threads),
         )
         against = ""
         if system.base:
-            base = cells.done[f"m-estimation {name} {system.base}"]
+            base = cells.done[f"{name} {system.base}"]
             compared = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
             against = f"{compared.second - compared.first:+.2f} ({compared.p:.4f})"
         figures = [cell["uas"], cell["las"]]

@@ -18,15 +18,15 @@ import numpy as np
 from loglinear.data.bundled import bundled_trees
 from loglinear.data.tree_cleaning import read_treebank
 from loglinear.data.trees import Tree
-from loglinear.errors import DataError
 from loglinear.estimators.parser import Parser
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.evaluation.significance import paired_bootstrap
-from loglinear.experiments.reproduce.cells import Cell, Cells
+from loglinear.experiments.reproduce.cells import Cells
+from loglinear.experiments.reproduce.training import Cell
 from loglinear.experiments.table import Table, number
 
 LONGEST = 15
-CORPORA = {"craft": "craft15", "ptb": "ptb"}
+CORPORA = ("craft", "ptb")
 AGAINST = "mecfg"
 COLUMNS = ["system", "P", "R", "F1", f"F1 less {AGAINST}'s (p)", "wrong edges", "exact", "seconds", "published P, R"]
 
@@ -56,10 +56,9 @@ SYSTEMS = {
 QUICK = ("generative", "mecfg", "pt-cfg")
 
 
-def trees_of(folder: Path, name: str) -> tuple[list[Tree], list[Tree]]:
-    """Training and test trees of at most 15 words of a corpus in its folder under ``folder``."""
-    parts = [folder / name / f"{CORPORA[name]}.{part}.mrg" for part in ("train", "dev", "test")]
-    train, *others = ([t for t in read_treebank(path) if len(t.leaves()) <= LONGEST] for path in parts if path.exists())
+def trees_of(paths: list[Path]) -> tuple[list[Tree], list[Tree]]:
+    """Training and test trees of at most 15 words: those of the first file, and of all others."""
+    train, *others = ([t for t in read_treebank(path) if len(t.leaves()) <= LONGEST] for path in paths)
     return train, [tree for trees in others for tree in trees]
 
 
@@ -85,17 +84,11 @@ def measure(system: System, train: list[Tree], test: list[Tree], threads: int | 
     }
 
 
-def tables(
-    folder: Path | None, cells: Cells, threads: int | None = None, corpora: list[str] | None = None
-) -> list[Table]:
-    """The table of each corpus under ``folder``, or of the bundled one if there is no folder."""
-    if folder is None:
+def tables(files: dict[str, list[Path]], cells: Cells, threads: int | None = None) -> list[Table]:
+    """The table of each corpus, given its files, or of the bundled one if there is none."""
+    if not files:
         return [_table("bundled", *bundled_parts(), cells, threads, QUICK)]
-    there = [name for name in corpora or CORPORA if (folder / name / f"{CORPORA[name]}.train.mrg").exists()]
-    if not there:
-        wanted = " or ".join(f"{name}/{stem}.train.mrg" for name, stem in CORPORA.items())
-        raise DataError(f"there is no treebank in this folder; it should hold {wanted}", str(folder))
-    return [_table(name, *trees_of(folder, name), cells, threads, tuple(SYSTEMS)) for name in there]
+    return [_table(name, *trees_of(paths), cells, threads, tuple(SYSTEMS)) for name, paths in files.items()]
 
 
 def _table(
@@ -106,8 +99,7 @@ def _table(
     )
     table = Table(title, COLUMNS)
     found = {
-        row: cells.get(f"piecewise {name} {row}", partial(measure, SYSTEMS[row], train, test, threads))
-        for row in systems
+        row: cells.get(f"{name} parsing {row}", partial(measure, SYSTEMS[row], train, test, threads)) for row in systems
     }
     for row, cell in found.items():
         against = ""

@@ -1,0 +1,58 @@
+"""``loglinear data``: public corpora, fetched into the user's cache."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loglinear.cli.common import console, show_table, working
+
+app = typer.Typer(
+    help="Fetch public corpora and see which are here.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+GET_EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear data get conll2000
+
+loglinear data get conll2000 conll2002     (both; the folders are printed)
+"""
+LIST_EXAMPLES = """
+[bold]Examples[/bold]
+
+loglinear data list
+"""
+
+
+@app.command("get", epilog=GET_EXAMPLES)
+def get_command(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Corpora; `loglinear data list` knows them.")],
+    again: Annotated[bool, typer.Option("--again", help="Fetch anew what is here already.")] = False,
+) -> None:
+    """Fetch corpora into the user's cache, check them, and print the folders they are in."""
+    from loglinear.data.download import get, public_corpus
+
+    for name in names:
+        public_corpus(name)
+    out = console()
+    for name in names:
+        with working(out, f"fetching {name} ..."):
+            folder = get(name, again)
+        typer.echo(str(folder))
+
+
+@app.command("list", epilog=LIST_EXAMPLES)
+def list_command() -> None:
+    """Show the corpora that can be fetched, where they come from, and whether they are here."""
+    from loglinear.data.download import PUBLIC, corpora_cache, is_here
+    from loglinear.experiments.table import Table
+
+    table = Table("Public corpora", ["name", "what", "source and licence", "here"])
+    for name, corpus in PUBLIC.items():
+        table.add(name, [], [corpus.about, corpus.licence, "yes" if is_here(name) else "no"])
+    table.notes.append(f"The cache is {corpora_cache()}; `loglinear data get NAME` fetches into it.")
+    show_table(table, console())

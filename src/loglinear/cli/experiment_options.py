@@ -1,0 +1,123 @@
+"""What ``tune`` and ``compare`` share: options of the tagger that are the same for all trainings, and reading data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loglinear.cli.common import DATA, console, option, read_corpus
+from loglinear.estimators.options import default
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loglinear.data import Attributes, Columns
+    from loglinear.estimators.tagger import Tagger
+
+ORDER, MIN_COUNT, TOLERANCE, SEED = map(default, ("order", "min_count", "tolerance", "seed"))
+PLAIN_WIDTH = 160  # of tables that no terminal shows
+FIXED, RUN, OUT = "The same for all trainings", "The run", "What comes out"
+
+Template = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|NAME",
+        help="Template file, or a named set: chunking, pos, ner, words. By default ner for spans, else pos.",
+        rich_help_panel=FIXED,
+    ),
+]
+Order = Annotated[int, option("order", panel=FIXED)]
+MinCount = Annotated[int, option("min_count", panel=FIXED)]
+SchemeOrRules = Annotated[str | None, option("constraints", panel=FIXED, metavar="NAME|FILE.json")]
+MaxIter = Annotated[int | None, option("max_iter", panel=FIXED)]
+Tolerance = Annotated[float, option("tolerance", panel=FIXED)]
+Gazetteers = Annotated[
+    list[Path] | None,
+    typer.Option("--gazetteer", metavar="FILE", help="List of known names, an entry a line.", rich_help_panel=FIXED),
+]
+Seed = Annotated[int, option("seed", panel=RUN)]
+AllThreads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="Threads of all trainings together; all cores if not given.",
+                 show_default=False, rich_help_panel=RUN),
+]  # fmt: skip
+Jobs = Annotated[
+    int, typer.Option(min=1, help="Trainings at the same time; they share the threads.", rich_help_panel=RUN)
+]
+Halving = Annotated[
+    str,
+    typer.Option(
+        help="Shares of the training sentences, as in 0.1,0.3,1: after each the best third of the settings goes on.",
+        rich_help_panel=RUN,
+    ),
+]
+Partial = Annotated[
+    bool,
+    typer.Option("--partial", help="Training labels may be partial: * is any, A|B is A or B.", rich_help_panel=DATA),
+]
+
+
+def screen(quiet: bool) -> Console:
+    """Where people look, wide enough for a table."""
+    out = console()
+    out.quiet = quiet
+    if not out.is_terminal:
+        out.width = PLAIN_WIDTH
+    return out
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Numbers between commas."""
+    from loglinear.errors import OptionError
+
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise OptionError(f"--{name} {text!r}: give numbers between commas, as in 0.1,0.3,1") from None
+
+
+def prepared(
+    tagger: Tagger, template: str | None, corpus: Columns | Attributes, label_column: int, partial: bool
+) -> Tagger:
+    """The tagger with its template: that asked for, or the one that suits the labels."""
+    from loglinear.cli.train import suggested_template
+    from loglinear.data import Attributes
+    from loglinear.errors import OptionError
+
+    if isinstance(corpus, Attributes):
+        if template is not None:
+            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
+        return tagger
+    return tagger.set_params(template=template or suggested_template(corpus, label_column, partial))
+
+
+def read_all(paths: list[str | None], format: str, separator: str, comments: str) -> list[Columns | Attributes | None]:
+    """The corpora of these files, read with the same options."""
+    return [None if path is None else read_corpus(path, format, separator, comments, layout=False) for path in paths]
+
+
+def write_text(path: Path | None, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    from loglinear.data import atomic_output
+
+    if path is not None:
+        with atomic_output(path) as out:
+            out.write(text.encode())
+
+
+def interrupted(results: Path | None) -> str:
+    """What to say after Ctrl-C."""
+    kept = f": what is finished is in {results}; the same command goes on" if results is not None else ""
+    remedy = "" if results is not None else "; with --json FILE the same command would go on"
+    return f"interrupted{kept}{remedy}"
+
+
+def check_outputs(*paths: Any) -> None:
+    """Refuse outputs that could not be written before time is spent."""
+    from loglinear.cli.train import check_place
+
+    for path in paths:
+        if path is not None and str(path) != "-":
+            check_place(path)

@@ -1,0 +1,187 @@
+"""Labelled sequences as experiments see them: parts of them, their labels, and a mark to know them again by."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data import Attributes, Column, Columns
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.annotation import sequence_weights
+from loglinear.estimators.inputs import Corpus, annotation_of, corpus_of
+from loglinear.evaluation.labels import Labelling
+
+Int64 = npt.NDArray[np.int64]
+REHEARSED = 20  # sentences, beside those that have all labels
+
+
+@dataclass(frozen=True)
+class Data:
+    """A corpus, its labels if they come apart, and a weight for each sequence if there is one.
+
+    Parameters
+    ----------
+    corpus : Columns or Attributes
+    y : list of label sequences or None
+        None if the corpus has labels itself.
+    weights : float64 [S] or None
+    label_column, partial
+        As for :meth:`loglinear.Tagger.fit`.
+    """
+
+    corpus: Corpus
+    y: list[Any] | None = None
+    weights: npt.NDArray[np.float64] | None = None
+    label_column: int = -1
+    partial: bool = False
+
+    @classmethod
+    def of(
+        cls, X: Any, y: Any, as_rows: bool, weights: Any = None, label_column: int = -1, partial: bool = False
+    ) -> Data:
+        """What a user gives: a corpus, or sequences of rows (``as_rows``) or of features, and labels."""
+        corpus = X if isinstance(X, Columns | Attributes) else corpus_of(X, as_rows)
+        if not len(corpus):
+            raise DataError("there is no sequence", corpus.name)
+        labels = None if y is None else list(y)
+        annotation_of(corpus, labels, label_column, partial)  # says what is wrong with them
+        checked = None if weights is None else sequence_weights(weights, len(corpus))
+        return cls(corpus, labels, checked, label_column, partial)
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def select(self, sentences: Int64) -> Data:
+        """The sequences of these numbers."""
+        return Data(
+            self.corpus.select(sentences),
+            None if self.y is None else [self.y[s] for s in sentences.tolist()],
+            None if self.weights is None else self.weights[sentences],
+            self.label_column,
+            self.partial,
+        )
+
+    def fit_arguments(self) -> dict[str, Any]:
+        """Arguments of :meth:`loglinear.Tagger.fit`."""
+        return {
+            "X": self.corpus,
+            "y": self.y,
+            "sample_weight": self.weights,
+            "label_column": self.label_column,
+            "partial": self.partial,
+        }
+
+    def labels(self) -> list[str]:
+        """The labels that occur, sorted."""
+        return sorted(annotation_of(self.corpus, self.y, self.label_column, self.partial).label_names())
+
+    def gold(self) -> Labelling:
+        """The labels, one for each token."""
+        annotation = annotation_of(self.corpus, self.y, self.label_column, self.partial)
+        settled = annotation.settled
+        if not settled.all():
+            message = "a score needs one gold label for each token; partial ones are for training"
+            raise annotation.place(int(np.argmin(settled)), message)
+        values = sorted(annotation.label_names())
+        return annotation.known_only(values), values, self.corpus.offsets
+
+    def labelled_apart(self, ids: npt.NDArray[Any], values: list[str]) -> Labelling:
+        """Labels of the same tokens, by number."""
+        return ids, values, self.corpus.offsets
+
+    def mark(self) -> str:
+        """A fingerprint of all that a training or a score depends on."""
+        digest = hashlib.sha256()
+        corpus = self.corpus
+        for array in (corpus.offsets, self.weights):
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        columns = corpus.columns if isinstance(corpus, Columns) else [corpus.label] if corpus.label is not None else []
+        if isinstance(corpus, Attributes):
+            columns = [*columns, Column(corpus.ids, corpus.values)]
+            for more in (corpus.pointer, corpus.weights, corpus.sequence_weights):
+                digest.update(b"-" if more is None else np.ascontiguousarray(more).tobytes())
+        for column in columns:
+            digest.update(column.ids.tobytes())
+            digest.update("\0".join(column.values).encode())
+        labels = None if self.y is None else [[_plain(label) for label in sequence] for sequence in self.y]
+        digest.update(repr((labels, self.label_column, self.partial)).encode())
+        return digest.hexdigest()[:16]
+
+    def nested(self, seed: int) -> Int64:
+        """An order of the sequences whose beginnings are samples: shuffled, but all labels occur early on."""
+        order = np.random.default_rng([seed, 8]).permutation(len(self))
+        covering = self._covering()
+        return np.concatenate([covering, order[~np.isin(order, covering)]])
+
+    def part(self, share: float, seed: int) -> Data:
+        """So large a part of the sequences; a smaller part lies within a larger one."""
+        if share >= 1.0:
+            return self
+        n = max(1, round(share * len(self)))
+        return self.select(np.sort(self.nested(seed)[:n]))
+
+    def sample(self) -> Data:
+        """A few sequences in which all labels occur, to try options on."""
+        first = np.arange(min(REHEARSED, len(self)))
+        return self.select(np.union1d(first, self._covering()))
+
+    def folds(self, k: int, seed: int) -> list[tuple[Data, Data]]:
+        """Parts to train on and to score, k times."""
+        if not 2 <= k <= len(self):
+            raise OptionError(f"folds={k}: {len(self)} sequences can be cut into 2 to {len(self)} parts")
+        held_out = np.array_split(np.random.default_rng([seed, 9]).permutation(len(self)), k)
+        every = np.arange(len(self))
+        return [(self.select(np.setdiff1d(every, some)), self.select(np.sort(some))) for some in held_out]
+
+    def _covering(self) -> Int64:
+        """The first sequence of each distinct annotation, in order."""
+        ids = annotation_of(self.corpus, self.y, self.label_column, self.partial).ids
+        first = np.unique(ids, return_index=True)[1]
+        return np.unique(np.searchsorted(self.corpus.offsets, first, side="right") - 1).astype(np.int64)
+
+
+def _plain(label: Any) -> Any:
+    return label if label is None or isinstance(label, str) else sorted(label)
+
+
+def content_of(value: Any) -> Any:
+    """A setting as JSON keeps it, files by what they hold: a key of results must change when they do."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    path = Path(value) if isinstance(value, Path | str) and len(str(value)) < 200 and "\n" not in str(value) else None
+    if path is not None and path.is_file():
+        return f"{path.name} {_hash(path.read_bytes())}"
+    if isinstance(value, str | Path):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): content_of(one) for key, one in value.items()}
+    if isinstance(value, Sequence):
+        return [content_of(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return f"array {_hash(np.ascontiguousarray(value).tobytes())}"
+    if callable(value):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        code = getattr(value, "__code__", None)
+        return name if code is None else f"{name} {_hash((code.co_code, code.co_consts, code.co_names))}"
+    return f"{type(value).__name__} {_hash(_described(value))}"
+
+
+def _hash(value: Any) -> str:
+    """A few digits that change with the value."""
+    content = value if isinstance(value, bytes) else re.sub(r" at 0x[0-9a-f]+", "", repr(value)).encode()
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _described(value: Any) -> str:
+    described = value.to_dict() if hasattr(value, "to_dict") else value
+    text = repr(described)
+    return type(value).__qualname__ if " at 0x" in text else text

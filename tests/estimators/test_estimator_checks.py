@@ -1,0 +1,36 @@
+"""scikit-learn's own checks of what an estimator promises."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from loglinear import Classifier, LeastSquares, Ridge
+
+STEP_BY_STEP = "it goes row by row: a row of weight 2 is one longer step, not two (as in scikit-learn's Perceptron)"
+IN_TURN = {
+    "check_sample_weight_equivalence_on_dense_data": STEP_BY_STEP,
+    "check_sample_weight_equivalence_on_sparse_data": STEP_BY_STEP,
+}
+ONLINE = ("perceptron", "mira", "passive-aggressive")
+
+ESTIMATORS = [
+    Ridge(),
+    Ridge(solver="conjugate-gradients"),
+    LeastSquares(),
+    Classifier(),
+    Classifier(multiclass="one-versus-all", bias="penalised"),
+    Classifier(criterion="softmax-margin"),
+    Classifier(criterion="risk"),
+    Classifier(criterion="jrb"),
+    Classifier(criterion="least-squares"),
+    Classifier(criterion="m-estimation"),
+    Classifier(criterion="max-margin"),
+    *(Classifier(criterion=name) for name in ONLINE),
+]
+
+
+def expected_failures(estimator):
+    return IN_TURN if getattr(estimator, "criterion", None) in ONLINE else {}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_what_scikit_learn_asks(estimator, check):
+    check(estimator)

@@ -1,0 +1,157 @@
+"""Trainings in other processes: the same outcome as here, kept at once, and the best of them chosen on dev alone."""
+
+import json
+
+import pytest
+
+from loglinear.errors import DataError, LoglinearError
+from loglinear.experiments.reproduce import chunking, entities
+from loglinear.experiments.reproduce.cells import FORMAT, KIND, Cells, read_results
+from loglinear.experiments.reproduce.comparing import beside, best, penalty
+from loglinear.experiments.reproduce.training import Job, measure
+from loglinear.experiments.reproduce.workers import Workers
+
+CLL = {"criterion": "cll", "template": "ner", "max_iter": 15, "optimizer": "lbfgs"}
+
+
+def quiet(_):
+    return
+
+
+def without_seconds(cell):
+    return {k: v for k, v in cell.items() if k != "seconds"}
+
+
+def test_workers_give_what_this_process_gives_whatever_their_number(tmp_path):
+    jobs = {f"l2={l2:g}": Job("entities", (), {**CLL, "l2": l2}) for l2 in (0.1, 1.0, 10.0)}
+    here = {name: without_seconds(json.loads(json.dumps(measure(job)))) for name, job in jobs.items()}
+    for n in (1, 2):
+        with Workers(n) as workers:
+            there = Cells(tmp_path / f"{n}.json", quiet, workers).trained(jobs)
+        assert {name: without_seconds(cell) for name, cell in there.items()} == here
+        assert all(cell["seconds"] > 0 for cell in there.values())
+
+
+def test_a_job_of_other_options_data_or_seed_is_another_cell(tmp_path):
+    with Workers(1) as workers:
+        cells = Cells(tmp_path / "cells.json", quiet, workers)
+        first = cells.trained({"one": Job("entities", (), CLL)})["one"]
+        assert cells.trained({"one": Job("entities", (), CLL, threads=2)})["one"] is first
+        assert cells.trained({"one": Job("entities", (), {**CLL, "l2": 0.1})})["one"]["counts"] != first["counts"]
+    files = []
+    for n in range(2):
+        files.append(tmp_path / f"{n}.txt")
+        files[-1].write_text("a\n" * (n + 1))
+    assert len({json.dumps(Job("tags", (str(file),), CLL, seed).identity) for file in files for seed in (0, 1)}) == 4
+    assert str(tmp_path) not in json.dumps(Job("tags", (str(files[0]),), CLL, init="m", keep=str(files[1])).identity)
+
+
+def test_mistakes_come_back_as_what_they_are(tmp_path):
+    (tmp_path / "bad.txt").write_text("a B\na\n")
+    files = (str(tmp_path / "bad.txt"),) * 3
+    with Workers(1) as workers, pytest.raises(DataError, match=r"bad.txt:2"):
+        list(workers.run({"bad": Job("entities", files, CLL)}))
+    with Workers(1) as workers, pytest.raises(LoglinearError, match=r"wrong: the training process ended .*TypeError"):
+        list(workers.run({"wrong": Job("entities", (), {"criterion": "cll", "no": "option"})}))
+
+
+def test_a_training_without_a_minimum_is_a_cell_that_is_never_chosen():
+    options = {"criterion": "m-estimation", "template": "chunking", "order": 2, "pair_features": True, "l2": 0.0}
+    cell = measure(Job("noun-phrases", (), options))
+    assert "falls without end" in cell["failed"]
+    fine = {"dev": {"f1": 1.0}}
+    assert best({"a": cell, "b": fine}) == "b"
+    with pytest.raises(DataError, match="falls without end"):
+        best({"a": cell})
+
+
+def test_choosing_looks_at_dev_alone():
+    cells = {
+        "one": {"dev": {"f1": 80.0, "precision": 10.0}, "test": {"f1": 1.0}},
+        "two": {"dev": {"f1": 79.0, "precision": 90.0}, "test": {"f1": 99.0}},
+        "same": {"dev": {"f1": 80.0, "precision": 10.0}, "test": {"f1": 50.0}},
+    }
+    assert best(cells) == "one" and best(cells, "precision") == "two"
+
+
+def test_published_figures_stand_beside_ours():
+    assert beside([1.0, 2.0, 90.0], (85.6, None, 87.11)) == ["85.60 - 87.11", "+2.89"]
+    assert beside([1.0], (None,)) == ["-", "-"]
+    assert penalty(float("inf")) == {"l2": 0.0} and penalty(2.0) == {"variance": 2.0}
+
+
+def test_a_grid_is_the_papers():
+    grid = chunking.Grid(("x",), Cells(None, quiet))
+    assert len(grid.variances("CRF")) == 8 and len(grid.variances("HMM")) == 1
+    job = grid.job("CRF", chunking.EXTENDED, 0.1)
+    assert job.unknown and job.options["order"] == 2 and job.options["max_iter"] == 100
+    assert not grid.job("M-est.", chunking.HMM, 1.0).unknown and not grid.job("HMM", chunking.HMM, 1.0).unknown
+    label = grid.label("CRF", chunking.HMM, 0.4642, 250)
+    assert (
+        grid.variance_of(label) == "0.4642" and grid.variance_of(grid.label("HMM", chunking.HMM, float("nan"))) == "-"
+    )
+
+
+def test_risk_starts_from_the_cll_model_that_is_best_on_dev(tmp_path, monkeypatch):
+    asked = {}
+
+    def trained(cells, jobs):
+        asked.update(jobs)
+        return {name: {"dev": {"f1": 90.0 if "l2=0.1" in name else 80.0}} for name in jobs}
+
+    monkeypatch.setattr(Cells, "trained", trained)
+    grid = entities.Grid("esp", ("x",), Cells(tmp_path / "cells.json", quiet))
+    grid.train(["CLL", "risk", "softmax-margin"])
+    assert {job.init for name, job in asked.items() if "risk" in name} == {asked["esp CLL l2=0.1"].keep}
+    assert all(not job.init for name, job in asked.items() if "risk" not in name)
+    assert {job.options["l2"] for name, job in asked.items() if "risk" in name} == {0.0, 0.01}
+    assert {job.options.get("cost") for name, job in asked.items() if "softmax" in name} == {
+        f"hamming:{m:g}" for m in entities.MULTIPLES
+    }
+
+
+def test_a_model_that_was_lost_is_trained_again(tmp_path):
+    keep = tmp_path / "kept.model"
+    with Workers(1) as workers:
+        cells = Cells(tmp_path / "cells.json", quiet, workers)
+        job = Job("entities", (), CLL, keep=str(keep))
+        first = cells.trained({"cll": job})["cll"]
+        assert cells.trained({"cll": job})["cll"] is first
+        keep.unlink()
+        again = cells.trained({"cll": job})["cll"]
+    assert keep.exists() and without_seconds(again) == without_seconds(first)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "{", '{"a": 1}', "\x00", json.dumps({"kind": KIND, "format": FORMAT, "about": {}, "cells": {"a": 1}})],
+)
+def test_a_file_of_something_else_is_refused(content, tmp_path):
+    path = tmp_path / "cells.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match="no results of loglinear reproduce"):
+        Cells(path)
+
+
+def test_a_file_of_another_run_or_version_is_refused(tmp_path):
+    path = tmp_path / "cells.json"
+    cells = Cells(path, quiet, about={"paper": "piecewise", "seed": 0})
+    assert cells.get("one", lambda: {"f1": 1.0}) == {"f1": 1.0}
+    for other in ({"paper": "m-estimation"}, {"seed": 1}):
+        with pytest.raises(DataError, match="another run"):
+            Cells(path, quiet, about=other)
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
+    with pytest.raises(DataError, match="another version"):
+        read_results(path)
+
+
+def test_a_run_that_is_interrupted_loses_no_finished_cell(tmp_path):
+    path = tmp_path / "cells.json"
+    cells = Cells(path, quiet)
+    cells.get("one", lambda: {"f1": 1.0})
+    with pytest.raises(KeyboardInterrupt):
+        cells.get("two", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    again = Cells(path, quiet)
+    assert again.get("one", lambda: pytest.fail("made again")) == {"f1": 1.0}
+    assert again.get("two", lambda: {"f1": 2.0}) == {"f1": 2.0}
+    assert set(read_results(path)["cells"]) == {"one", "two"}
