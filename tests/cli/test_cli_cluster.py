@@ -45,7 +45,7 @@ def rows_in(text):
 
 def test_gaussians_are_found_shown_saved_and_used(numbers, run, tmp_path):
     model, rows = tmp_path / "m.model", tmp_path / "rows.csv"
-    result = run("cluster", numbers, "-k", 2, "--columns", "width,height", "-o", model, "--rows", rows)
+    result = run("cluster", numbers, "-k", 2, "--number", "width", "--number", "height", "-o", model, "--rows", rows)
     assert (result.status, result.out) == (0, "")
     for word in (
         "data       80 rows, 2 columns",
@@ -73,7 +73,7 @@ def test_all_columns_of_numbers_are_taken(numbers, run):
 
 
 def test_known_rows_name_the_components(numbers, run, tmp_path):
-    result = run("cluster", numbers, "-k", 2, "--labels", "kind", "--rows", "-", "-q")
+    result = run("cluster", numbers, "-k", 2, "--label", "kind", "--rows", "-", "-q")
     assert (result.status, result.err) == (0, "")
     names = [row["component"] for row in rows_in(result.out)]
     assert names == ["small", "big"] * 40
@@ -92,7 +92,7 @@ def test_text_is_a_bag_of_words(texts, run, tmp_path):
     sport = next(line for line in shown.out.splitlines() if line.startswith("│ sport"))
     assert any(word in sport for word in TOPICS["sport"].split()) and "soup" not in sport
     assert "with the prior" in (tmp_path / "climb.svg").read_text()
-    guessed = run("cluster", texts, "-k", 2, "--labels", "topic", "-q", "--rows", "-")  # the only column of text
+    guessed = run("cluster", texts, "-k", 2, "--label", "topic", "-q", "--rows", "-")  # the only column of text
     assert guessed.status == 0 and guessed.out == used.out
 
 
@@ -107,7 +107,7 @@ def test_numbers_can_be_counts(tmp_path, run):
 def test_inspect_gives_everything_as_json(numbers, run, tmp_path):
     model = tmp_path / "m.model"
     for covariance in ("known", "tied", "full"):
-        run("cluster", numbers, "-k", 2, "--columns", "width", "--columns", "height", "--covariance", covariance,
+        run("cluster", numbers, "-k", 2, "--number", "width", "--number", "height", "--covariance", covariance,
             "--labels", "kind", "-o", model, "-q")  # fmt: skip
         told = json.loads(run("inspect", model, "--json", "--label", "big").out)
         assert told["kind"] == "mixture" and told["columns"] == ["width", "height"]
@@ -148,19 +148,19 @@ def test_charts_are_drawn(numbers, run, tmp_path):
     [
         ([], "how many components? give -k"),
         (["-k", 0], "n_components=0 must be at least 1"),
-        (["-k", 2, "--columns", "depth"], "points.csv: there is no column 'depth'; there are: width, height"),
-        (["-k", 2, "--columns", "remark"], "points.csv:2: column 'remark' is 'seen, yes', not a number"),
-        (["-k", 2, "--columns", "width,width"], "a column is there twice"),
-        (["-k", 2, "--columns", "width", "--text", "remark"], "--text and --columns"),
+        (["-k", 2, "--number", "depth"], "points.csv: there is no column 'depth'; there are: width, height"),
+        (["-k", 2, "--number", "remark"], "points.csv:2: column 'remark' is 'seen, yes', not a number"),
+        (["-k", 2, *(x for c in ("width", "height", "same") for x in ("--ignore", c))], "no column holds numbers"),
+        (["-k", 2, "--number", "width", "--text", "remark"], "--text and --number"),
         (["-k", 2, "--labels", "sort"], "no column 'sort'"),
         (["-k", 1, "--labels", "kind"], "2 are known by name (big, small)"),
-        (["-k", 2, "--labels", "width", "--columns", "width"], "--labels width is among the --columns"),
+        (["-k", 2, "--label", "width", "--number", "width"], "column 'width' cannot be both"),
         (["-k", 2, "--components", "multinomial"], "is -"),
         (["-k", 2, "--text", "remark", "--components", "gaussian"], "words are counted"),
-        (["-k", 2, "--text", "remark", "--min-count", 90], "no word of column 'remark'"),
-        (["-k", 2, "--text", "remark", "--cut", "letters"], "text='letters' is not known"),
+        (["-k", 2, "--text", "remark", "--min-count", 90], "no word of remark"),
+        (["-k", 2, "--text", "remark", "--words", "letters"], "text='letters' is not known"),
         (["-k", 2, "--text", "remark", "--plot", "x.svg"], "--plot draws Gaussians"),
-        (["-k", 2, "--columns", "width", "--plot", "x.svg"], "needs two columns"),
+        (["-k", 2, "--number", "width", "--plot", "x.svg"], "needs two columns"),
         (["-k", 2, "--plot-columns", "width,height"], "of which chart?"),
         (["-k", 2, "--plot", "x.svg", "--plot-columns", "width"], "give two of width, height, same"),
         (["-k", 100], "there are fewer rows than components"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import DATA, console, option, working
+from loglinear.cli.common import console, option, working
+from loglinear.cli.table_options import TABLE, Ignored, NumberColumns, TableFormat, TextColumns, Words
 from loglinear.estimators.mixture_options import OPTIONS, check_mixture
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
 
 loglinear cluster new.csv --predict iris.model -o rows.csv
 
-loglinear cluster some-labelled.csv -k 3 --labels species -o species.model     (empty cells: not known)
+loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
 """
 
 
@@ -57,31 +58,20 @@ def cluster_command(
     rows: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write each training row's component and probability here.")
     ] = None,
-    format: Annotated[
-        str, typer.Option(help="csv, tsv, jsonl, or auto, which goes by the name.", rich_help_panel=DATA)
-    ] = "auto",
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns of numbers, apart by commas, also given several times; all of them if not given.",
-            show_default=False,
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of text, seen as a bag of words.", rich_help_panel=DATA),
-    ] = None,
-    cut: Annotated[
-        str, typer.Option(help="How text is cut, as in words:ngrams=2 or characters:ngrams=4.", rich_help_panel=DATA)
-    ] = "words",
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words in fewer rows.", rich_help_panel=DATA)] = 1,
-    labels: Annotated[
+    format: TableFormat = "auto",
+    number: NumberColumns = None,
+    text: TextColumns = None,
+    ignore: Ignored = None,
+    words: Words = "words",
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words in fewer rows.", rich_help_panel=TABLE)] = 1,
+    label: Annotated[
         str | None,
         typer.Option(
+            "--label",
+            "--labels",
             metavar="COLUMN",
             help="Column of known components, by name; empty where not known. Such rows stay in theirs.",
-            rich_help_panel=DATA,
+            rich_help_panel=TABLE,
         ),
     ] = None,
     components: Annotated[str | None, _option("components")] = None,
@@ -123,8 +113,10 @@ def cluster_command(
     out = console()
     out.quiet = quiet
     if predict is not None:
-        trained = {"-k": n_components, "--labels": labels, "--columns": columns, "--text": text, "--rows": rows,
-                   "--components": components, "--covariance": covariance, "--plot-rounds": plot_rounds}  # fmt: skip
+        trained = {
+            "-k": n_components, "--label": label, "--number": number, "--text": text, "--ignore": ignore,
+            "--rows": rows, "--components": components, "--covariance": covariance, "--plot-rounds": plot_rounds,
+        }  # fmt: skip
         given = [name for name, value in trained.items() if value]
         if given:
             raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave it out")
@@ -138,17 +130,16 @@ def cluster_command(
         return
     if n_components is None:
         raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to use a model)")
-    if text is not None and columns:
-        raise OptionError("--text and --columns: a mixture is of words or of numbers; give one of both")
+    if text and number:
+        raise OptionError("--text and --number: a mixture is of words or of numbers; give one of both")
     if plot_columns is not None and plot is None:
         raise OptionError(f"--plot-columns {plot_columns}: of which chart? give --plot FILE.svg with it")
     if output is not None:
         check_place(output)
     with working(out, f"reading {data}"):
         table = read_table(data, format)
-        if labels is not None:
-            table.column(labels)
-        seen = ClusterRows.choose(table, _split(columns, table), text, cut, min_count, labels)
+        left_out = [*(ignore or []), *([] if label is None else [label])]
+        seen = ClusterRows.choose(table, number or [], text or [], left_out, words, min_count)
         kind = components or ("gaussian" if seen.words is None else "multinomial")
         x = seen.matrix(table, kind == "multinomial")
     if kind == "gaussian" and seen.words is not None:
@@ -159,7 +150,7 @@ def cluster_command(
     )  # fmt: skip
     check_mixture(mixture)
     _places(plot, plot_columns, seen, kind)
-    seconds = _train(mixture, x, seen, _known(table, labels), out)
+    seconds = _train(mixture, x, seen, _known(table, label), out)
     _summarise(mixture, table, seen, seconds, top, out)
     if rows is not None:
         _write_rows(mixture, x, rows)
@@ -197,24 +188,15 @@ def _train(mixture: Mixture, x: Any, seen: ClusterRows, known: list[str | None] 
     return time.perf_counter() - began
 
 
-def _split(columns: list[str] | None, table: TableFile) -> list[str]:
-    """Names apart by commas; one that is a column with its commas is left whole."""
-    return [
-        name
-        for given in columns or []
-        for name in ([given] if given in table.columns else [part.strip() for part in given.split(",")])
-    ]
-
-
-def _known(table: TableFile, labels: str | None) -> list[str | None] | None:
-    return None if labels is None else [cell.strip() or None for cell in table.column(labels)]
+def _known(table: TableFile, label: str | None) -> list[str | None] | None:
+    return None if label is None else [cell.strip() or None for cell in table.column(label)]
 
 
 def _summarise(mixture: Mixture, table: TableFile, seen: ClusterRows, seconds: float, top: int, out: Console) -> None:
     from loglinear.cli.common import show_table
     from loglinear.cli.inspect_mixture import component_table
 
-    of = f"words of {seen.text}" if seen.words is not None else "columns"
+    of = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
     out.print(f"data       {table.n_rows:,} rows, {len(seen.names):,} {of}", markup=False)
     out.print(f"training   {mixture.message_}; {seconds:.1f} s", markup=False)
     shown = component_table(mixture, top)

@@ -16,43 +16,42 @@ from loglinear.features.table_features import kind_of
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """Names of columns of numbers; or a column of text, and how it is cut into words."""
+    """Names of columns of numbers; or columns of text, taken together, and how they are cut into words."""
 
     numbers: tuple[str, ...]
-    text: str | None = None
+    texts: tuple[str, ...] = ()
     words: BagOfWords | None = None
 
     @classmethod
     def choose(
-        cls, table: TableFile, columns: Sequence[str], text: str | None, cut: str, min_count: int, labels: str | None
+        cls,
+        table: TableFile,
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        left_out: Sequence[str],
+        cut: str,
+        min_count: int,
     ) -> ClusterRows:
-        """What the command line asks for; without ``columns`` or ``text``, all columns of numbers.
-
-        A table that has none of these, but one column of text, is taken by its text.
-        """
-        free = [name for name in table.columns if name != labels]
-        kinds = {name: kind_of(table.columns[name]) for name in free}
-        if not columns and text is None:
-            columns = [name for name in free if kinds[name] == "number"]
-            texts = [name for name in free if kinds[name] == "text"]
-            if not columns and len(texts) == 1:
-                text = texts[0]
-            elif not columns:
-                raise DataError(
-                    f"no column holds numbers alone (there are: {', '.join(table.columns)}); name a column of text "
-                    "with --text, or columns of numbers with --columns",
-                    table.file,
-                )
-        if text is not None:
-            words = BagOfWords.fit(table.column(text), cut, min_count)
+        """What the command line asks for; if it names no columns, all columns of numbers, or else all of text."""
+        for name in (*numbers, *texts, *left_out):
+            table.column(name)
+            if name in left_out and name in (*numbers, *texts):
+                raise OptionError(f"column {name!r} cannot be both left out (or the label) and looked at")
+        if not numbers and not texts:
+            kinds = {name: kind_of(cells) for name, cells in table.columns.items() if name not in left_out}
+            numbers = [name for name, kind in kinds.items() if kind == "number"]
+            texts = [] if numbers else [name for name, kind in kinds.items() if kind == "text"]
+        if texts:
+            words = BagOfWords.fit(_joined(table, texts), cut, min_count)
             if not words.vocabulary:
-                raise DataError(f"--min-count {min_count}: no word of column {text!r} is in so many rows", table.file)
-            return cls((), text, words)
-        if labels in columns:
-            raise OptionError(f"--labels {labels} is among the --columns; a row cannot be seen by what it is to become")
-        if len(set(columns)) != len(columns):
-            raise OptionError(f"--columns {','.join(columns)}: a column is there twice")
-        return cls(tuple(columns))
+                raise DataError(
+                    f"--min-count {min_count}: no word of {', '.join(texts)} is in so many rows", table.file
+                )
+            return cls((), tuple(texts), words)
+        if not numbers:
+            there = ", ".join(table.columns)
+            raise DataError(f"no column holds numbers alone, or text; name some with --text ({there})", table.file)
+        return cls(tuple(dict.fromkeys(numbers)))
 
     @property
     def names(self) -> list[str]:
@@ -70,14 +69,13 @@ class ClusterRows:
                     f"{problem}; take --components gaussian, or other columns", table.file, table.lines[row]
                 )
             return x
-        assert self.text is not None
-        return self.words.matrix(table.column(self.text))
+        return self.words.matrix(_joined(table, self.texts))
 
     def to_dict(self) -> dict[str, Any]:
         """For a model file; words are kept there as names of columns."""
         if self.words is None:
             return {"numbers": True}
-        return {"text": self.text, "cut": self.words.spec}
+        return {"texts": list(self.texts), "words": self.words.spec}
 
     @classmethod
     def of_model(cls, mixture: Any, path: object) -> ClusterRows:
@@ -88,7 +86,12 @@ class ClusterRows:
         try:
             if not isinstance(stored, Mapping) or stored.get("numbers"):
                 return cls(tuple(names.tolist()))
-            words = BagOfWords.from_dict({"spec": stored["cut"], "vocabulary": names.tolist()})
-            return cls((), str(stored["text"]), words)
-        except (LoglinearError, KeyError) as error:
+            words = BagOfWords.from_dict({"spec": stored["words"], "vocabulary": names.tolist()})
+            return cls((), tuple(str(name) for name in stored["texts"]), words)
+        except (LoglinearError, KeyError, TypeError) as error:
             raise ModelFileError(f"{path}: how its rows were made cannot be read ({error}); train anew") from None
+
+
+def _joined(table: TableFile, names: Sequence[str]) -> list[str]:
+    """The text of each row, one column after the other."""
+    return ["\n".join(cells) for cells in zip(*(table.column(name) for name in names), strict=True)]
