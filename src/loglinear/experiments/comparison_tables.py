@@ -44,8 +44,8 @@ def score_table(result: ComparisonResult) -> Table:
     table.notes.append(
         f"A star: differs from the best by the paired bootstrap on {result.figure} ({result.draws:,} draws of "
         f"sentences, p < 0.05, one-sided); two: also after Holm's correction for {others} comparisons. McNemar: exact, "
-        "on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. ECE: "
-        "expected calibration error of the predicted labels' probabilities, in percent, 10 bins of equal width."
+        "on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. "
+        "ECE: expected calibration error of the predicted labels' probabilities, in percent, 10 bins of equal width."
     )
     table.notes += [f"Left out: {name}: {reason}" for name, reason in result.left_out.items()]
     return table
