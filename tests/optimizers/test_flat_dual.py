@@ -17,6 +17,7 @@ from loglinear.optimizers import flat_dual
 from loglinear.optimizers.dual import DualAscent, why_not_dual
 from loglinear.optimizers.dual_finish import FinishState
 from loglinear.optimizers.flat_dual import FlatDual, FlatDualState
+from loglinear.optimizers.flat_dual_problem import FlatProblem
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import make_optimizer
 from loglinear.structures.gold import Gold
@@ -192,8 +193,12 @@ def test_dense_rows_in_two_parts_do_not_run_away():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(9000, 3)) + 2.0
     objective = flat_objective(rows, rng.integers(3, size=9000), 3, "cll", 0.01)
-    found = FlatDual(max_iter=100, tolerance=1e-6).minimise(objective, zeros(objective))
-    assert found.converged
+    values = []
+    found = FlatDual(tolerance=1e-6).minimise(
+        objective, zeros(objective), callback=lambda state: values.append(state.value)
+    )
+    assert found.converged and values[5] < values[0]
+    assert "then L-BFGS" in found.message and found.state.passes < 20  # about q = 750 passes would be needed
     assert found.value == pytest.approx(EXACT.minimise(objective, zeros(objective)).value, rel=2e-6)
 
 
@@ -244,6 +249,18 @@ def test_a_warm_start_saves_passes():
         for start, state in ((zeros(objective), None), (before.weights, None), (zeros(objective), before.state))
     ]
     assert passes[1] < passes[0] and passes[2] < passes[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(objective=flat_objectives(), l1=st.sampled_from([0.0, 0.3]))
+def test_the_gap_of_any_weights_is_a_bound(objective, l1):
+    best = FlatDual(max_iter=2000, tolerance=1e-7).minimise(objective, zeros(objective), l1=l1)
+    rng = np.random.default_rng(0)
+    problem = FlatProblem(objective, l1)
+    for size in (0.0, 1e-3, 0.3):
+        weights = best.weights + size * rng.normal(size=best.weights.shape)
+        above = value_of(objective, weights, l1) - best.value
+        assert problem.gap_of(weights) >= above - 1e-9 * (1.0 + best.value)
 
 
 @settings(max_examples=15, deadline=None)

@@ -14,12 +14,15 @@ precision (:mod:`~loglinear.optimizers.flat_dual_problem`) once the gaps met in 
 are gone over in single precision as long as that does. Two parts share a pass, for any number of threads, as for
 chains; each takes its own moves for 1.25 times as large as they are, and for twice as large, which is safe whatever the
 data, where all rows have all columns or a pass has made things worse.
+
+About q passes are needed where the labels cannot be told apart well. Where two hundred would not do, or have not, and
+the loss is smooth, L-BFGS goes on, until the same gap, by the marginals of its weights, is small enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ from loglinear.errors import ModelFileError, OptionError
 from loglinear.optimizers.dual_finish import FinishState, finish
 from loglinear.optimizers.flat_dual_kernels import Table, add_changes, dual_pass, mix_with_gold
 from loglinear.optimizers.flat_dual_problem import PARTS, FlatProblem
+from loglinear.optimizers.lbfgs import LBFGSState
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Arrays, Optimizer, Result
 from loglinear.structures.flat_features import FlatFeatures
@@ -44,7 +48,9 @@ WORSE = 0.002  # a rise by this share is more than the order of the rows makes
 ROWS_A_PART = 500  # in a round; fewer rows are not split
 SINGLE_FROM = 2_000_000  # numbers in the data
 MOST_MISSES = 3  # certificates that fail before single precision is given up
-MOST_PASSES = 200  # before L-BFGS goes on, where the loss is smooth
+MOST_PASSES = 200  # before L-BFGS goes on, where the loss is smooth; or fewer, if as many will not do
+LOOK_BACK = 5  # passes that the gap's fall is measured over
+FINER, FINEST = 0.1, 1e-12  # tolerance of L-BFGS while the gap is too large, and the least of it
 UNFIT = "the checkpoint's state does not fit the data; remove it to start anew"
 
 
@@ -64,6 +70,8 @@ class FlatDualState:
         What each part of a pass takes its own moves for.
     l1, l2 : float
         The penalties; a state of other ones is a warm start.
+    gaps : list of float
+        The gaps of the last passes, the newest last.
     centre : float64 [Y]
         What a free bias is penalised around.
     table : float64 or float32 [A + 1, Y]
@@ -87,6 +95,7 @@ class FlatDualState:
     centre: Float
     table: Table
     kept: Table
+    gaps: list[float] = field(default_factory=list)
     found: Float | None = None
     problem: FlatProblem | None = None
 
@@ -102,7 +111,7 @@ class FlatDualState:
         """All of it as named arrays, for a checkpoint."""
         return {
             "counts": np.array([self.iteration, self.evaluations, self.misses], dtype=np.int64),
-            "values": np.array([self.value, self.gap, self.overlap, self.l1, self.l2]),
+            "values": np.array([self.value, self.gap, self.overlap, self.l1, self.l2, *self.gaps]),
             "centre": self.centre.copy(),
             "table": self.table.copy(),
             "kept": self.kept.copy(),
@@ -113,11 +122,11 @@ class FlatDualState:
         """Inverse of :meth:`to_arrays`."""
         try:
             iteration, evaluations, misses = (int(count) for count in arrays["counts"])
-            value, gap, overlap, l1, l2 = arrays["values"].tolist()
+            value, gap, overlap, l1, l2, *gaps = arrays["values"].tolist()
             centre, table, kept = (np.array(arrays[name]) for name in ("centre", "table", "kept"))
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        return cls(iteration, evaluations, misses, value, gap, overlap, l1, l2, centre, table, kept)
+        return cls(iteration, evaluations, misses, value, gap, overlap, l1, l2, centre, table, kept, gaps)
 
 
 @dataclass(frozen=True)
@@ -163,11 +172,11 @@ class FlatDual(Optimizer):
         if reason is not None:
             raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
         if isinstance(state, FinishState):
-            return finish(self, objective, state.weights, l1, callback, state.passes, state.inner)
+            return self._finish(objective, state.weights, l1, callback, state.passes, state.inner)
         problem = FlatProblem(objective, l1)
         now = _start(problem, weights0) if state is None else _fitting(state, problem)
         while True:
-            ends = now.iteration >= self.max_iter or (objective.criterion.smooth and now.iteration >= MOST_PASSES)
+            ends = now.iteration >= self.max_iter or (objective.criterion.smooth and self._is_too_slow(problem, now))
             if ends or (now.iteration and now.gap <= self.tolerance * problem.size(now.value)):
                 best = problem.certificate(now.kept, now.centre)
                 near = best.gap <= self.tolerance * problem.size(best.value)
@@ -175,13 +184,42 @@ class FlatDual(Optimizer):
                     now.value, now.gap, now.found = best
                     return Result(now, near, self._message(now, near))
                 if ends:
-                    return finish(self, objective, best.weights, l1, callback, now.iteration, None)
+                    return self._finish(objective, best.weights, l1, callback, now.iteration, None)
                 now.misses += 1
                 if now.misses >= MOST_MISSES and now.table.dtype == np.float32:
                     _sharpen(now, problem)
             self._pass(problem, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {_passes(now.iteration)} (by the callback)")
+
+    def _is_too_slow(self, problem: FlatProblem, now: FlatDualState) -> bool:
+        """Whether so many passes as may be would not do."""
+        if now.iteration >= MOST_PASSES:
+            return True
+        if len(now.gaps) <= LOOK_BACK or not 0.0 < now.gap < now.gaps[0]:
+            return len(now.gaps) > LOOK_BACK and now.gap >= now.gaps[0] > 0.0
+        wanted = max(self.tolerance * problem.size(now.value), FINEST * now.gap)
+        fall = np.log(now.gaps[0] / now.gap) / LOOK_BACK
+        return bool(np.log(now.gap / wanted) > fall * (MOST_PASSES - now.iteration))
+
+    def _finish(
+        self,
+        objective: Objective,
+        weights: Float,
+        l1: float,
+        callback: Callable[[FinishState], bool | None] | None,
+        passes: int,
+        state: LBFGSState | None,
+    ) -> Result:
+        """L-BFGS until the gap is small, or it finds no better weights."""
+        problem, limits = FlatProblem(objective, l1), self
+        while True:
+            result = finish(limits, objective, weights, l1, callback, passes, state)
+            if not result.converged or limits.tolerance <= FINEST or "gradient" in result.message:
+                return result
+            if problem.gap_of(result.weights) <= self.tolerance * problem.size(result.value):
+                return result
+            limits, state = replace(limits, tolerance=FINER * limits.tolerance), result.state.inner
 
     def _message(self, now: FlatDualState, near: bool) -> str:
         if near:
@@ -214,6 +252,7 @@ class FlatDual(Optimizer):
         before = now.value
         now.value = float(losses.sum()) + sum(problem.penalties(now.table, problem.rates().shrink))
         now.gap = float(gaps.sum())
+        now.gaps = [*now.gaps, now.gap][-LOOK_BACK - 1 :]
         if now.value > (1.0 + WORSE) * before:
             now.overlap = float(PARTS)
         now.iteration += 1
@@ -276,11 +315,11 @@ def _fitting(state: Any, problem: FlatProblem) -> FlatDualState:
         raise OptionError(UNFIT)
     now = FlatDualState(
         state.iteration, state.evaluations, state.misses, state.value, state.gap, state.overlap, problem.l1,
-        problem.l2, state.centre.copy(), state.table.copy(), state.kept.copy(), problem=problem,
+        problem.l2, state.centre.copy(), state.table.copy(), state.kept.copy(), list(state.gaps), problem=problem,
     )  # fmt: skip
     if (state.l1, state.l2) != (problem.l1, problem.l2):
         mix_with_gold(min(problem.l2 / state.l2, 1.0), problem.rows, now.kept)
         _renew(now, problem)
         now.iteration = now.evaluations = now.misses = 0
-        now.value = now.gap = np.inf
+        now.value, now.gap, now.gaps = np.inf, np.inf, []
     return now

@@ -118,12 +118,24 @@ class FlatProblem:
         They are those of the model with these weights, a share of the way from the gold ones. If it is the minimum of
         the same problem with a larger penalty, the share is the ratio of both and the weights are the same.
         """
-        table, kept = self.table_of(weights), self.of_gold(dtype)
-        self._in_shards(lambda first, end: keep_now(first, end, self.rows, self._plain, table, kept))
+        table, kept = self.table_of(weights), self._now(weights, dtype)
         self.balance(kept)
         made = self.shrunk(self.sums(kept)[0], np.zeros(self.features.n_labels))[:-1].ravel()
         share = float(made @ table[:-1].ravel()) / max(float(made @ made), 1e-300)
         mix_with_gold(min(max(share, 0.0), 1.0), self.rows, kept)
+        return kept
+
+    def gap_of(self, weights: Float) -> float:
+        """How far the objective of the weights [D] is above its minimum, at most, by their own marginals."""
+        table = self.table_of(weights)
+        made, dual = self.sums(self._now(weights, np.float64))
+        l2_part = self.penalties(self.shrunk(made, np.zeros(self.features.n_labels)))[0]
+        return self.losses(table) + sum(self.penalties(table)) - (dual - l2_part)
+
+    def _now(self, weights: Float, dtype: type) -> Table:
+        """Marginals [N, Y] of the model with the weights [D]."""
+        table, kept = self.table_of(weights), self.of_gold(dtype)
+        self._in_shards(lambda first, end: keep_now(first, end, self.rows, self._plain, table, kept))
         return kept
 
     def table_of(self, weights: Float) -> Float:
