@@ -28,7 +28,7 @@ CRF = "CRF"
 
 @dataclass(frozen=True)
 class System:
-    """A row: its criterion, the paper's figure and time; if others, whose L2 factor it takes, and its template."""
+    """A row: its criterion, the paper's figure and time; the row whose L2 factor it takes and a template, if others."""
 
     criterion: str
     published: float | None = None
