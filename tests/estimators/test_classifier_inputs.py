@@ -164,7 +164,13 @@ def test_two_labels_of_a_feature_map():
 
 @pytest.mark.parametrize(
     "labels",
-    [["x", "y", "x", "y"], [3, -1, 3, 7], [True, False, True, True], [1.0, 2.0, 1.0, 2.0], [np.int8(1), np.int8(2)] * 2],
+    [
+        ["x", "y", "x", "y"],
+        [3, -1, 3, 7],
+        [True, False, True, True],
+        [1.0, 2.0, 1.0, 2.0],
+        [np.int8(1), np.int8(2)] * 2,
+    ],
 )
 def test_labels_keep_their_type(labels):
     X = [[0.0], [1.0], [0.2], [2.0]]
