@@ -39,6 +39,8 @@ from the weights of then, or from zero if they are worse than that.
 
 With an L1 penalty, too, w is the above brought nearer to zero by l1 / 2 l2, or zero (proximal SDCA, the same authors
 2014): what the marginals are tied to is the sum before that, which is what is stored.
+
+Flat labels have a file of their own, :mod:`~loglinear.optimizers.flat_dual`.
 """
 
 from __future__ import annotations
@@ -52,12 +54,14 @@ import numpy.typing as npt
 
 from loglinear.criteria.criterion import Criterion
 from loglinear.errors import OptionError
-from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
+from loglinear.optimizers.dual_finish import FinishState, finish
+from loglinear.optimizers.flat_dual import UNFIT, FlatDual, FlatDualState, why_not_flat_dual
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, State, register
 from loglinear.optimizers.padded_kernels import PaddedWeights, dual_pass, keep_gold
 from loglinear.optimizers.padded_layout import PaddedLayout
 from loglinear.optimizers.single_precision import why_not
+from loglinear.structures.flat_features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.threads import in_threads
@@ -147,41 +151,6 @@ class DualState:
         }
 
 
-@dataclass
-class FinishState:
-    """That of L-BFGS, which goes on where dual ascent has ended.
-
-    Parameters
-    ----------
-    passes : int
-        Of dual ascent.
-    inner : LBFGSState
-    """
-
-    passes: int
-    inner: LBFGSState
-
-    @property
-    def iteration(self) -> int:
-        return self.passes + self.inner.iteration
-
-    @property
-    def evaluations(self) -> int:
-        return self.passes + self.inner.evaluations
-
-    @property
-    def value(self) -> float:
-        return self.inner.value
-
-    @property
-    def weights(self) -> Float:
-        return self.inner.weights
-
-    def to_arrays(self) -> Arrays:
-        """All of it as named arrays, for a checkpoint."""
-        return {"passes": np.array([self.passes], dtype=np.int64), **self.inner.to_arrays()}
-
-
 @register
 @dataclass(frozen=True)
 class DualAscent(Optimizer):
@@ -192,13 +161,14 @@ class DualAscent(Optimizer):
     max_iter : int
         Most passes, the iterations of L-BFGS included.
     tolerance : float
-        Stop when the gap between primal and dual is less than two hundred times this share of the objective.
+        Stop when the gap between primal and dual is less than two hundred times this share of the objective; with flat
+        labels, where it is known and not estimated, when it is less than this share.
     seed : int
         Of the order of the sequences.
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, first-order chains with an L2 penalty"
+    summary = "stochastic dual coordinate ascent: few passes, first-order chains and flat labels with an L2 penalty"
     default_iterations = 1000
 
     max_iter: int = 1000
@@ -206,9 +176,11 @@ class DualAscent(Optimizer):
     seed: int = 0
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
-        """The state of :meth:`DualState.to_arrays`, or of :meth:`FinishState.to_arrays`."""
+        """The state of :meth:`DualState.to_arrays`, of flat labels or of L-BFGS after it."""
         if "passes" in arrays:
-            return FinishState(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
+            return FinishState.from_arrays(arrays)
+        if "table" in arrays:
+            return FlatDualState.from_arrays(arrays)
         iteration, evaluations, underflown = (int(count) for count in arrays["counts"])
         value, gap, caution = arrays["values"].tolist()
         weights = PaddedWeights(*(np.array(arrays[name]) for name in ("rows", "lists", "transition")))
@@ -221,16 +193,19 @@ class DualAscent(Optimizer):
         weights0: Float,
         *,
         l1: float = 0.0,
-        callback: Callable[[DualState | FinishState], bool | None] | None = None,
-        state: DualState | FinishState | None = None,
+        callback: Callable[[Any], bool | None] | None = None,
+        state: DualState | FlatDualState | FinishState | None = None,
     ) -> Result:
+        if isinstance(objective.features, FlatFeatures):
+            flat = FlatDual(self.max_iter, self.tolerance, self.seed)
+            return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         reason = why_not_dual(objective.criterion, objective.features, objective.gold, objective.l2)
         if reason is None and weights0.any():
             reason = "it starts from zero, not from another model"
         if reason is not None:
             raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
         if isinstance(state, FinishState):
-            return self._finish(objective, state.weights, l1, callback, state.passes, state.inner)
+            return finish(self, objective, state.weights, l1, callback, state.passes, state.inner)
         layout = objective.padded_layout
         now = _start(objective, layout) if state is None else _fitting(state, layout)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
@@ -249,28 +224,10 @@ class DualAscent(Optimizer):
                 )
                 return Result(now, False, f"stopped after {now.iteration} passes{apart}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
-                return self._finish(objective, now.weights, l1, callback, now.iteration, None)
+                return finish(self, objective, now.weights, l1, callback, now.iteration, None)
             self._pass(objective, layout, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
-
-    def _finish(
-        self,
-        objective: Objective,
-        weights: Float,
-        l1: float,
-        callback: Callable[[FinishState], bool | None] | None,
-        passes: int,
-        state: LBFGSState | None,
-    ) -> Result:
-        """L-BFGS from the weights [D] that so many passes have found, or from its own state."""
-        if state is None and objective(weights)[0] + l1 * float(np.abs(weights).sum()) > objective(0.0 * weights)[0]:
-            weights = 0.0 * weights
-        optimizer = LBFGS(max_iter=self.max_iter - passes, tolerance=self.tolerance)
-        watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
-        result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
-        message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"
-        return Result(FinishState(passes, result.state), result.converged, message)
 
     def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
         """One more pass, in place."""
@@ -308,6 +265,8 @@ class DualAscent(Optimizer):
 
 def why_not_dual(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
     """What speaks against dual ascent from zero, or None."""
+    if isinstance(features, FlatFeatures):
+        return why_not_flat_dual(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
     return why_not(criterion, features, gold)
@@ -322,12 +281,14 @@ def _start(objective: Objective, layout: PaddedLayout) -> DualState:
     return DualState(0, 0, 0, np.inf, np.inf, 1.0, layout.zeros(), kept, transitions, overlaps)
 
 
-def _fitting(state: DualState, layout: PaddedLayout) -> DualState:
+def _fitting(state: DualState | FlatDualState, layout: PaddedLayout) -> DualState:
     """A state that was stored, if it fits the problem."""
     corpus, zeros = layout.corpus, layout.zeros()
+    if isinstance(state, FlatDualState):
+        raise OptionError(UNFIT)
     fits = all(part.shape == zero.shape for part, zero in zip(state.laid_out, zeros, strict=True))
     fits = fits and state.kept.shape == (int(corpus.offsets[-1]), layout.width)
     fits = fits and state.overlaps.shape == (len(corpus.offsets) - 1,)
     if not fits or state.kept_transitions.shape != (len(corpus.offsets) - 1, len(corpus.transition_places)):
-        raise OptionError("the checkpoint's state does not fit the data; remove it to start anew")
+        raise OptionError(UNFIT)
     return state
