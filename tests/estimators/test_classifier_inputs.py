@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from loglinear import Classifier, LoglinearError, Tagger, read_columns
 from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.features.bag_of_words import PATTERNS
 
 TEXTS = ["a good good film", "a bad film", "good", "bad, bad and bad", "a film, so so", "so so"]
 LABELS = ["+", "-", "+", "-", "0", "0"]
@@ -27,9 +28,12 @@ def saved_and_loaded(classifier, **functions):
 @pytest.mark.parametrize(
     ("text", "options"),
     [
-        ("words", {}),
-        ("words:ngrams=2,lowercase=no", {"ngram_range": (1, 2), "lowercase": False}),
-        ("characters:ngrams=3,shortest=2", {"analyzer": "char", "ngram_range": (2, 3)}),
+        ("words", {"token_pattern": PATTERNS["words"]}),
+        (
+            "words:ngrams=2,lowercase=no",
+            {"token_pattern": PATTERNS["words"], "ngram_range": (1, 2), "lowercase": False},
+        ),
+        ("characters:ngrams=3,shortest=2", {"analyzer": "char_wb", "ngram_range": (2, 3)}),
         ("tokens:presence", {"tokenizer": str.split, "token_pattern": None, "binary": True}),
     ],
 )
@@ -46,7 +50,7 @@ def test_texts_are_counted_as_scikit_learn_counts_them(text, options, as_what):
 
 def test_rare_words_are_left_out_and_unknown_ones_passed_over():
     classifier = Classifier(min_count=2).fit(TEXTS, LABELS)
-    assert classifier.feature_names_in_.tolist() == ["bad", "film", "good", "so"]
+    assert classifier.feature_names_in_.tolist() == [",", "a", "bad", "film", "good", "so"]
     np.testing.assert_array_equal(
         classifier.decision_function(["good never heard"]), classifier.decision_function(["good"])
     )
@@ -242,7 +246,7 @@ def test_options_that_make_no_sense(options, message):
         (NUMBERS, [0.5, 1.5, 2.5], "Unknown label type"),
         (["a", "b"], ["p"], "there are 2 examples, but 1 labels"),
         (["ab", 3], ["p", "q"], r"example 1 \(from 0\) is 3, not a string"),
-        (["a", "b"], ["p", "q"], "the documents hold nothing to count"),
+        (["", " "], ["p", "q"], "nothing to count"),
         ([["a"], [3]], ["p", "q"], r"example 1 \(from 0\): a list of features holds strings"),
         ([{"a": float("nan")}, {}], ["p", "q"], "values are finite numbers"),
         ([{"a": 1}, "b"], ["p", "q"], r"example 1 \(from 0\): the features of one example"),

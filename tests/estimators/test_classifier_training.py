@@ -85,9 +85,8 @@ def test_a_start_from_the_optimum_stays_there(multiclass, n_labels, counts):
 
 def test_a_start_goes_by_the_names_of_columns_and_labels():
     first = Classifier().fit(["good film", "bad film", "dull film"], ["+", "-", "0"])
-    second = Classifier(max_iter=0, optimizer="lbfgs").fit(
-        ["bad book", "good book", "dull"], ["-", "+", "0"], init=first
-    )
+    second = Classifier(max_iter=0, optimizer="lbfgs")
+    second.fit(["bad book", "good book", "dull"], ["-", "+", "0"], init=first)
     known = dict(zip(first.feature_names_in_, first.coef_.T, strict=True))
     for name, column in zip(second.feature_names_in_, second.coef_.T, strict=True):
         np.testing.assert_allclose(column, known.get(name, np.zeros(3)))

@@ -40,9 +40,8 @@ def test_it_is_scikit_learns(problem, solver, sparse, free, l2):
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-8)
     assert np.shape(ours.intercept_) == (() if y.ndim == 1 else (3,))
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
-    residual = np.sum(
-        (ours.predict(X) - y) ** 2 * (1.0 if weights is None else weights.reshape(-1, *[1] * (y.ndim - 1)))
-    )
+    times = np.ones(len(X)) if weights is None else weights
+    residual = np.sum(times @ (ours.predict(X) - y) ** 2)
     assert ours.objective_ == pytest.approx(residual + l2 * np.sum(ours.coef_**2), rel=1e-8, abs=1e-10)
 
 

@@ -24,6 +24,7 @@ from loglinear.estimators.classifier_predictor import ClassifierPredictor
 from loglinear.estimators.classifier_preparation import DevExamples, prepared, split_labels
 from loglinear.estimators.linear_model import LinearModel
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
+from loglinear.estimators.training_notes import keep_outcome, notes_of, restore_notes
 from loglinear.features.template import TemplateSet
 from loglinear.threads import thread_count
 
@@ -260,14 +261,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
 
     def _keep(self, model: LinearModel | CandidateModel, outcome: TrainingOutcome) -> None:
         self._set_model(model)
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.iterations
-        self.converged_ = outcome.converged
-        self.message_ = outcome.message
-        self.seconds_ = outcome.seconds
-        self.history_ = outcome.history
-        self.dev_score_ = None if outcome.best is None else outcome.best.score
-        self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+        keep_outcome(self, outcome)
 
     def _set_model(self, model: LinearModel | CandidateModel) -> None:
         """What users look at in a model, by scikit-learn's names."""
@@ -299,17 +293,9 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         return {k: _plain(v) for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], classifier_file.Arrays]:
-        training = {
-            "complete": True,
-            "objective": self.objective_,
-            "iterations": self.n_iter_,
-            "converged": self.converged_,
-            "message": self.message_,
-            "dev_score": self.dev_score_,
-            "best_iteration": self.best_iteration_,
-            "label_column": self.label_column_,
-        }
-        return classifier_file.to_storage(self._fitted(), self._stored_options(), training, self.features is not None)
+        model, by_function = self._fitted(), self.features is not None
+        notes = {**notes_of(self), "label_column": self.label_column_}
+        return classifier_file.to_storage(model, self._stored_options(), notes, by_function)
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that holds data only; functions of your own are not in it."""
@@ -351,14 +337,8 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         if isinstance(model, LinearModel) and isinstance(model.encoder, TemplateRows):
             classifier.template = model.encoder.encoder.templates
         classifier._set_model(model)
-        classifier.objective_ = training.get("objective")
-        classifier.n_iter_ = training.get("iterations", training.get("iteration"))
-        classifier.converged_ = training.get("converged", False)
-        classifier.message_ = training.get("message", "a checkpoint of an unfinished training")
-        classifier.dev_score_ = training.get("dev_score")
-        classifier.best_iteration_ = training.get("best_iteration")
+        restore_notes(classifier, training)
         classifier.label_column_ = training.get("label_column")
-        classifier.history_, classifier.seconds_ = [], None
         return classifier
 
 

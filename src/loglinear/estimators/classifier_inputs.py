@@ -36,6 +36,7 @@ Float = npt.NDArray[np.float64]
 Arrays = Mapping[str, npt.NDArray[Any]]
 Rows = Any  #: float64 [S, A], or a SciPy matrix in CSR
 NUMBERS, DOCUMENTS, NAMES, TEMPLATE, TABLE = "numbers", "documents", "names", "template", "table"
+HOLDERS = (str, list, tuple, set, frozenset, Mapping)  # that an example of nothing may be
 
 
 def kind_of(X: Any) -> str:
@@ -52,11 +53,10 @@ def kind_of(X: Any) -> str:
         raise DataError(f"X is a {type(X).__name__}, not a list of examples")
     if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
         return NUMBERS
-    holders = (str, list, tuple, set, frozenset, Mapping)
-    first = next((x for x in X if not isinstance(x, holders) or len(x)), None)
+    first = next((x for x in X if not isinstance(x, HOLDERS) or len(x)), None)
     if first is None:  # all are empty
         first = next(iter(X), None)
-        return DOCUMENTS if isinstance(first, str) else NAMES if isinstance(first, holders) else NUMBERS
+        return DOCUMENTS if isinstance(first, str) else NAMES if isinstance(first, HOLDERS) else NUMBERS
     if isinstance(first, str):
         return DOCUMENTS
     if isinstance(first, Mapping | set | frozenset):

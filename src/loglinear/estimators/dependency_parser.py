@@ -30,6 +30,7 @@ from loglinear.estimators.training import (
     catching_signals,
     print_progress,
 )
+from loglinear.estimators.training_notes import keep_outcome, notes_of, restore_notes
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
 from loglinear.options import spec_name
 from loglinear.threads import thread_count
@@ -232,17 +233,12 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if outcome is not None:
             model = model.with_weights(rounded(outcome.weights))
         self.model_ = problem.with_relations(model, self, n_threads)
-        self.objective_ = None if outcome is None else outcome.objective
-        self.n_iter_ = None if outcome is None else outcome.iterations
-        self.converged_ = outcome is None or outcome.converged
-        self.message_ = "counted" if outcome is None else outcome.message
+        if outcome is not None:
+            keep_outcome(self, outcome)
+        else:
+            restore_notes(self, {"converged": True, "message": "counted"})
         self.n_trees_, self.n_tokens_ = problem.corpus.n_sentences, problem.corpus.n_tokens
         self.message_ += problem.changes
-        self.seconds_ = None if outcome is None else outcome.seconds
-        self.history_ = [] if outcome is None else outcome.history
-        best = None if outcome is None else outcome.best
-        self.dev_score_ = None if best is None else best.score
-        self.best_iteration_ = None if best is None else best.iteration
 
     # -- use -------------------------------------------------------------------------------------------------------
 
@@ -293,17 +289,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], dependency_file.Arrays]:
-        training = {
-            "complete": True,
-            "objective": self.objective_,
-            "iterations": self.n_iter_,
-            "converged": self.converged_,
-            "message": self.message_,
-            "dev_score": self.dev_score_,
-            "best_iteration": self.best_iteration_,
-            "trees": self.n_trees_,
-            "tokens": self.n_tokens_,
-        }
+        training = {**notes_of(self), "trees": self.n_trees_, "tokens": self.n_tokens_}
         return dependency_file.to_storage(self._fitted(), self._stored_options(), training)
 
     def save(self, path: str | Path) -> None:
@@ -324,12 +310,6 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model, options, training = dependency_file.from_storage(stored.header, stored.arrays, name)
         parser = dependency_file.restored_estimator(cls, options, name)
         parser.model_ = model
-        parser.objective_ = training.get("objective")
-        parser.n_iter_ = training.get("iterations", training.get("iteration"))
-        parser.converged_ = training.get("converged", False)
-        parser.message_ = training.get("message", "a checkpoint of an unfinished training")
-        parser.dev_score_ = training.get("dev_score")
-        parser.best_iteration_ = training.get("best_iteration")
+        restore_notes(parser, training)
         parser.n_trees_, parser.n_tokens_ = training.get("trees"), training.get("tokens")
-        parser.history_, parser.seconds_ = [], None
         return cast(DependencyParser, parser)

@@ -33,6 +33,7 @@ from loglinear.estimators.preparation import check_emitted, prepared
 from loglinear.estimators.problem import Problem
 from loglinear.estimators.starting import names_a_criterion, opening_tagger
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
+from loglinear.estimators.training_notes import keep_outcome, notes_of, restore_notes
 from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
@@ -354,15 +355,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if self.prune is not None:
             self.model_ = self.model_.pruned(kept_of(self.n_features_trained_, self.prune))
         self.classes_ = list(model.labels)
-        self.objective_ = outcome.objective
-        self.n_iter_ = outcome.iterations
+        keep_outcome(self, outcome)
         self.n_evaluations_ = outcome.evaluations
-        self.converged_ = outcome.converged
-        self.message_ = outcome.message
-        self.seconds_ = outcome.seconds
-        self.history_ = outcome.history
-        self.dev_score_ = None if outcome.best is None else outcome.best.score
-        self.best_iteration_ = None if outcome.best is None else outcome.best.iteration
         self.log_likelihoods_ = list(outcome.state.log_likelihoods) if isinstance(outcome.state, EMState) else []
 
     def pruned(self, share: float | None = None, *, keep: int | None = None) -> Tagger:
@@ -404,15 +398,9 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         OPTIONS["precision"].check(precision)
         model, options = self._fitted().rounded(precision), {**self._stored_options(), "precision": precision}
         training = {
-            "complete": True,
+            **notes_of(self),
             "features": self.n_features_trained_,
-            "objective": self.objective_,
-            "iterations": self.n_iter_,
             "evaluations": self.n_evaluations_,
-            "converged": self.converged_,
-            "message": self.message_,
-            "dev_score": self.dev_score_,
-            "best_iteration": self.best_iteration_,
             "pruned_score": self.pruned_score_,
         }
         return tagger_file.to_storage(model, options, training, precision)
@@ -449,17 +437,10 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         tagger.model_ = model
         tagger.classes_ = list(model.labels)
         tagger.n_features_trained_ = training.get("features", model.features.n_features)
-        tagger.objective_ = training.get("objective")
-        tagger.n_iter_ = training.get("iterations", training.get("iteration"))
+        restore_notes(tagger, training)
         tagger.n_evaluations_ = training.get("evaluations")
-        tagger.converged_ = training.get("converged", False)
-        tagger.message_ = training.get("message", "a checkpoint of an unfinished training")
-        tagger.dev_score_ = training.get("dev_score")
-        tagger.best_iteration_ = training.get("best_iteration")
         tagger.pruned_score_ = training.get("pruned_score")
-        tagger.history_ = []
         tagger.log_likelihoods_ = []
-        tagger.seconds_ = None
         return tagger
 
 

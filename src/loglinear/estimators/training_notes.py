@@ -1,0 +1,45 @@
+"""How training went: what an estimator tells, and what of it a model file keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loglinear.estimators.training import TrainingOutcome
+
+UNFINISHED = "a checkpoint of an unfinished training"
+
+
+def keep_outcome(estimator: Any, outcome: TrainingOutcome) -> None:
+    """Let an estimator tell how its training went."""
+    estimator.objective_ = outcome.objective
+    estimator.n_iter_ = outcome.iterations
+    estimator.converged_ = outcome.converged
+    estimator.message_ = outcome.message
+    estimator.seconds_ = outcome.seconds
+    estimator.history_ = outcome.history
+    estimator.dev_score_ = None if outcome.best is None else outcome.best.score
+    estimator.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+
+
+def notes_of(estimator: Any) -> dict[str, Any]:
+    """What a model file keeps of it."""
+    return {
+        "complete": True,
+        "objective": estimator.objective_,
+        "iterations": estimator.n_iter_,
+        "converged": estimator.converged_,
+        "message": estimator.message_,
+        "dev_score": estimator.dev_score_,
+        "best_iteration": estimator.best_iteration_,
+    }
+
+
+def restore_notes(estimator: Any, notes: dict[str, Any]) -> None:
+    """Let an estimator tell what a model file kept, be it of a training that ended or a checkpoint."""
+    estimator.objective_ = notes.get("objective")
+    estimator.n_iter_ = notes.get("iterations", notes.get("iteration"))
+    estimator.converged_ = notes.get("converged", False)
+    estimator.message_ = notes.get("message", UNFINISHED)
+    estimator.dev_score_ = notes.get("dev_score")
+    estimator.best_iteration_ = notes.get("best_iteration")
+    estimator.history_, estimator.seconds_ = [], None
