@@ -16,6 +16,7 @@ from loglinear.features.bag_of_words import PATTERNS
 
 TEXTS = ["a good good film", "a bad film", "good", "bad, bad and bad", "a film, so so", "so so"]
 LABELS = ["+", "-", "+", "-", "0", "0"]
+WORDS = {"token_pattern": PATTERNS["words"]}
 
 
 def saved_and_loaded(classifier, **functions):
@@ -28,11 +29,8 @@ def saved_and_loaded(classifier, **functions):
 @pytest.mark.parametrize(
     ("text", "options"),
     [
-        ("words", {"token_pattern": PATTERNS["words"]}),
-        (
-            "words:ngrams=2,lowercase=no",
-            {"token_pattern": PATTERNS["words"], "ngram_range": (1, 2), "lowercase": False},
-        ),
+        ("words", WORDS),
+        ("words:ngrams=2,lowercase=no", WORDS | {"ngram_range": (1, 2), "lowercase": False}),
         ("characters:ngrams=3,shortest=2", {"analyzer": "char_wb", "ngram_range": (2, 3)}),
         ("tokens:presence", {"tokenizer": str.split, "token_pattern": None, "binary": True}),
     ],
