@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from loglinear.criteria.costs import Cost
-from loglinear.criteria.criterion import criteria, criterion_class, make_criterion
+from loglinear.criteria.criterion import criteria_of, criterion_class, make_criterion
 from loglinear.errors import OptionError
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.gold import Gold
 
-NAMES = sorted(criteria())
+NAMES = sorted(criteria_of(Chain))
 
 
 @st.composite

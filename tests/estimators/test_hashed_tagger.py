@@ -5,8 +5,9 @@ import pytest
 from test_smaller_models import X, Y
 
 from loglinear import Tagger, model_file
-from loglinear.criteria.criterion import criteria
+from loglinear.criteria.criterion import criteria_of
 from loglinear.errors import ModelFileError, OptionError
+from loglinear.structures.chain import Chain
 
 FEATURES = [[{"word": w, "length": len(w)} for w in x] for x in X]
 WORDS = {"template": "words", "l2": 0.1}
@@ -24,7 +25,7 @@ def test_with_many_buckets_the_optimum_is_that_without_hashing(options):
                 assert one == pytest.approx(other, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", [name for name, each in criteria().items() if not each.uses_base])
+@pytest.mark.parametrize("name", [name for name, each in criteria_of(Chain).items() if not each.uses_base])
 def test_every_criterion_learns_from_buckets(name):
     tagger = Tagger(criterion=name, template="words", hash_bits=12, max_iter=8).fit(X, Y)
     again = Tagger.load(tagger.to_bytes())

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loglinear import Tagger
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import criterion_class, make_criterion
 from loglinear.errors import InfeasibleError, OptionError
@@ -162,3 +163,23 @@ def test_candidates_have_features_of_their_own(seed):
     shares = np.where(possible[1], parts.labels[0], 0.0)
     np.testing.assert_allclose(sparse.values, shares @ table[1], atol=1e-12)
     assert set(np.flatnonzero(sparse.values)) <= set(sparse.touched.tolist())
+
+
+@few
+@given(batches())
+def test_least_squares_is_the_distance_from_the_targets(batch):
+    scores, rng = batch
+    n, y = scores.shape
+    labels = np.array([rng.choice(np.flatnonzero(row > -np.inf)) for row in scores], dtype=np.int32)
+    weights = rng.random(n)
+    losses, gradient = make_criterion("least-squares").evaluate(Flat(n), FlatScores(scores), Gold(labels), weights)
+    for i, row in enumerate(scores):
+        apart = [s - (1.0 if label == labels[i] else -1.0) for label, s in enumerate(row)]
+        expected = [a if np.isfinite(a) else 0.0 for a in apart]
+        close(losses[i], weights[i] * np.square(expected).sum())
+        close(gradient.labels[i], 2.0 * weights[i] * np.array(expected))
+
+
+def test_a_tagger_does_not_take_what_flat_labels_alone_have():
+    with pytest.raises(OptionError, match="squared_distance, which chains of labels do not have"):
+        Tagger(criterion="least-squares").check_options()

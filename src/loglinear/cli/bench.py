@@ -123,12 +123,13 @@ def bench_command(
     import tempfile
 
     from loglinear.cli.train import check_place
-    from loglinear.criteria.criterion import criteria as known_criteria
+    from loglinear.criteria.criterion import criteria_of
     from loglinear.errors import OptionError
     from loglinear.experiments.bench.corpora import size_of
     from loglinear.experiments.bench.peer import ALGORITHMS
     from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, peer_is_installed
     from loglinear.experiments.bench.results import Results
+    from loglinear.structures.chain import Chain
 
     if quick and full:
         raise OptionError("--quick and --full ask for opposite things; give one")
@@ -143,7 +144,7 @@ def bench_command(
         l2=l2,
         ways=distinct(_way(text) for text in _listed(ways)),
         algorithms=tuple(others if full or algorithms == "all" else _listed(algorithms)),
-        criteria=tuple(known_criteria() if full or criteria == "all" else _listed(criteria)),
+        criteria=tuple(criteria_of(Chain) if full or criteria == "all" else _listed(criteria)),
         sizes=tuple(size_of(text) for text in _listed(sizes or ("1e4,1e5,1e6,1e7" if full else ""))),
         max_iter=max_iter or (20 if quick else None),
         peer_iterations=peer_iterations or (20 if quick else None),

@@ -30,6 +30,7 @@ NEEDS = {
     "viterbi": "the best labelling",
     "k_best": "the k best labellings",
     "cost_covariance": "covariance with the cost",
+    "squared_distance": "flat labels",
 }
 
 

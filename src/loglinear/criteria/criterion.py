@@ -182,6 +182,16 @@ def criteria() -> dict[str, type[Criterion]]:
     return dict(sorted(_REGISTRY.items()))
 
 
+def missing_operations(criterion: type[Criterion], structure: type) -> list[str]:
+    """The operations that a criterion needs and a class of structures does not have."""
+    return [operation for operation in criterion.needs if not hasattr(structure, operation)]
+
+
+def criteria_of(structure: type) -> dict[str, type[Criterion]]:
+    """The criteria by name whose operations a class of structures has."""
+    return {name: each for name, each in criteria().items() if not missing_operations(each, structure)}
+
+
 def criterion_class(spec: str) -> type[Criterion]:
     """The criterion that a spec names; an error lists those there are."""
     known = criteria()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
+from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class, missing_operations
 from loglinear.errors import OptionError
 from loglinear.estimators.options import OPTIONS, default
 from loglinear.generative.base import read_base
 from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
 from loglinear.options import spec_name, spec_options
+from loglinear.structures.chain import Chain
 
 
 def check_combination(tagger: Any) -> None:
@@ -42,6 +43,10 @@ def without_effect(spec: str) -> str:
 
 def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     name = criterion.name
+    if missing := missing_operations(criterion, Chain):
+        raise OptionError(
+            f"criterion={name!r} needs {', '.join(missing)}, which chains of labels do not have: it is for flat labels"
+        )
     if tagger.cost is not None and not criterion.uses_cost:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
     if not criterion.learns_weights:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loglinear.criteria.criterion import cost_users, criteria, criterion_class
+from loglinear.criteria.criterion import cost_users, criteria, criterion_class, missing_operations
 from loglinear.criteria.head_cost import make_head_cost
 from loglinear.errors import OptionError
 from loglinear.estimators.options import l2_factor
@@ -88,7 +88,7 @@ def _why_not(name: str) -> str | None:
     criterion = criterion_class(name)
     if not criterion.needs or not criterion.learns_weights or criterion.uses_base:
         return "it is for chains"
-    missing = [operation for operation in criterion.needs if not hasattr(ArcTree, operation)]
+    missing = missing_operations(criterion, ArcTree)
     return f"it needs {', '.join(missing)}, which trees of arcs do not have" if missing else None
 
 

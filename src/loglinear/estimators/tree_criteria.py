@@ -106,6 +106,8 @@ def _why_not(name: str) -> str:
     taggers = criteria()
     if name not in taggers:
         return "is not one that trains parsers: "
+    if "squared_distance" in taggers[name].needs:
+        return "is for flat labels; parsers are trained by "
     missing = "cost_covariance" in taggers[name].needs
     because = ", because there is no covariance with the cost for trees yet" if missing else ""
     return f"is a criterion of taggers that trees do not have{because}; parsers are trained by "

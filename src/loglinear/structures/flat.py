@@ -111,6 +111,17 @@ class Flat:
             covariance *= np.asarray(weights)[:, np.newaxis]
         return mean, FlatScores(covariance)
 
+    def squared_distance(self, scores: FlatScores, labels: Int32, weights: npt.ArrayLike) -> tuple[Float, FlatScores]:
+        """sum_y (s(y) - t_y)^2 [N], t being +1 for the label and -1 for others, and its gradient; times each weight [N].
+
+        A label that an example cannot have does not count.
+        """
+        targets = np.full(scores.labels.shape, -1.0)
+        targets[np.arange(self.n_sequences), labels] = 1.0
+        apart = np.where(scores.labels > -np.inf, scores.labels - targets, 0.0)
+        factors = np.asarray(weights)
+        return factors * np.einsum("ny,ny->n", apart, apart), FlatScores(2.0 * factors[:, np.newaxis] * apart)
+
     def sample(self, scores: FlatScores, rng: np.random.Generator) -> Int32:
         """A label of each example drawn by its probability [N]."""
         upto = np.cumsum(self._normalised(scores)[1], axis=1)

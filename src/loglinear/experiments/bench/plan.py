@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from loglinear.criteria.criterion import criteria, criterion_class
+from loglinear.criteria.criterion import criteria_of, criterion_class
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.bench.children import in_child
@@ -20,6 +20,7 @@ from loglinear.experiments.bench.corpora import Corpus, generated
 from loglinear.experiments.bench.job import Job
 from loglinear.experiments.bench.peer import ALGORITHMS
 from loglinear.experiments.bench.results import Results
+from loglinear.structures.chain import Chain
 
 Way = tuple[str, str | None]  # criterion, optimizer
 GROWTH_PASSES, LISTED_PASSES = 3, 2
@@ -92,8 +93,8 @@ class Settings:
             if name not in ALGORITHMS:
                 raise OptionError(f"algorithm={name!r} is not python-crfsuite's; it has {', '.join(ALGORITHMS)}")
         for name in self.criteria:
-            if name not in criteria():
-                raise OptionError(f"criterion={name!r} is not known; there are {', '.join(criteria())}")
+            if name not in criteria_of(Chain):
+                raise OptionError(f"criterion={name!r} is not known; there are {', '.join(criteria_of(Chain))}")
         for criterion, optimizer in self.ways:
             Tagger(criterion=criterion, optimizer=optimizer).check_options()
 
