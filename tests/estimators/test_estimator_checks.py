@@ -9,6 +9,7 @@ IN_TURN = {
     "check_sample_weight_equivalence_on_dense_data": STEP_BY_STEP,
     "check_sample_weight_equivalence_on_sparse_data": STEP_BY_STEP,
 }
+NOT_TO_THE_LAST = "it ends at a gap of 1e-5 of the objective, wherever the order of rows led (LinearSVC is listed, too)"
 ONLINE = ("perceptron", "mira", "passive-aggressive")
 
 ESTIMATORS = [
@@ -29,7 +30,10 @@ ESTIMATORS = [
 
 
 def expected_failures(estimator):
-    return IN_TURN if getattr(estimator, "criterion", None) in ONLINE else {}
+    criterion = getattr(estimator, "criterion", None)
+    if criterion == "max-margin":
+        return dict.fromkeys(IN_TURN, NOT_TO_THE_LAST)
+    return IN_TURN if criterion in ONLINE else {}
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)

@@ -65,6 +65,13 @@ class ClassifierProblem:
             own = [corpus.rows.indptr, corpus.rows.indices, corpus.rows.data] if corpus.is_sparse else [corpus.rows]
         return [*own, self.gold, self.weights]
 
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers other than zero the examples are, or all if they are dense."""
+        if isinstance(self.corpus, CandidateCorpus):
+            return len(self.corpus.values)
+        return int(self.corpus.rows.nnz if self.corpus.is_sparse else self.corpus.rows.size)
+
     def parts(self, classifier: Any) -> list[TwoOrMore]:
         """The problems to be solved, one after the other."""
         n = len(self.labels)
