@@ -5,7 +5,7 @@ import json
 import pytest
 
 from loglinear.errors import DataError, LoglinearError
-from loglinear.experiments.reproduce import chunking, entities
+from loglinear.experiments.reproduce import chunking, entities, pieces
 from loglinear.experiments.reproduce.cells import FORMAT, KIND, Cells, read_results
 from loglinear.experiments.reproduce.comparing import beside, best, penalty
 from loglinear.experiments.reproduce.training import Job, measure
@@ -155,3 +155,28 @@ def test_a_run_that_is_interrupted_loses_no_finished_cell(tmp_path):
     assert again.get("one", lambda: pytest.fail("made again")) == {"f1": 1.0}
     assert again.get("two", lambda: {"f1": 2.0}) == {"f1": 2.0}
     assert set(read_results(path)["cells"]) == {"one", "two"}
+
+
+def test_a_row_may_take_the_penalty_of_another_and_entities_are_trained_on_all_in_the_end(monkeypatch):
+    asked = {}
+
+    def trained(cells, jobs):
+        asked.update(jobs)
+        scores = {"f1": 50.0, "accuracy": 50.0}
+        better = {"f1": 60.0, "accuracy": 60.0}
+        return {
+            name: {"dev": better if "l2=0.1" in name else scores, "test": scores, "counts": [[2, 2, 1]], "seconds": 1.0,
+                   "sentences": 7}
+            for name in jobs
+        }  # fmt: skip
+
+    monkeypatch.setattr(Cells, "trained", trained)
+    table = pieces.entities("esp", ("x",), Cells(None, quiet))
+    finals = {name: job for name, job in asked.items() if job.task == "entities-all"}
+    assert len(finals) == len(pieces.ENTITIES) == len(table.rows)
+    assert all(job.options["l2"] == 0.1 and job.options["pair_features"] for job in finals.values())
+    assert sum("local" in name for name in asked) == 1, "its own penalties are not tried"
+    asked.clear()
+    rows = pieces.tags("conll2000", ("x",), Cells(None, quiet)).rows
+    assert [row.name for row in rows] == list(pieces.TAGS) and {job.task for job in asked.values()} == {"tags"}
+    assert asked["conll2000 tags CRF, affixes and shapes, l2=0.1"].options["template"] == "pos"
