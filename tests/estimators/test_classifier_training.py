@@ -126,6 +126,23 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been(optimizer, multic
         classifier.fit(X, y, resume=True)
 
 
+def test_a_checkpoint_keeps_what_the_model_needs(tmp_path):
+    checkpoint, texts = tmp_path / "checkpoint", ["a b", "b c", "c d", "a d"]
+
+    def stop(progress):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    classifier = Classifier(features=str.split, optimizer="lbfgs")
+    with pytest.raises(TrainingInterrupted):
+        classifier.fit(texts, [1, 2, 2, 1], texts, [1, 2, 2, 1], checkpoint=checkpoint, observe=stop)
+    with pytest.raises(OptionError, match="give it again, as in features="):
+        Classifier.load(checkpoint)
+    assert len(Classifier.load(checkpoint, features=str.split).predict(texts)) == 4
+    with pytest.raises(OptionError, match="other data or options"):
+        classifier.fit(texts, [1, 2, 2, 1], ["a"], [1], checkpoint=checkpoint, resume=True)
+    assert classifier.fit(texts, [1, 2, 2, 1], texts, [1, 2, 2, 1], checkpoint=checkpoint, resume=True).converged_
+
+
 # -- M-estimation ------------------------------------------------------------------------------------------------------
 
 

@@ -258,7 +258,8 @@ class ClassifierCheckpoint(AnyCheckpoint):
     objectives: list[float]
 
     def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        return classifier_file.to_storage(self.model.model([*self.done, weights]), self.options, training)
+        model, by_function = self.model.model([*self.done, weights]), self.model.classifier.features is not None
+        return classifier_file.to_storage(model, self.options, training, by_function)
 
     def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
         arrays = {f"done.{i}": own for i, own in enumerate(self.done)}
