@@ -9,6 +9,8 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.optimizers.lazy_weights import LazyWeights
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.chain_sparse_gradient import SparseChainGradient
+from loglinear.structures.flat import FlatScores
+from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
 
 N_LABELS, N_ATTRIBUTES, N_SEQUENCES = 2, 4, 5
 
@@ -79,3 +81,36 @@ def test_lazy_steps_are_steps(seed, l1, l2, average, adagrad, n_steps):
     np.testing.assert_allclose(lazy.weights, dense.weights, rtol=1e-8, atol=1e-12)
     if average:
         np.testing.assert_allclose(lazy.sums, dense.sums, rtol=1e-8, atol=1e-9)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    l1=st.sampled_from([0.0, 0.3]),
+    adagrad=st.sampled_from([None, 0.5]),
+    n_steps=st.integers(1, 20),
+)
+def test_what_is_not_penalised_is_left_alone(seed, l1, adagrad, n_steps):
+    """The biases of flat labels owe nothing but their part in the averages."""
+    rng = np.random.default_rng(seed)
+    features = FlatFeatures(3, 2, "free")
+    corpus = FlatCorpus.of(rng.normal(size=(4, 3)))
+    start, average = rng.normal(size=8), l1 == 0.0
+    lazy = LazyWeights(features, start, n_steps, l1, 0.2, average, adagrad, features.n_penalised)
+    free = LazyWeights(features, start, n_steps, 0.0, 0.0, average, adagrad)
+    all_of_it = LazyWeights(features, start, n_steps, l1, 0.2, average, adagrad)
+    gradient = features.sparse_gradient()
+    for _ in range(n_steps):
+        sequence, parts, size = int(rng.integers(4)), FlatScores(rng.normal(size=(1, 2))), float(rng.random())
+        for weights in (lazy, free, all_of_it):
+            weights.look_at(corpus, sequence)
+            gradient.add(corpus, sequence, parts)
+            weights.descend(gradient, size)
+            weights.end_step(0.0 if adagrad is not None else size)
+    for weights in (lazy, free, all_of_it):
+        weights.settle()
+    np.testing.assert_allclose(lazy.weights[6:], free.weights[6:], rtol=1e-12)
+    np.testing.assert_allclose(lazy.weights[:6], all_of_it.weights[:6], rtol=1e-12)
+    assert not np.array_equal(lazy.weights[:6], free.weights[:6])
+    if average:
+        np.testing.assert_allclose(lazy.sums[6:], free.sums[6:], rtol=1e-10)
+        np.testing.assert_allclose(lazy.sums[:6], all_of_it.sums[:6], rtol=1e-10)

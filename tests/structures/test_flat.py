@@ -169,7 +169,7 @@ def test_candidates_have_features_of_their_own(seed):
 @given(batches())
 def test_least_squares_is_the_distance_from_the_targets(batch):
     scores, rng = batch
-    n, y = scores.shape
+    n = len(scores)
     labels = np.array([rng.choice(np.flatnonzero(row > -np.inf)) for row in scores], dtype=np.int32)
     weights = rng.random(n)
     losses, gradient = make_criterion("least-squares").evaluate(Flat(n), FlatScores(scores), Gold(labels), weights)

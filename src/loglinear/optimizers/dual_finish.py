@@ -64,6 +64,7 @@ def finish(
     callback: Callable[[FinishState], bool | None] | None,
     passes: int,
     state: LBFGSState | None,
+    gradient_tolerance: float = LBFGS.gradient_tolerance,
 ) -> Result:
     """L-BFGS from the weights [D] that so many passes have found, or from its own state.
 
@@ -72,7 +73,9 @@ def finish(
     penalised = np.abs(weights[: objective.n_penalised])
     if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
         weights = 0.0 * weights
-    optimizer = LBFGS(max_iter=limits.max_iter - passes, tolerance=limits.tolerance)
+    optimizer = LBFGS(
+        max_iter=limits.max_iter - passes, tolerance=limits.tolerance, gradient_tolerance=gradient_tolerance
+    )
     watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
     result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
     message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"

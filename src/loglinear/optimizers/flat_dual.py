@@ -33,7 +33,7 @@ from loglinear.errors import ModelFileError, OptionError
 from loglinear.optimizers.dual_finish import FinishState, finish
 from loglinear.optimizers.flat_dual_kernels import Table, add_changes, dual_pass, mix_with_gold
 from loglinear.optimizers.flat_dual_problem import PARTS, FlatProblem
-from loglinear.optimizers.lbfgs import LBFGSState
+from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Arrays, Optimizer, Result
 from loglinear.structures.flat_features import FlatFeatures
@@ -212,14 +212,15 @@ class FlatDual(Optimizer):
         state: LBFGSState | None,
     ) -> Result:
         """L-BFGS until the gap is small, or it finds no better weights."""
-        problem, limits = FlatProblem(objective, l1), self
+        problem, limits, least_gradient = FlatProblem(objective, l1), self, LBFGS.gradient_tolerance
         while True:
-            result = finish(limits, objective, weights, l1, callback, passes, state)
-            if not result.converged or limits.tolerance <= FINEST or "gradient" in result.message:
+            result = finish(limits, objective, weights, l1, callback, passes, state, least_gradient)
+            if not result.converged or limits.tolerance <= FINEST:
                 return result
             if problem.gap_of(result.weights) <= self.tolerance * problem.size(result.value):
                 return result
             limits, state = replace(limits, tolerance=FINER * limits.tolerance), result.state.inner
+            least_gradient *= FINER
 
     def _message(self, now: FlatDualState, near: bool) -> str:
         if near:

@@ -14,39 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.kernels import loose_kernel
+from loglinear.optimizers.flat_rows import FlatRows
 
 Float = npt.NDArray[np.float64]
 Table = npt.NDArray[np.float64] | npt.NDArray[np.float32]
-Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 LEAST = 1e-12  # of the marginals that a step seeks
 ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the steps, and how many there are at most
-
-
-class FlatRows(NamedTuple):
-    """N rows of A columns with their labels.
-
-    Parameters
-    ----------
-    pointer : int64 [N + 1]
-    ids : int32
-        Empty if each row has all columns.
-    values : float64
-    gold : int32 [N]
-    sample_weights : float64 [N]
-    costs : float64 [Y, Y]
-        Of each label (last) where another is right.
-    z : float
-        Value of the bias' column.
-    """
-
-    pointer: Int64
-    ids: Int32
-    values: Float
-    gold: Int32
-    sample_weights: Float
-    costs: Float
-    z: float
 
 
 class Rates(NamedTuple):

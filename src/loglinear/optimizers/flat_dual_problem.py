@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from loglinear.criteria.criterion import CostCriterion
 from loglinear.optimizers.flat_dual_kernels import (
-    FlatRows,
     Rates,
     Table,
     add_excess,
@@ -34,8 +32,9 @@ from loglinear.optimizers.flat_dual_kernels import (
     mix_with_gold,
     sizes,
 )
+from loglinear.optimizers.flat_rows import flat_rows
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
+from loglinear.structures.flat_features import FlatFeatures
 from loglinear.threads import in_threads
 
 Float = npt.NDArray[np.float64]
@@ -67,33 +66,22 @@ class FlatProblem:
     """Rows, labels and penalties of an :class:`~loglinear.optimizers.objective.Objective` over flat labels."""
 
     def __init__(self, objective: Objective, l1: float) -> None:
-        features, corpus, criterion = objective.features, objective.corpus, objective.criterion
-        assert isinstance(features, FlatFeatures) and isinstance(corpus, FlatCorpus)
-        n, n_labels = corpus.n_sequences, features.n_labels
+        features, criterion = objective.features, objective.criterion
+        assert isinstance(features, FlatFeatures)
         self.features, self.l1, self.l2, self.n_threads = features, l1, objective.l2, objective.n_threads
-        costs = np.zeros((n_labels, n_labels))
-        if isinstance(criterion, CostCriterion):
-            costs = np.ascontiguousarray(criterion.cost.table[0])  # a row is a sequence of one position
-        data = corpus.rows
-        if corpus.is_sparse:
-            pointer, ids, values = data.indptr, data.indices, data.data
-        else:
-            pointer, ids = np.arange(n + 1) * features.n_columns, np.zeros(0, dtype=np.int32)
-            values = data.ravel()
-        z = 0.0 if features.bias == "none" else features.scale
-        gold, weights = np.ascontiguousarray(objective.gold.labels), np.ascontiguousarray(objective.sequence_weights)
-        self.rows = FlatRows(pointer, ids, values, gold, weights, costs, z)
+        self.rows = rows = flat_rows(objective)
         self.has_margin = criterion.name == "max-margin"
+        n = len(rows.gold)
         cuts = np.linspace(0, n, PARTS + 1).astype(int).tolist() if n >= PARTS else [0, n]
         self.shards = list(pairwise(cuts))
         self.bias_l2, self.free = self.l2, features.bias == "free"
         if self.free:
-            square, mass = sizes(values, 0.0)[0] / max(n, 1), float(weights.sum())
+            square, mass = sizes(rows.values, 0.0)[0] / max(n, 1), float(rows.sample_weights.sum())
             least = self.l2 / (BIAS_CURVATURE * square) if square > 0.0 else np.inf
-            self.bias_l2 = z**2 * min(least, MOST_BIAS_L2 * mass) or 1.0
+            self.bias_l2 = rows.z**2 * min(least, MOST_BIAS_L2 * mass) or 1.0
 
-        at_zero = costs.max(axis=1) if self.has_margin else logsumexp(costs, axis=1)
-        self._least_size = NEARLY_NOTHING * float(weights @ at_zero[gold]) if n else 0.0
+        at_zero = rows.costs.max(axis=1) if self.has_margin else logsumexp(rows.costs, axis=1)
+        self._least_size = NEARLY_NOTHING * float(np.sum(rows.sample_weights * at_zero[rows.gold]))
 
     def size(self, value: float) -> float:
         """What a gap is measured by, if this is the objective."""

@@ -5,7 +5,8 @@ The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of
     d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
 
 The result is the mean of the weights after each sequence, or with ``average=no`` the last ones. There is no penalty on
-the weights: averaging, and few passes (chosen on dev data), keep them in bounds.
+the weights: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels are compiled
+(:mod:`~loglinear.optimizers.flat_online`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.online import OnlineLearner
+from loglinear.optimizers.flat_online import NO_STEP, FlatOnline
 from loglinear.optimizers.lazy_weights import Float, LazyWeights
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import Option
 from loglinear.structures.structure import Scores, Structure
-
-NO_STEP = 1e-12
 
 
 @register
@@ -67,6 +67,12 @@ class _Run(SequencePasses):
         self.learner, self.step = objective.criterion, 1.0
         self.lazy = LazyWeights(self.features, self.start, len(self.sequences), average=options.average)
         self.restore(state)
+        self.compiled = FlatOnline.of(objective)
+
+    def one_pass(self, iteration: int) -> tuple[float, int]:
+        if self.compiled is None:
+            return super().one_pass(iteration)
+        return self.compiled(self.order(iteration), self.lazy.weights, self.lazy.sums)
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         structure, scores, gold, weight = self.prepare(sequence)

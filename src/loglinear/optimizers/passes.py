@@ -153,9 +153,13 @@ class SequencePasses(ABC):
         weight = self.objective.sequence_weights[sequence : sequence + 1]
         return structure, scores, self.objective.gold.slice(lo, hi), weight
 
+    def order(self, iteration: int) -> Int64:
+        """The sequences in the order of a pass."""
+        return np.random.default_rng([self._limits.seed, iteration]).permutation(self.sequences)
+
     def one_pass(self, iteration: int) -> tuple[float, int]:
         """Visit all sequences in the order of this pass; the sum of their losses, and how many moved the weights."""
-        order = np.random.default_rng([self._limits.seed, iteration]).permutation(self.sequences)
+        order = self.order(iteration)
         total, moves, n = 0.0, 0, len(order)
         for i, sequence in enumerate(order.tolist()):
             loss, moved = self.visit(sequence, iteration - 1 + i / n)

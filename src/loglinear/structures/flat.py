@@ -112,9 +112,9 @@ class Flat:
         return mean, FlatScores(covariance)
 
     def squared_distance(self, scores: FlatScores, labels: Int32, weights: npt.ArrayLike) -> tuple[Float, FlatScores]:
-        """sum_y (s(y) - t_y)^2 [N], t being +1 for the label and -1 for others, and its gradient; times each weight [N].
+        """sum_y (s(y) - t_y)^2 [N], t being +1 for the label and -1 for others, and its gradient.
 
-        A label that an example cannot have does not count.
+        Both are times each weight [N]. A label that an example cannot have does not count.
         """
         targets = np.full(scores.labels.shape, -1.0)
         targets[np.arange(self.n_sequences), labels] = 1.0
