@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import log_expit, logsumexp
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -84,7 +84,7 @@ def test_max_margin_has_the_optimum_of_the_support_vector_machine(name):
 def test_least_squares_is_the_ridge_classifier(problem):
     X, y = problem
     ours, theirs = Classifier("least-squares", l2=2.0).fit(X, y), RidgeClassifier(alpha=2.0, tol=1e-10).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.coef_, np.atleast_2d(theirs.coef_), atol=1e-6)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
@@ -169,10 +169,11 @@ def test_the_order_of_rows_does_not_matter(problem, criterion, sparse):
 
 
 @settings(max_examples=20)
-@given(problems(), st.sampled_from(["cll", "softmax-margin", "risk", "perceptron", "mira:k=2"]))
+@given(problems(), st.sampled_from(["cll", "softmax-margin", "least-squares", "perceptron", "mira:k=2"]))
 def test_a_feature_map_of_x_at_its_labels_place_is_the_plain_classifier(problem, criterion):
     X, y, _ = problem
     two = len(np.unique(y)) == 2
+    assume(not (two and criterion == "least-squares"))  # whose one score is a label's own, not a difference
     online = criterion in ("perceptron", "mira:k=2")
     options = {} if online else {"optimizer": "lbfgs", **EXACT}
     plain = Classifier(criterion, bias="none", l2=None if online else (1.0 if two else 2.0), **options).fit(X, y)

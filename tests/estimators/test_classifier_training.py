@@ -126,6 +126,23 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been(optimizer, multic
         classifier.fit(X, y, resume=True)
 
 
+def test_a_checkpoint_keeps_what_the_model_needs(tmp_path):
+    checkpoint, texts = tmp_path / "checkpoint", ["a b", "b c", "c d", "a d"]
+
+    def stop(progress):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    classifier = Classifier(features=str.split, optimizer="lbfgs")
+    with pytest.raises(TrainingInterrupted):
+        classifier.fit(texts, [1, 2, 2, 1], texts, [1, 2, 2, 1], checkpoint=checkpoint, observe=stop)
+    with pytest.raises(OptionError, match="give it again, as in features="):
+        Classifier.load(checkpoint)
+    assert len(Classifier.load(checkpoint, features=str.split).predict(texts)) == 4
+    with pytest.raises(OptionError, match="other data or options"):
+        classifier.fit(texts, [1, 2, 2, 1], ["a"], [1], checkpoint=checkpoint, resume=True)
+    assert classifier.fit(texts, [1, 2, 2, 1], texts, [1, 2, 2, 1], checkpoint=checkpoint, resume=True).converged_
+
+
 # -- M-estimation ------------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +185,7 @@ def test_m_estimation_keeps_base_and_learnt_part_apart(counts):
     again = Classifier.load(classifier.to_bytes())
     np.testing.assert_array_equal(again.model_.base.coef, classifier.model_.base.coef)
     assert np.abs(again.model_.scores.minus(again.model_.base).coef).max() > 1e-3
-    with pytest.raises(DataError, match="a count of -"):
+    with pytest.raises(DataError, match="Negative values in data"):
         Classifier("m-estimation").fit(-X, y)
 
 

@@ -248,7 +248,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         options["base"] = own_base(self) or self.base
         options["class_weight"] = str(self.class_weight)
-        arrays = [*plan.problem.arrays(), *plan.costs(), None if dev is None else dev.gold]
+        arrays = [*plan.problem.arrays(), *plan.costs(), *([] if dev is None else dev.arrays())]
         mark = fingerprint({**options, "labels": plan.problem.labels.tolist()}, arrays)
         return ClassifierCheckpoint(path, plan, self._stored_options(), mark, [], [])
 

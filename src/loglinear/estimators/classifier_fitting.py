@@ -25,7 +25,7 @@ from loglinear.optimizers.flat_dual import why_not_flat_dual
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
 from loglinear.options import spec_name
-from loglinear.structures.flat_features import FlatCorpus
+from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 
 Float = npt.NDArray[np.float64]
@@ -173,24 +173,25 @@ class Plan:
             outcomes.append(outcome)
             resumed = None
         total = float(sum(objectives))
-        if self.criterion_name == LEAST_SQUARES and self.parts[0].features.n_labels == 2:
+        features = self.parts[0].features
+        if self.criterion_name == LEAST_SQUARES and isinstance(features, FlatFeatures) and features.n_labels == 2:
             total /= 2.0  # there are two regressions, each the other turned round
         return self.model(done), _together(outcomes, total)
 
     @property
     def in_closed_form(self) -> bool:
         """Whether there is nothing to iterate: least squares without L1, unless an optimizer is asked for."""
-        classifier = self.classifier
-        return self.criterion_name == LEAST_SQUARES and not classifier.l1 and classifier.optimizer is None
+        classifier, rows = self.classifier, isinstance(self.problem.corpus, FlatCorpus)
+        return self.criterion_name == LEAST_SQUARES and rows and not classifier.l1 and classifier.optimizer is None
 
     def _solved(self) -> tuple[AnyModel, TrainingOutcome]:
         """Ridge regression on 1 for the label and -1 for others, all labels at once (one will do for two)."""
         problem, classifier, began = self.problem, self.classifier, time.perf_counter()
-        n, corpus = len(problem.labels), problem.corpus
-        assert isinstance(corpus, FlatCorpus) and not isinstance(problem.encoder, CandidateEncoder)
+        n = len(problem.labels)
+        assert not isinstance(problem.encoder, CandidateEncoder)
         targets = np.where(problem.gold[:, np.newaxis] == np.arange(n), 1.0, -1.0)[:, n == 2 :]
         found = solve(
-            corpus.rows, targets, l2_factor(classifier.l2, classifier.variance), problem.weights, classifier.bias,
+            problem.rows, targets, l2_factor(classifier.l2, classifier.variance), problem.weights, classifier.bias,
             float(classifier.bias_scale),
         )  # fmt: skip
         scores, apart = LinearScores(found.coef, found.intercept), classifier.multiclass == ONE_VERSUS_ALL
@@ -257,7 +258,8 @@ class ClassifierCheckpoint(AnyCheckpoint):
     objectives: list[float]
 
     def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        return classifier_file.to_storage(self.model.model([*self.done, weights]), self.options, training)
+        model, by_function = self.model.model([*self.done, weights]), self.model.classifier.features is not None
+        return classifier_file.to_storage(model, self.options, training, by_function)
 
     def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
         arrays = {f"done.{i}": own for i, own in enumerate(self.done)}

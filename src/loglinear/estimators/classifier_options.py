@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class
+from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class, missing_operations
 from loglinear.errors import OptionError
 from loglinear.estimators import options as shared
 from loglinear.estimators.combinations import check_optimizer
@@ -56,7 +56,7 @@ def _why_not(name: str) -> str | None:
     criterion = criterion_class(name)
     if not criterion.needs or not criterion.learns_weights:
         return "it is for chains"
-    missing = [operation for operation in criterion.needs if not hasattr(Flat, operation)]
+    missing = missing_operations(criterion, Flat)
     return f"it needs {', '.join(missing)}, which flat labels do not have" if missing else None
 
 
@@ -81,8 +81,6 @@ def check_classifier(classifier: Any) -> None:
     _check_weights(classifier.class_weight)
     _check_functions(classifier)
     _check_base(classifier, criterion, values)
-    if name == LEAST_SQUARES and classifier.feature_map is not None:
-        raise OptionError(f"criterion={name!r} is a regression for each label, and a feature_map has no such parts")
     if classifier.multiclass == ONE_VERSUS_ALL:
         _check_one_versus_all(classifier)
     check_optimizer(classifier, criterion, classifier.optimizer or criterion.optimizers[0])

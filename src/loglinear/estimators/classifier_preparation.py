@@ -132,6 +132,11 @@ class DevExamples:
             raise DataError("none of the dev data's labels is a label of the training data")
         return cls(plan, data, gold)
 
+    def arrays(self) -> list[npt.NDArray[Any] | None]:
+        """All numbers that the scores depend on."""
+        corpus = self.data if isinstance(self.data, CandidateCorpus) else FlatCorpus.of(self.data)
+        return replace(self.plan.problem, corpus=corpus, gold=self.gold, weights=None).arrays()
+
     def score(self, weights: Float) -> float:
         """The accuracy of the model with these weights [D]."""
         return float(np.mean(self.plan.model([weights]).best(self.data) == self.gold))

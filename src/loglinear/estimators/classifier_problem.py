@@ -25,7 +25,7 @@ from loglinear.estimators.classifier_inputs import RowEncoder
 from loglinear.estimators.classifier_options import LEAST_SQUARES, ONE_VERSUS_ALL, cost_of, own_base
 from loglinear.estimators.linear_model import LinearScores
 from loglinear.generative.m_estimation import MEstimationObjective
-from loglinear.generative.naive_bayes import NaiveBayesModel, check_counts
+from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.options import spec_name, spec_options
 from loglinear.structures.candidate_features import CandidateCorpus, CandidateFeatures
 from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
@@ -71,6 +71,13 @@ class ClassifierProblem:
         if isinstance(self.corpus, CandidateCorpus):
             return len(self.corpus.values)
         return int(self.corpus.rows.nnz if self.corpus.is_sparse else self.corpus.rows.size)
+
+    @property
+    def rows(self) -> Any:
+        """The rows [S, A], a sparse matrix with numbers of the kind that SciPy itself would choose."""
+        assert isinstance(self.corpus, FlatCorpus)
+        rows = self.corpus.rows
+        return sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape) if self.corpus.is_sparse else rows
 
     def parts(self, classifier: Any) -> list[TwoOrMore]:
         """The problems to be solved, one after the other."""
@@ -148,22 +155,24 @@ class TwoOrMore:
 
     def base(self, classifier: Any) -> Any:
         """The generative base: naive Bayes by counting, or the user's own."""
+        rows = self.data.rows
+        least = float((rows.data if sp.issparse(rows) else rows).min(initial=0.0))
+        if least < 0.0:
+            raise DataError(f"Negative values in data ({least:g}): criterion={classifier.criterion!r} needs counts")
         if own_base(classifier):
             return classifier.base
         values = spec_options(classifier.criterion, criterion_class(classifier.criterion).options, "criterion")
         n, data = self.features.n_labels, self.data
         counts = np.bincount(self.gold, data.weights, n)
         if not counts.all():
-            raise DataError(f"no example of the label {self.labels[int(np.argmin(counts))]!r} has any weight")
-        assert isinstance(data.corpus, FlatCorpus)
-        return NaiveBayesModel.fit(data.corpus.rows, self.gold, n, values.get("smoothing", 1.0), data.weights)
+            raise DataError(f"no example of the class {self.labels[int(np.argmin(counts))]!r} has any weight")
+        return NaiveBayesModel.fit(rows, self.gold, n, values.get("smoothing", 1.0), data.weights)
 
     def m_estimation(self, base: Any, l2: float) -> MEstimationObjective:
         """The objective of M-estimation over ``base``: features are counts joined with the label."""
-        features, corpus, y = self.features, self.data.corpus, self.features.n_labels
-        assert isinstance(features, FlatFeatures) and isinstance(corpus, FlatCorpus)
-        check_counts(corpus.rows)
-        rows = sp.csr_matrix(corpus.rows)
+        features, y = self.features, self.features.n_labels
+        assert isinstance(features, FlatFeatures)
+        rows = sp.csr_matrix(self.data.rows)
         joined = rows.indices.astype(np.int64) * y + np.repeat(self.gold, np.diff(rows.indptr))
         counts = sp.csr_matrix((rows.data, joined, rows.indptr), shape=(rows.shape[0], features.n_columns * y))
         expected = np.asarray(base.expected(), dtype=np.float64)
