@@ -130,7 +130,7 @@ def test_what_cannot_be_trained_on_the_data_is_listed_with_the_reason():
     assert found.figure == "accuracy" and "f1" not in found.best.scores and found.against == {}
     assert "nothing to compare" in page(found, MACHINE, "")
     with pytest.raises(OptionError, match="none of the criteria"):
-        compare(X, y, X, y, X, y, criteria="hmm", quick=True)
+        compare(X, y, X, y, X, y, criteria="hmm,m-estimation", quick=True)
 
 
 def test_all_criteria_have_a_grid_that_trains(splits):
