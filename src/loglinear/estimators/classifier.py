@@ -23,6 +23,7 @@ from loglinear.estimators.classifier_options import check_classifier, default, o
 from loglinear.estimators.classifier_predictor import ClassifierPredictor
 from loglinear.estimators.classifier_preparation import DevExamples, prepared, split_labels
 from loglinear.estimators.linear_model import LinearModel
+from loglinear.estimators.stored_model import StoredModel, source_name
 from loglinear.estimators.training import Progress, Training, TrainingOutcome, print_progress
 from loglinear.estimators.training_notes import keep_outcome, notes_of, restore_notes
 from loglinear.features.template import TemplateSet
@@ -32,7 +33,7 @@ Float = npt.NDArray[np.float64]
 FUNCTIONS = ("features", "feature_map", "candidates")
 
 
-class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Gives each example one of several labels, by linear scores.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
@@ -106,6 +107,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         For tables, the column of the labels.
     """
 
+    kind = classifier_file.KIND
     objective_: float | None
     n_iter_: int | None
     converged_: bool
@@ -297,16 +299,6 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         notes = {**notes_of(self), "label_column": self.label_column_}
         return classifier_file.to_storage(model, self._stored_options(), notes, by_function)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only; functions of your own are not in it."""
-        self._fitted()
-        model_file.save(path, classifier_file.KIND, *self._storage())
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        self._fitted()
-        return model_file.dumps(classifier_file.KIND, *self._storage())
-
     @classmethod
     def load(
         cls,
@@ -323,7 +315,7 @@ class Classifier(ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: 
         them.
         """
         stored = model_file.load(source, kind=classifier_file.KIND)
-        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+        name = source_name(source)
         given = {"features": features, "feature_map": feature_map, "candidates": candidates, "base": base}
         model = classifier_file.from_storage(stored.header, stored.arrays, name, given)
         try:

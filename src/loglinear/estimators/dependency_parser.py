@@ -22,6 +22,7 @@ from loglinear.estimators.dependency_model import DependencyModel, DevTrees, Par
 from loglinear.estimators.dependency_options import GENERATIVE, OPTIONS, check_dependency_parser
 from loglinear.estimators.phases import run_phases
 from loglinear.estimators.relation_model import rounded
+from loglinear.estimators.stored_model import StoredModel, source_name
 from loglinear.estimators.training import (
     Progress,
     Training,
@@ -38,7 +39,7 @@ from loglinear.threads import thread_count
 Float = npt.NDArray[np.float64]
 
 
-class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(StoredModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the heads, and where training has them the relations, of the tokens of sentences.
 
     ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)
@@ -95,6 +96,7 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     """
 
     model_: DependencyModel
+    kind = dependency_file.KIND
     objective_: float | None
     n_iter_: int | None
     converged_: bool
@@ -289,24 +291,15 @@ class DependencyParser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self) -> tuple[dict[str, Any], dependency_file.Arrays]:
+        model = self._fitted()
         training = {**notes_of(self), "trees": self.n_trees_, "tokens": self.n_tokens_}
-        return dependency_file.to_storage(self._fitted(), self._stored_options(), training)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only."""
-        self._fitted()
-        model_file.save(path, dependency_file.KIND, *self._storage())
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        self._fitted()
-        return model_file.dumps(dependency_file.KIND, *self._storage())
+        return dependency_file.to_storage(model, self._stored_options(), training)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> DependencyParser:
         """Read a model from a file or from its bytes. Loading runs no code of the file's."""
         stored = model_file.load(source, kind=dependency_file.KIND)
-        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+        name = source_name(source)
         model, options, training = dependency_file.from_storage(stored.header, stored.arrays, name)
         parser = dependency_file.restored_estimator(cls, options, name)
         parser.model_ = model

@@ -17,6 +17,7 @@ from loglinear.errors import LoglinearError, ModelFileError
 from loglinear.estimators.annotation import sequence_weights
 from loglinear.estimators.classifier_file import Arrays, finite
 from loglinear.estimators.ridge_solver import CLOSED, GRADIENTS, RidgeSolution, solve
+from loglinear.estimators.stored_model import StoredModel, source_name
 from loglinear.model_file import pack_strings, unpack_strings
 from loglinear.options import Option
 from loglinear.structures.flat_features import BIASES
@@ -35,10 +36,9 @@ OPTIONS = {
 }
 
 
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both regressors share."""
 
-    kind: str
     coef_: Float
     intercept_: Any
     objective_: float
@@ -122,19 +122,11 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, dtype=np.float64))
         return header, {"coef": coef, "intercept": intercept, "strings.bytes": blob, "strings.offsets": offsets}
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only."""
-        model_file.save(path, self.kind, *self._storage())
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        return model_file.dumps(self.kind, *self._storage())
-
     @classmethod
     def load(cls, source: str | Path | bytes) -> Any:
         """Read a model from a file or from its bytes. Loading runs no code of the file's."""
         stored = model_file.load(source, kind=cls.kind)
-        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+        name = source_name(source)
         try:
             return _restored(cls, stored.header, stored.arrays)
         except (LoglinearError, KeyError, TypeError, ValueError, IndexError) as error:
