@@ -145,11 +145,16 @@ def test_the_t_test_is_that_of_scipy(values):
         assert found.statistic is None and found.p == float((one == other).all())
 
 
-@given(p=st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_the_correction_for_many_tests_is_that_of_statsmodels(p):
-    from statsmodels.stats.multitest import multipletests
-
-    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+@given(p=st.lists(st.floats(0, 1), min_size=1, max_size=8), level=st.floats(0.001, 0.2))
+def test_the_correction_for_many_tests_rejects_what_stepping_down_does(p, level):
+    """Holm's procedure as it is written: the least p first, each against a level that grows, until one fails."""
+    order, rejected = sorted(range(len(p)), key=p.__getitem__), set()
+    for step, number in enumerate(order):
+        if p[number] * (len(p) - step) > level:
+            break
+        rejected.add(number)
+    assert {number for number, corrected in enumerate(holm(p)) if corrected <= level} == rejected
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def test_one_sequence_says_nothing_and_different_ones_cannot_be_compared():
