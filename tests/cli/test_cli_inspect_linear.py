@@ -25,7 +25,7 @@ def test_a_classifiers_strongest_weights(tmp_path):
     classifier = Classifier(l2=0.1).fit(TEXTS, LABELS)
     classifier.save(path)
     shown = inspected(path, "--top", 2)
-    assert "classifier, 3 labels, 4 features" in shown and "l2=0.1" in shown
+    assert "classifier, 3 labels, 5 features" in shown and "l2=0.1" in shown
     assert f"{classifier.objective_:,.3f}" in shown
     best = max(zip(np.abs(classifier.coef_[0]), classifier.feature_names_in_, strict=True))[1]
     assert best in shown and shown.count("(bias)") == 3
@@ -57,7 +57,7 @@ def test_base_and_learnt_part_are_shown_apart(tmp_path):
     Classifier("m-estimation").fit(TEXTS, LABELS).save(path)
     assert "strongest base" in inspected(path) and "strongest learnt" in inspected(path)
     everything = json.loads(inspected(path, "--json"))
-    assert len(everything["base"]) == len(everything["learnt"]) == 3 * (4 + 1)
+    assert len(everything["base"]) == len(everything["learnt"]) == 3 * (5 + 1)
 
 
 def test_models_with_functions_can_be_looked_at(tmp_path):

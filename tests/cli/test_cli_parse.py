@@ -195,7 +195,7 @@ def test_help_has_examples(run, verb):
 
 
 def test_help_speaks_of_parsers_and_of_what_can_be_typed(run):
-    assert "entity recognisers and parsers" in run("--help").out
+    assert "entity recognisers, parsers and classifiers" in run("--help").out
     said = run("parse", "train", "--help").out
     assert "remembers, or all" in said and "if None" not in said
 

@@ -8,11 +8,12 @@ from typing import Any
 from sklearn.base import clone
 
 from loglinear.criteria.costs import OUTSIDE
-from loglinear.criteria.criterion import Criterion, criteria, criterion_class
+from loglinear.criteria.criterion import Criterion, criteria_of, criterion_class
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.evaluation.schemes import has_chunks
 from loglinear.options import spec_name, spec_options
+from loglinear.structures.chain import Chain
 
 Grid = dict[str, list[Any]]
 L2, VARIANCE, SMOOTHING = [0.01, 0.1, 1.0], [0.5, 1.5, 5.0, 15.0], [0.01, 0.1, 1.0]
@@ -33,7 +34,7 @@ def named(asked: str | Sequence[str]) -> list[str]:
     """The criteria asked for: ``all``, names between commas (semicolons, if they have options with commas), a list."""
     if isinstance(asked, str):
         if asked == "all":
-            return list(criteria())
+            return list(criteria_of(Chain))
         asked = [one.strip() for one in asked.split(";" if ";" in asked else ",") if one.strip()]
     specs = list(dict.fromkeys(asked))
     if not specs:
