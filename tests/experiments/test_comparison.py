@@ -21,7 +21,6 @@ from loglinear.experiments.comparison_tables import score_table, training_table,
 from loglinear.experiments.tuning_grid import candidates
 
 MACHINE = {"versions": {"loglinear": "0"}, "cores": 2, "processor": "<none>"}
-from loglinear.structures.chain import Chain
 
 
 def corpus(split, task="chunk"):
@@ -206,7 +205,7 @@ def test_grids_come_from_what_criteria_declare():
     assert set(default_grid("mira:C=0.5", labels)) == {"max_iter", "cost"}  # what is given is not tuned
     assert set(default_grid("m-estimation", labels)) == {"variance"}
     assert "recall:3" in default_grid("risk", labels)["cost"]
-    assert named("all") == list(criteria()) and named("cll; mira:k=5,C=0.1") == ["cll", "mira:k=5,C=0.1"]
+    assert named("all") == list(criteria_of(Chain)) and named("cll; mira:k=5,C=0.1") == ["cll", "mira:k=5,C=0.1"]
     default = default_grid("cll", labels)
     assert grid_with(default, {"l2": [3.0], "max_iter": [5], "order": [1, 2]}, {"l2", "max_iter"}) == {
         "l2": [3.0], "order": [1, 2]
