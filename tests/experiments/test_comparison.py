@@ -19,6 +19,7 @@ from loglinear.experiments.comparison_grids import default_grid, grid_with, name
 from loglinear.experiments.comparison_page import inline, page
 from loglinear.experiments.comparison_tables import score_table, training_table, type_table
 from loglinear.experiments.tuning_grid import candidates
+from loglinear.structures.chain import Chain
 
 MACHINE = {"versions": {"loglinear": "0"}, "cores": 2, "processor": "<none>"}
 
