@@ -175,11 +175,12 @@ def _train(mixture: Mixture, x: Any, seen: ClusterRows, known: list[str | None] 
         warnings.simplefilter("always")
 
         def observe(step: MixtureProgress) -> None:
-            phase = f"start {step.start} of {step.n_starts}" if step.n_starts > 1 else "main"
+            several = step.n_starts > 1 and out.is_terminal  # elsewhere a line now and then is enough
+            phase = f"start {step.start} of {step.n_starts}" if several else "main"
             spent = time.perf_counter() - began
             display.observe(Progress(step.round, step.round, step.objective, spent, None, None, phase))
 
-        mixture.fit(x, known=known, observe=observe if out.is_terminal else None)
+        mixture.fit(x, known=known, observe=observe)
     for warning in said:
         if issubclass(warning.category, UserWarning | RuntimeWarning):
             out.print(f"loglinear: warning: {warning.message}", markup=False)
