@@ -179,7 +179,7 @@ class FlatDual(Optimizer):
         while True:
             ends = now.iteration >= self.max_iter or (objective.criterion.smooth and self._is_too_slow(problem, now))
             if ends or (now.iteration and now.gap <= self.tolerance * problem.size(now.value)):
-                best = problem.certificate(now.kept, now.centre)
+                best = problem.certificate(now.kept, now.table, now.centre)
                 near = best.gap <= self.tolerance * problem.size(best.value)
                 if near or now.iteration >= self.max_iter:
                     now.value, now.gap, now.found = best
