@@ -53,7 +53,10 @@ class Worker:
             raise errors.LoglinearError(f"{name}: the training process ended with status {status}: {reason}")
         said: dict[str, Any] = json.loads(answer)
         if "error" in said:
-            raise getattr(errors, said["class"], errors.LoglinearError)(said["error"])
+            kind = getattr(errors, said["class"], errors.LoglinearError)
+            if kind is errors.InfeasibleError:  # whose message is made of the sequence's number
+                kind = errors.DataError
+            raise kind(f"{name}: {said['error']}")
         return said["cell"]
 
     def end(self) -> None:
