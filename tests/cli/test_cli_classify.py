@@ -101,10 +101,21 @@ def test_every_criterion_trains(run, tables, tmp_path, criterion):
     assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 90
 
 
-def test_the_path_of_a_table(run, tables):
-    options = ("--label", "verdict", "--ignore", "id", "--folds", "3", "--grid", "0.1,1,10")
+def test_the_path_of_a_table(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    options = ("--label", "verdict", "--ignore", "id", "--folds", "3", "--grid", "0.1,1,10", "-o", model)
     result = run("path", tables / "train.csv", *options)
     assert result.status == 0 and "share of wrong labels" in result.err
+    assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 95
+
+
+def test_labels_that_the_model_does_not_know_are_told(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    assert run("classify", "train", tables / "train.csv", "--label", "verdict", "-o", model).status == 0
+    other = (tables / "test.csv").read_text(encoding="utf-8").replace(",good\n", ",fine\n")
+    (tmp_path / "other.csv").write_text(other, encoding="utf-8")
+    judged = run("classify", "eval", model, tmp_path / "other.csv")
+    assert judged.status == 0 and "no log loss: the model does not know the label 'fine'" in judged.out
 
 
 @pytest.mark.parametrize(
@@ -118,6 +129,9 @@ def test_the_path_of_a_table(run, tables):
         (("train.csv", "--label", "verdict", "--number", "price", "--text", "price"), "both a number and a text"),
         (("train.csv", "--label", "verdict", "--words", "letters"), "letters"),
         (("train.csv", "--label", "verdict", "--criterion", "memm"), "memm"),
+        (("train.csv", "--label", "verdict", "--text", "verdict"), "column 'verdict' is the label"),
+        (("nan.csv", "--label", "verdict"), "nan.csv:3: column 'x' is 'nan', not a number"),
+        (("huge.csv", "--label", "verdict"), "huge.csv:3: column 'x' is '1e300', not a number (up to 1e+100)"),
         (("none.csv", "--label", "verdict"), "none.csv: cannot be read"),
         (("broken.csv", "--label", "verdict"), "broken.csv:3: 1 cells under 2 columns"),
     ],
@@ -125,6 +139,8 @@ def test_the_path_of_a_table(run, tables):
 def test_mistakes_are_told_in_a_line(run, tables, monkeypatch, arguments, message):
     monkeypatch.chdir(tables)
     (tables / "broken.csv").write_text("verdict,x\na,b\nc\n", encoding="utf-8")
+    for name, cell in (("nan", "nan"), ("huge", "1e300")):
+        (tables / f"{name}.csv").write_text(f"verdict,x\na,1\nb,{cell}\n", encoding="utf-8")
     result = run("classify", "train", *arguments, "-o", "m.model")
     assert result.status == 2 and message in result.err and result.err.count("\n") == 1
     assert not (tables / "m.model").exists()

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -245,6 +246,8 @@ def test_options_that_make_no_sense(options, message):
         (["a", "b"], ["p"], "there are 2 examples, but 1 labels"),
         (["ab", 3], ["p", "q"], r"example 1 \(from 0\) is 3, not a string"),
         (["", " "], ["p", "q"], "nothing to count"),
+        (["a", "b"], ["p", None], r"the label of example 1 \(from 0\) is None"),
+        ([[1e200], [1.0]], ["p", "q"], "numbers up to 1e"),
         ([["a"], [3]], ["p", "q"], r"example 1 \(from 0\): a list of features holds strings"),
         ([{"a": float("nan")}, {}], ["p", "q"], "values are finite numbers"),
         ([{"a": 1}, "b"], ["p", "q"], r"example 1 \(from 0\): the features of one example"),
@@ -281,3 +284,13 @@ def test_costs_by_file_and_pair(tmp_path):
     np.testing.assert_array_equal(by_file.coef_, by_pair.coef_)
     np.testing.assert_array_equal(by_file.coef_, by_matrix.coef_)
     assert not np.array_equal(by_file.coef_, Classifier("softmax-margin").fit(X, y).coef_)
+
+
+def test_a_string_is_no_list_of_documents():
+    with pytest.raises(DataError, match="X is the string 'good film'"):
+        Classifier().fit(TEXTS, LABELS).predict("good film")
+
+
+def test_training_that_gets_nowhere_says_so():
+    with pytest.warns(ConvergenceWarning, match="are to be scaled"):
+        Classifier("max-margin", optimizer="lbfgs").fit([[1e90], [-1e90], [2e90]], [0, 1, 0])

@@ -104,7 +104,8 @@ def test_a_damaged_file_is_refused():
 
 def test_what_a_column_is():
     assert kind_of(["1", "", "2e3"]) == "number"
-    assert kind_of(["", ""]) == "category"
+    assert kind_of(["1", "nan", "-inf", "1e300"]) == "number"  # and then an error with its line, not a category
+    assert kind_of(["nan", "nan"]) == kind_of(["", ""]) == "category"
     assert kind_of(["red", "dark blue"]) == "category"
     assert kind_of(["this is a long note", "and this too, of course"]) == "text"
 

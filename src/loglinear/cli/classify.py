@@ -104,7 +104,15 @@ def train_command(
     ] = None,
     optimizer: Annotated[str | None, option("optimizer", panel=FITTING)] = default("optimizer"),
     max_iter: Annotated[int | None, option("max_iter", panel=FITTING)] = default("max_iter"),
-    tolerance: Annotated[float, option("tolerance", panel=FITTING)] = default("tolerance"),
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and "
+            "dual within it.",
+            rich_help_panel=FITTING,
+        ),
+    ] = default("tolerance"),
     threads: Annotated[int | None, option("threads", panel=FITTING)] = default("threads"),
     seed: Annotated[int, option("seed", panel=FITTING)] = default("seed"),
     resume: Annotated[
@@ -134,7 +142,7 @@ def train_command(
     classifier = Classifier(
         criterion=criterion, cost=cost, multiclass=multiclass, bias=bias, min_count=min_count, l1=l1, l2=l2,
         variance=variance, class_weight=class_weight, optimizer=optimizer, max_iter=max_iter, tolerance=tolerance,
-        threads=threads, seed=seed, kinds=kinds_of(number, category, text) or None, text=words,
+        threads=threads, seed=seed, kinds=kinds_of(number, category, text, label) or None, text=words,
         raw_numbers=raw_numbers,
     )  # fmt: skip
     check_classifier(classifier)
@@ -214,12 +222,15 @@ def eval_command(
 
     import numpy as np
 
+    from loglinear.cli.train import check_place
     from loglinear.data import atomic_output
     from loglinear.data.table_file import read_table
     from loglinear.errors import OptionError
     from loglinear.evaluation.labels import accuracy_report
     from loglinear.experiments.charts import table_chart
 
+    if plot is not None:
+        check_place(plot)
     classifier = _loaded(model, threads)
     rows = read_table(table, format)
     named = label or classifier.label_column_
@@ -232,8 +243,8 @@ def eval_command(
     report = accuracy_report([truth], [labels])
     macro = float(np.mean([score.f1 for score in report.labels.values()]))
     known = {name: i for i, name in enumerate(classifier.classes_)}
-    log_loss = None
-    if chances is not None and all(name in known for name in truth):
+    log_loss, unknown = None, sorted({*truth} - {*known})
+    if chances is not None and not unknown:
         own = chances[np.arange(len(truth)), [known[name] for name in truth]]
         log_loss = float(-np.mean(np.log(np.maximum(own, np.finfo(np.float64).tiny))))
     if plot is not None:
@@ -251,6 +262,8 @@ def eval_command(
         return
     typer.echo(report.text().replace(" tokens;", " rows;", 1), nl=False)
     typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
+    if unknown:
+        typer.echo(f"no log loss: the model does not know the label {unknown[0]!r}")
 
 
 def _loaded(model: Path, threads: int | None) -> Classifier:
@@ -259,7 +272,7 @@ def _loaded(model: Path, threads: int | None) -> Classifier:
 
     classifier = Classifier.load(model)
     if classifier.kinds_ is None:
-        raise OptionError(f"{model} was trained in Python on arrays, not on a table; use it from there")
+        raise OptionError(f"{model} was trained in Python, not on a table; use it from there")
     classifier.threads = threads
     return classifier
 

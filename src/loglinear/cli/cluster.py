@@ -134,8 +134,9 @@ def cluster_command(
         raise OptionError("--text and --number: a mixture is of words or of numbers; give one of both")
     if plot_columns is not None and plot is None:
         raise OptionError(f"--plot-columns {plot_columns}: of which chart? give --plot FILE.svg with it")
-    if output is not None:
-        check_place(output)
+    for place in (output, plot, plot_rounds):
+        if place is not None:
+            check_place(place)
     with working(out, f"reading {data}"):
         table = read_table(data, format)
         left_out = [*(ignore or []), *([] if label is None else [label])]

@@ -118,6 +118,11 @@ def path_command(
         raise OptionError("give an annotated file (TRAIN), or --bundled TASK for the corpus that comes with loglinear")
     if test is not None and folds is not None:
         raise OptionError("--test and --folds are two ways to measure the test error; give one")
+    if bundled is not None and (test is not None or folds is not None):
+        raise OptionError("--bundled has its own data to test on; leave out --test and --folds")
+    for place in (plot, csv, json):
+        if place is not None and str(place) != "-":
+            check_place(place)
     if output is not None:
         check_place(output)
     shared = {
@@ -127,14 +132,19 @@ def path_command(
     if label is not None:
         if bundled is not None or template is not None or order != default("order") or constraints is not None:
             raise OptionError("--label is of a table; --bundled, --template, --order and --constraints are of taggers")
-        kinds = kinds_of(number, category, text)
+        if label_column != -1 or separator != "auto" or comments != "auto":
+            raise OptionError("--label is of a table; --label-column, --separator and --comments are of column files")
+        kinds = kinds_of(number, category, text, label)
         found = _table_problem(str(train), test, format, label, ignore, kinds, words, raw_numbers, shared)
     else:
-        if number or category or text or ignore:
-            raise OptionError("--number, --category, --text and --ignore are of tables; name the labels with --label")
+        if number or category or text or ignore or raw_numbers or words != "words":
+            raise OptionError(
+                "--number, --category, --text, --ignore, --words and --raw-numbers are of tables; name the labels with "
+                "--label"
+            )
         options = {**shared, "order": order, "constraints": constraints}
         found = _tagger_problem(train, test, bundled, template, options, label_column, format, separator, comments)
-    _run(*found, grid, folds, seed, plot, csv, json, output, choose)
+    _run(*found, grid, folds, seed, plot, csv, json, output, choose, label)
 
 
 def _table_problem(
@@ -220,6 +230,7 @@ def _run(
     json: Path | None,
     output: Path | None,
     choose: str,
+    label: str | None,
 ) -> None:
     from json import dumps
 
@@ -255,6 +266,8 @@ def _run(
         with working(out, f"training with l2 {chosen:g}"):
             X, y = data
             estimator.set_params(l2=chosen).fit(X, y)
+            if label is not None:
+                estimator.label_column_ = label
         estimator.save(output)
         out.print(f"model      {output}, trained with l2 {chosen:g} on all of the training data")
 

@@ -30,7 +30,7 @@ Ignored = Annotated[
 Words = Annotated[
     str,
     typer.Option(
-        help="How text is cut: words, words:ngrams=2, characters:ngrams=4; also :case and :binary.",
+        help="How text is cut: words (and marks), tokens or characters, as in words:ngrams=2,lowercase=no,presence.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -44,13 +44,17 @@ TableFormat = Annotated[
 ]
 
 
-def kinds_of(numbers: list[str] | None, categories: list[str] | None, texts: list[str] | None) -> dict[str, str]:
+def kinds_of(
+    numbers: list[str] | None, categories: list[str] | None, texts: list[str] | None, label: str | None = None
+) -> dict[str, str]:
     """What the columns are that the command line names; a column named twice is refused."""
     from loglinear.errors import OptionError
 
     kinds: dict[str, str] = {}
     for kind, names in (("number", numbers), ("category", categories), ("text", texts)):
         for name in names or []:
+            if name == label:
+                raise OptionError(f"column {name!r} is the label, and cannot be a {kind} to learn from")
             if kinds.get(name, kind) != kind:
                 raise OptionError(f"column {name!r} cannot be both a {kinds[name]} and a {kind}")
             kinds[name] = kind

@@ -216,7 +216,7 @@ def check_place(path: Path) -> None:
     if str(path) == "-":
         raise OptionError("a model is written to a file, not to standard output; name it with -o")
     if path.is_dir():
-        raise OptionError(f"{path} is a folder; name the model file to write")
+        raise OptionError(f"{path} is a folder; name the file to write")
     if not path.parent.is_dir():
         raise OptionError(f"{path}: there is no folder {path.parent}; make it first")
     try:

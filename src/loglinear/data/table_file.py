@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from loglinear.errors import DataError, OptionError
 
 FORMATS = ("csv", "tsv", "jsonl")
 LONGEST_CELL = 2**31 - 1
+GREATEST = 1e100  # of the numbers in a table
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class TableFile:
                     value = empty
                 if value is None:
                     found = "is empty" if not cell.strip() else f"is {cell!r:.60}"
-                    raise DataError(f"column {name!r} {found}, not a number", self.file, self.lines[row])
+                    great = f" (up to {GREATEST:g})" if is_like_a_number(cell) else ""
+                    raise DataError(f"column {name!r} {found}, not a number{great}", self.file, self.lines[row])
                 out[row, place] = value
         return out
 
@@ -89,12 +90,21 @@ class TableFile:
 
 
 def number_of(cell: str) -> float | None:
-    """The finite number that a cell holds, or None."""
+    """The number that a cell holds, or None; infinities, and numbers whose squares would be, are none."""
     try:
         value = float(cell)
     except ValueError:
         return None
-    return value if math.isfinite(value) and "_" not in cell else None
+    return value if abs(value) <= GREATEST and "_" not in cell else None
+
+
+def is_like_a_number(cell: str) -> bool:
+    """Whether a cell is a number, or what is written for one that is missing or too great: nan, inf, 1e400."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
 
 
 def table_format_of(source: Source) -> str:

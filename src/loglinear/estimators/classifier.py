@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
@@ -242,6 +244,9 @@ class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimato
             dev_score=None if dev is None else dev.score, observe=observe or (print_progress if self.verbose else None),
         )  # fmt: skip
         self._keep(*plan.carry_out(training, kept, resume, None if init is None else self._started(init)))
+        if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
+            said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
+            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=2)
         return self
 
     def _checkpoint(self, path: Path, plan: Plan, dev: DevExamples | None) -> ClassifierCheckpoint:

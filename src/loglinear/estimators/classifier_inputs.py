@@ -195,6 +195,8 @@ class DocumentRows:
 
 
 def _documents(X: Any) -> list[str]:
+    if isinstance(X, str):
+        raise DataError(f"X is the string {X!r:.40}; give a list of documents, be it of one")
     documents = list(X)
     for i, document in enumerate(documents):
         if not isinstance(document, str):

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from loglinear.data.table_file import TableFile
+from loglinear.data.table_file import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.annotation import sequence_weights
 from loglinear.estimators.candidate_model import CandidateEncoder
@@ -55,6 +56,9 @@ def _rows(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, np
         if classifier.min_count > 1:
             raise OptionError(f"min_count={classifier.min_count} counts named features; these are columns of numbers")
         rows, own = validate_data(classifier, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        values = rows.data if sp.issparse(rows) else rows
+        if values.size and np.abs(values).max() > GREATEST:
+            raise DataError(f"X holds numbers up to {np.abs(values).max():g}; scale columns to less than {GREATEST:g}")
         names = getattr(classifier, "feature_names_in_", None)
         return NumberRows(rows.shape[1], None if names is None else names.tolist()), rows, labels_of(own, rows.shape[0])
     if classifier.features is not None:
@@ -68,6 +72,9 @@ def _rows(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, np
 def labels_of(y: Any, n_examples: int) -> npt.NDArray[Any]:
     """The labels [S] as an array, checked as scikit-learn checks them."""
     labels = column_or_1d(y, warn=True)
+    for i, label in enumerate(labels.tolist() if labels.dtype == object else []):
+        if label is None:
+            raise DataError(f"the label of example {i} (from 0) is None; leave examples without a label out")
     check_classification_targets(labels)
     if len(labels) != n_examples:
         raise DataError(f"there are {n_examples} examples, but {len(labels)} labels")

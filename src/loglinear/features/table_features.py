@@ -7,8 +7,8 @@ category  a column for each value seen, ``colour=red``; an empty cell, or a new 
 text      a column for each word, or run of words, how often it occurs: ``text:good``
 ========  ==========================================================================================================
 
-What kind a column is can be said, or is seen: numbers if all its cells are numbers or empty; text if its cells have
-more than :data:`MANY_WORDS` words on the mean; categories else.
+What kind a column is can be said, or is seen: numbers if all its cells look like numbers or are empty; text if its
+cells have more than :data:`MANY_WORDS` words on the mean; categories else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from loglinear.data.table_file import TableFile, number_of
+from loglinear.data.table_file import TableFile, is_like_a_number, number_of
 from loglinear.errors import DataError, OptionError
 from loglinear.features.bag_of_words import BagOfWords
 
@@ -255,6 +255,6 @@ def check_kinds(kinds: Mapping[str, str]) -> None:
 def kind_of(cells: Sequence[str]) -> str:
     """What a column is by its cells."""
     filled = [cell for cell in cells if cell.strip()]
-    if filled and all(number_of(cell) is not None for cell in filled):
+    if any(number_of(cell) is not None for cell in filled) and all(map(is_like_a_number, filled)):
         return "number"
     return "text" if filled and np.mean([len(cell.split()) for cell in filled]) > MANY_WORDS else "category"

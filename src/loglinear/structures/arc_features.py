@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +16,7 @@ from loglinear.kernels import kernel
 from loglinear.structures.arc_nonprojective import NonProjectiveTree
 from loglinear.structures.arc_projective import ProjectiveTree
 from loglinear.structures.arc_scores import ArcScores, ArcTree, arc_offsets
+from loglinear.structures.list_features import ListFeatures, VectorGradient
 from loglinear.structures.sparse_groups import SparseGroups
 
 Float = npt.NDArray[np.float64]
@@ -71,7 +70,7 @@ def _add_touched(
 
 
 @dataclass(frozen=True)
-class ArcFeatures:
+class ArcFeatures(ListFeatures):
     """D features of arcs, for the trees of one kind.
 
     Parameters
@@ -85,23 +84,6 @@ class ArcFeatures:
     n_features: int
     projective: bool = True
     single_root: bool = True
-
-    @cached_property
-    def groups(self) -> Int64:
-        """Each feature is a group of its own."""
-        return np.arange(self.n_features + 1, dtype=np.int64)
-
-    def as_lists(self) -> ArcFeatures:
-        """The same features: they are lists."""
-        return self
-
-    def lay_out(self, weights: Float, penalties: Any = None) -> Float:
-        """The weights themselves."""
-        return weights
-
-    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
-        """The same."""
-        return laid_out
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut sentences ``first`` to ``end`` into runs of few arcs."""
@@ -136,24 +118,13 @@ class ArcFeatures:
         yield corpus.pointer[low : high + 1], corpus.ids, 0
 
 
-class ArcGradient:
+class ArcGradient(VectorGradient):
     """Adds up a gradient [D] by the weights."""
-
-    def __init__(self, n_features: int) -> None:
-        self.vector = np.zeros(n_features)
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.vector.fill(0.0)
 
     def add(self, corpus: ArcCorpus, first: int, end: int, parts: ArcScores) -> None:
         """Add the gradient by the arc scores of sentences ``first`` to ``end``."""
         low, high = int(corpus.arc_offsets[first]), int(corpus.arc_offsets[end])
         _add(corpus.pointer[low : high + 1], corpus.ids, parts.arcs, self.vector)
-
-    def finish(self) -> Float:
-        """The gradient [D] of all that was added."""
-        return self.vector
 
 
 class SparseArcGradient(SparseGroups):

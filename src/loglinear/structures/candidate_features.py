@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.kernels import kernel
 from loglinear.structures.flat import Flat, FlatScores
+from loglinear.structures.list_features import ListFeatures, VectorGradient
 from loglinear.structures.sparse_groups import SparseGroups
 
 Float = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ class CandidateCorpus:
 
 
 @dataclass(frozen=True)
-class CandidateFeatures:
+class CandidateFeatures(ListFeatures):
     """Weights of D features of candidates, which are among Y labels.
 
     Parameters
@@ -105,23 +105,6 @@ class CandidateFeatures:
     def n_penalised(self) -> int:
         """All of them."""
         return self.n_features
-
-    @cached_property
-    def groups(self) -> Int64:
-        """Each feature is a group of its own."""
-        return np.arange(self.n_features + 1, dtype=np.int64)
-
-    def as_lists(self) -> CandidateFeatures:
-        """The same features: they are lists."""
-        return self
-
-    def lay_out(self, weights: Float, penalties: Any = None) -> Float:
-        """The weights themselves."""
-        return weights
-
-    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
-        """The same."""
-        return laid_out
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut examples ``first`` to ``end`` into runs of few scores."""
@@ -152,23 +135,12 @@ class CandidateFeatures:
         yield corpus.pointer[first : end + 1], corpus.ids, 0
 
 
-class CandidateGradient:
+class CandidateGradient(VectorGradient):
     """Adds up a gradient [D] by the weights."""
-
-    def __init__(self, n_features: int) -> None:
-        self.vector = np.zeros(n_features)
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.vector.fill(0.0)
 
     def add(self, corpus: CandidateCorpus, first: int, end: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of examples ``first`` to ``end``."""
         _add(*corpus.parts, parts.labels, first, self.vector)
-
-    def finish(self) -> Float:
-        """The gradient [D] of all that was added."""
-        return self.vector
 
 
 class SparseCandidateGradient(SparseGroups):

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from loglinear.kernels import kernel
 from loglinear.structures.flat import Flat, FlatScores
+from loglinear.structures.list_features import VectorGradient
 from loglinear.structures.sparse_groups import SparseGroups
 
 Float = npt.NDArray[np.float64]
@@ -195,17 +196,13 @@ class FlatFeatures:
         return np.array([0, len(ids)], dtype=np.int64), ids
 
 
-class FlatGradient:
+class FlatGradient(VectorGradient):
     """Adds up a gradient by the weights."""
 
     def __init__(self, features: FlatFeatures) -> None:
+        super().__init__(features.n_features)
         self._features = features
-        self.vector = np.zeros(features.n_features)
         self._rows = self.vector.reshape(-1, features.n_labels)
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.vector.fill(0.0)
 
     def add(self, corpus: FlatCorpus, first: int, end: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of examples ``first`` to ``end``."""
@@ -217,10 +214,6 @@ class FlatGradient:
             columns += rows[first:end].T @ given
         if features.bias != "none":
             self._rows[-1] += features.scale * given.sum(axis=0)
-
-    def finish(self) -> Float:
-        """The gradient [D] of all that was added."""
-        return self.vector
 
 
 class SparseFlatGradient(SparseGroups):
