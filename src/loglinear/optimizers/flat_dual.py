@@ -16,7 +16,8 @@ chains; each takes its own moves for 1.25 times as large as they are, and for tw
 data, where all rows have all columns or a pass has made things worse.
 
 About q passes are needed where the labels cannot be told apart well. Where two hundred would not do, or have not, and
-the loss is smooth, L-BFGS goes on, until the same gap, by the marginals of its weights, is small enough.
+the loss is smooth, L-BFGS goes on, until the same gap, by the marginals of its weights, is small enough, or a hundredth
+of the tolerance makes no difference to it.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ ROWS_A_PART = 500  # in a round; fewer rows are not split
 SINGLE_FROM = 2_000_000  # numbers in the data
 MOST_MISSES = 3  # certificates that fail before single precision is given up
 MOST_PASSES = 200  # before L-BFGS goes on, where the loss is smooth; or fewer, if as many will not do
-LOOK_BACK = 5  # passes that the gap's fall is measured over
-FINER, FINEST = 0.1, 1e-12  # tolerance of L-BFGS while the gap is too large, and the least of it
+LOOK_BACK, LEAST_FALL = 5, 1e-12  # passes that the gap's fall is measured over; the least share to hope for
+FINER = (1.0, 0.1, 0.01)  # tolerance of L-BFGS, as shares of what is asked for, while the gap is too large
 UNFIT = "the checkpoint's state does not fit the data; remove it to start anew"
 
 
@@ -178,7 +179,7 @@ class FlatDual(Optimizer):
         while True:
             ends = now.iteration >= self.max_iter or (objective.criterion.smooth and self._is_too_slow(problem, now))
             if ends or (now.iteration and now.gap <= self.tolerance * problem.size(now.value)):
-                best = problem.certificate(now.kept, now.centre)
+                best = problem.certificate(now.kept, now.table, now.centre)
                 near = best.gap <= self.tolerance * problem.size(best.value)
                 if near or now.iteration >= self.max_iter:
                     now.value, now.gap, now.found = best
@@ -198,7 +199,7 @@ class FlatDual(Optimizer):
             return True
         if len(now.gaps) <= LOOK_BACK or not 0.0 < now.gap < now.gaps[0]:
             return len(now.gaps) > LOOK_BACK and now.gap >= now.gaps[0] > 0.0
-        wanted = max(self.tolerance * problem.size(now.value), FINEST * now.gap)
+        wanted = max(self.tolerance * problem.size(now.value), LEAST_FALL * now.gap)
         fall = np.log(now.gaps[0] / now.gap) / LOOK_BACK
         return bool(np.log(now.gap / wanted) > fall * (MOST_PASSES - now.iteration))
 
@@ -212,15 +213,17 @@ class FlatDual(Optimizer):
         state: LBFGSState | None,
     ) -> Result:
         """L-BFGS until the gap is small, or it finds no better weights."""
-        problem, limits, least_gradient = FlatProblem(objective, l1), self, LBFGS.gradient_tolerance
-        while True:
+        problem = FlatProblem(objective, l1)
+        for share in FINER:
+            limits = replace(self, tolerance=share * self.tolerance)
+            least_gradient = share * LBFGS.gradient_tolerance
             result = finish(limits, objective, weights, l1, callback, passes, state, least_gradient)
-            if not result.converged or limits.tolerance <= FINEST:
-                return result
+            if not result.converged:
+                break
             if problem.gap_of(result.weights) <= self.tolerance * problem.size(result.value):
-                return result
-            limits, state = replace(limits, tolerance=FINER * limits.tolerance), result.state.inner
-            least_gradient *= FINER
+                break
+            state = result.state.inner
+        return result
 
     def _message(self, now: FlatDualState, near: bool) -> str:
         if near:

@@ -175,13 +175,22 @@ class FlatProblem:
         squares, total = sizes(table[:-1] if self.free else table, shrink)
         return self.l2 * squares, self.l1 * total
 
-    def certificate(self, kept: Table, centre: Float) -> Certificate:
-        """The weights that the marginals make, with the free bias given [Y]: all in double precision."""
-        table, dual = self.sums(kept)
-        table = self.shrunk(table, centre)
-        l2_part, l1_part = self.penalties(table)
-        value = self.losses(table) + l2_part + l1_part
-        return Certificate(value, value - (dual - l2_part), self.vector_of(table))
+    def certificate(self, kept: Table, table: Table, centre: Float) -> Certificate:
+        """The weights that the marginals make, with the free bias given [Y]: all in double precision.
+
+        Where marginals had to be moved, the weights of the ``table`` as it is stored may be better, and are then taken.
+        """
+        made, dual = self.sums(kept)
+        best = self.shrunk(made, centre)
+        l2_part, l1_part = self.penalties(best)
+        dual -= l2_part
+        value = self.losses(best) + l2_part + l1_part
+        if self.free:
+            stored = self.shrunk(table, centre)
+            other = self.losses(stored) + sum(self.penalties(stored))
+            if other < value:
+                value, best = other, stored
+        return Certificate(value, value - dual, self.vector_of(best))
 
     def losses(self, table: Float) -> float:
         """Sum of the losses with a table of weights."""
