@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # told apart by all
+FEW_PLACES = 8  # along an axis
 STYLE: Any = {
     "figure.figsize": (6.4, 4.0),
     "font.size": 10.0,
@@ -87,6 +88,10 @@ def line_chart(
             if line.spread is not None:
                 y, spread = np.asarray(line.y), np.asarray(line.spread)
                 axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
+        places = np.unique(np.concatenate([np.asarray(line.x, dtype=np.float64) for line in lines]))
+        if log_x and len(places) <= FEW_PLACES:  # then each has its number, and no others have
+            axes.set_xticks(places, [f"{place:,g}" for place in places])
+            axes.minorticks_off()
         for mark in marks:
             axes.axvline(mark.x, color="#7f7f7f", linestyle=":")
             axes.annotate(mark.name, (mark.x, 1.0), xycoords=("data", "axes fraction"), rotation=90,
