@@ -309,3 +309,14 @@ def test_what_it_cannot_do_is_refused():
     objective.l2 = 0.5
     with pytest.raises(OptionError, match="does not fit"):
         DualAscent().minimise(objective, zeros(objective), state=state)
+
+
+def test_a_gap_that_lbfgs_leaves_is_said():
+    """Columns of unlike size and little penalty: its own rule ends it, and the gap is still there."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 6)) * np.logspace(-2, 3, 6)
+    objective = flat_objective(rows, rng.integers(3, size=60), 3, "cll", 1e-4)
+    found = FlatDual(tolerance=1e-3, max_iter=1000).minimise(objective, zeros(objective))
+    gap, size = FlatProblem(objective, 0.0).gap_of(found.weights), objective(found.weights)[0]
+    assert isinstance(found.state, FinishState)
+    assert ("primal and dual differ by" in found.message) == (gap > 1e-3 * size)

@@ -218,11 +218,13 @@ class FlatDual(Optimizer):
             limits = replace(self, tolerance=share * self.tolerance)
             least_gradient = share * LBFGS.gradient_tolerance
             result = finish(limits, objective, weights, l1, callback, passes, state, least_gradient)
-            if not result.converged:
-                break
-            if problem.gap_of(result.weights) <= self.tolerance * problem.size(result.value):
+            gap, size = problem.gap_of(result.weights), problem.size(result.value)
+            if not result.converged or gap <= self.tolerance * size:
                 break
             state = result.state.inner
+        if gap > self.tolerance * size:
+            apart = f"{result.message}; primal and dual differ by {gap / size:.2g} of the objective"
+            return replace(result, message=apart)
         return result
 
     def _message(self, now: FlatDualState, near: bool) -> str:
