@@ -219,9 +219,11 @@ def test_single_precision_is_given_up_where_it_does_not_do(monkeypatch):
 def test_a_stored_state_goes_on_as_if_never_stopped(objective, passes, l1):
     whole = DualAscent(max_iter=passes + 3, tolerance=0.0).minimise(objective, zeros(objective), l1=l1).state
     part = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, zeros(objective), l1=l1).state
+    assume(getattr(part, "gap", 1.0) > 0.0)  # else it is at the minimum, and does not go on
     optimizer = DualAscent(max_iter=passes + 3, tolerance=0.0)
     again = optimizer.minimise(objective, zeros(objective), l1=l1, state=optimizer.restore(part.to_arrays())).state
-    assert np.array_equal(again.weights, whole.weights) and again.value == whole.value and again.gap == whole.gap
+    assert np.array_equal(again.weights, whole.weights) and again.value == whole.value
+    assert getattr(again, "gap", None) == getattr(whole, "gap", None)  # L-BFGS, if it went on, keeps none
 
 
 @settings(max_examples=30, deadline=None)
