@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,9 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
         return tags
 
     @property
+    @abstractmethod
     def _factor(self) -> float:
         """The factor of the squares."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Find the best weights.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,14 +11,14 @@ import numpy.typing as npt
 from loglinear import model_file
 
 
-class StoredModel:
+class StoredModel(ABC):
     """An estimator that can be saved; it says what its model file holds."""
 
     kind: ClassVar[str]
 
+    @abstractmethod
     def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Header and arrays of the model file; an estimator that is not fitted raises an error."""
-        raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that holds data only; functions of your own are not in it."""

@@ -83,9 +83,9 @@ def compare(
     if X_dev is None or X_test is None:
         raise OptionError("a comparison needs dev data to tune on and test data to compare on")
     as_rows = prototype.template is not None or not any(criterion_class(spec).learns_weights for spec in specs)
-    arguments = {"label_column": label_column, "partial": partial}
-    data = Data.of(X, y, as_rows, sample_weight, **arguments)  # type: ignore[arg-type]
-    dev, test = (Data.of(*given, as_rows, None, **arguments) for given in ((X_dev, y_dev), (X_test, y_test)))  # type: ignore[arg-type]
+    data = Data.of(X, y, as_rows, sample_weight, label_column, partial)
+    dev = Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
+    test = Data.of(X_test, y_test, as_rows, None, label_column, partial)
     if not isinstance(metric, str):
         raise OptionError(f"metric={metric!r:.60}: systems are compared by one of {', '.join(METRICS)}")
     figure = str(metric_for(metric, {*data.labels(), *dev.labels(), *test.labels()}))

@@ -199,16 +199,27 @@ def chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
     """
     found: dict[str, list[Candidate]] = {}
     for candidate in chosen:
-        penalty = next((name for name in PENALTIES if isinstance(candidate.setting.get(name), int | float)), None)
+        penalty = _penalty_of(candidate)
         able = warm and penalty is not None and can_start_from_weights(candidate)
         rest = {key: content_of(value) for key, value in candidate.setting.items() if key != penalty}
         name = f"{penalty} {rest}" if able else f"number {candidate.number}"
         found.setdefault(name, []).append(candidate)
     for chain in found.values():
         if len(chain) > 1:
-            penalty = next(name for name in PENALTIES if name in chain[0].setting)
-            chain.sort(key=lambda one, name=penalty: PENALTIES[name] * one.setting[name])  # type: ignore[misc]
+            chain.sort(key=_strength)
     return list(found.values())
+
+
+def _penalty_of(candidate: Candidate) -> str | None:
+    """The option that a combination sets its penalty by, if it does."""
+    return next((name for name in PENALTIES if isinstance(candidate.setting.get(name), int | float)), None)
+
+
+def _strength(candidate: Candidate) -> float:
+    """What combinations with a penalty are sorted by: the strongest penalty comes first."""
+    name = _penalty_of(candidate)
+    assert name is not None
+    return PENALTIES[name] * float(candidate.setting[name])
 
 
 def can_start_from_weights(candidate: Candidate) -> bool:
