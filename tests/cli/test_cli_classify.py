@@ -133,7 +133,7 @@ def test_labels_that_the_model_does_not_know_are_told(run, tables, tmp_path):
         (("nan.csv", "--label", "verdict"), "nan.csv:3: column 'x' is 'nan', not a number"),
         (("huge.csv", "--label", "verdict"), "huge.csv:3: column 'x' is '1e300', not a number (up to 1e+100)"),
         (("none.csv", "--label", "verdict"), "none.csv: cannot be read"),
-        (("broken.csv", "--label", "verdict"), "broken.csv:3: 1 cells under 2 columns"),
+        (("broken.csv", "--label", "verdict"), "broken.csv:3: 1 cell under 2 columns"),
     ],
 )
 def test_mistakes_are_told_in_a_line(run, tables, monkeypatch, arguments, message):

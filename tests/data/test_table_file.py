@@ -83,7 +83,7 @@ def test_columns_of_numbers():
         ("x,y\n", "csv", "no rows"),
         ("x,x\n1,2\n", "csv", r":1: two columns are called 'x'"),
         ("x,\n1,2\n", "csv", r":1: column 2 has no name"),
-        ("x,y\n1,2\n\n1\n", "csv", r":4: 1 cells under 2 columns"),
+        ("x,y\n1,2\n\n1\n", "csv", r":4: 1 cell under 2 columns"),
         ('x,y\n1,"2\n', "csv", r":2: no valid CSV"),
         ('x,y\n1,"2"3\n', "csv", r":2: no valid CSV"),
         ("[1]\n", "jsonl", r":1: a line must be an object"),

@@ -42,7 +42,7 @@ loglinear path reviews.csv --label stars --criterion max-margin --folds 10   (a 
 def path_command(
     train: Annotated[
         str | None,
-        typer.Argument(metavar="[TRAIN]", help="Annotated file; with --label a table (CSV, TSV, JSON Lines)."),
+        typer.Argument(metavar="TRAIN", help="Annotated file; with --label a table (CSV, TSV, JSON Lines)."),
     ] = None,
     test: Annotated[
         str | None, typer.Option(metavar="FILE", help="Data for the test error; without it, cross-validation.")
