@@ -28,6 +28,10 @@ def test_train_tag_and_eval_in_plain_python(tmp_path):
         assert "FB1: 100.00" in run("eval", "-", stdin=tagged)
         assert run("tag", model, train, "--nbest", "2").count("rank = 2") == 2
         assert run("tag", model, train, "--marginals").count("0.") > 5
+        run(
+            "train", train, "-o", model, *options[:-2], "--gazetteer", tmp_path / "names.txt", "--criterion", "mira:k=2"
+        )
+        assert "FB1: 100.00" in run("eval", "-", stdin=run("tag", model, train))
 
 
 FLAT = """

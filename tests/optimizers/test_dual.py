@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from first_order import objectives
+from chain_problems import chain_objectives
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def the_first_sequence(objective):
 
 
 @settings(max_examples=60, deadline=None)
-@given(objective=objectives())
+@given(objective=chain_objectives())
 def test_the_first_step_is_down_the_gradient(objective):
     """From zero, a pass over one sequence moves the weights by share / 2 l2 along its gradient."""
     one = the_first_sequence(objective)
@@ -46,7 +46,7 @@ def test_the_first_step_is_down_the_gradient(objective):
 
 
 @settings(max_examples=60, deadline=None)
-@given(objective=objectives())
+@given(objective=chain_objectives())
 def test_the_share_of_a_step_is_that_of_the_second_order(objective):
     """share = J / (J + c Q / 2 l2), from marginals and gradient that are made in another way."""
     one = the_first_sequence(objective)
@@ -68,7 +68,7 @@ def test_the_share_of_a_step_is_that_of_the_second_order(objective):
 
 
 @settings(max_examples=30, deadline=None)
-@given(objective=objectives(), passes=st.integers(1, 6))
+@given(objective=chain_objectives(), passes=st.integers(1, 6))
 def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes):
     features = objective.features
     state = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, np.zeros(features.n_features)).state
@@ -90,7 +90,7 @@ def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes)
 
 
 @settings(max_examples=25, deadline=None)
-@given(objective=objectives())
+@given(objective=chain_objectives())
 def test_it_ends_where_lbfgs_does(objective):
     zero = np.zeros(objective.features.n_features)
     best = LBFGS(max_iter=500, tolerance=1e-12).minimise(objective, zero).value
@@ -99,7 +99,7 @@ def test_it_ends_where_lbfgs_does(objective):
 
 
 @settings(max_examples=25, deadline=None)
-@given(objective=objectives(), l1=st.sampled_from([0.1, 0.5, 2.0]))
+@given(objective=chain_objectives(), l1=st.sampled_from([0.1, 0.5, 2.0]))
 def test_with_l1_it_ends_where_owlqn_does_and_as_sparse(objective, l1):
     zero = np.zeros(objective.features.n_features)
     best = LBFGS(max_iter=1000, tolerance=1e-12).minimise(objective, zero, l1=l1)
@@ -111,7 +111,7 @@ def test_with_l1_it_ends_where_owlqn_does_and_as_sparse(objective, l1):
 
 
 @settings(max_examples=25, deadline=None)
-@given(objective=objectives())
+@given(objective=chain_objectives())
 def test_it_stops_near_the_minimum(objective):
     """The gap is an estimate, as positions are not independent; it is right within a small factor."""
     zero = np.zeros(objective.features.n_features)
@@ -122,7 +122,7 @@ def test_it_stops_near_the_minimum(objective):
 
 
 @settings(max_examples=10, deadline=None)
-@given(objective=objectives(), passes=st.integers(1, 5), l1=st.sampled_from([0.0, 0.3]))
+@given(objective=chain_objectives(), passes=st.integers(1, 5), l1=st.sampled_from([0.0, 0.3]))
 def test_a_stored_state_goes_on_as_if_never_stopped(objective, passes, l1):
     zero = np.zeros(objective.features.n_features)
     whole = DualAscent(max_iter=passes + 3, tolerance=0.0).minimise(objective, zero, l1=l1).state
@@ -133,7 +133,7 @@ def test_a_stored_state_goes_on_as_if_never_stopped(objective, passes, l1):
 
 
 @settings(max_examples=15, deadline=None)
-@given(objective=objectives(), l1=st.sampled_from([0.0, 0.3]))
+@given(objective=chain_objectives(), l1=st.sampled_from([0.0, 0.3]))
 def test_where_steps_do_not_fit_lbfgs_goes_on(objective, l1):
     """With no pass allowed before it, the end is that of L-BFGS, and a stored state goes on exactly."""
     zero = np.zeros(objective.features.n_features)

@@ -28,7 +28,7 @@ def test_a_compiled_pass_is_that_in_python(spec, objective, average, seed):
     assert FlatOnline.of(objective) is not None
     compiled = optimizer.minimise(objective, start).state
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flat_online, "flat_learner", lambda criterion: None)
+        patch.setattr(flat_online, "learner_of", lambda criterion: None)
         assert FlatOnline.of(objective) is None
         plain = optimizer.minimise(objective, start).state
     np.testing.assert_allclose(compiled.weights, plain.weights, rtol=0, atol=1e-10)

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from first_order import objectives
+from chain_problems import chain_objectives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ def quick(objective, n_threads=1):
 
 
 @settings(max_examples=80, deadline=None)
-@given(objective=objectives(), seed=st.integers(0, 1000), scale=st.sampled_from([0.1, 1.0, 5.0]))
+@given(objective=chain_objectives(), seed=st.integers(0, 1000), scale=st.sampled_from([0.1, 1.0, 5.0]))
 def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale):
     weights = scale * np.random.default_rng(seed).normal(size=objective.features.n_features)
     value, gradient = objective(weights)
@@ -39,7 +39,7 @@ def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale
 
 
 @settings(max_examples=40, deadline=None)
-@given(objective=objectives(), seed=st.integers(0, 1000))
+@given(objective=chain_objectives(), seed=st.integers(0, 1000))
 def test_scores_far_apart_are_left_to_double_precision(objective, seed):
     weights = 300.0 * np.random.default_rng(seed).normal(size=objective.features.n_features)
     value, gradient = objective(weights)
@@ -49,7 +49,7 @@ def test_scores_far_apart_are_left_to_double_precision(objective, seed):
 
 
 @settings(max_examples=30, deadline=None)
-@given(objective=objectives(), seed=st.integers(0, 1000))
+@given(objective=chain_objectives(), seed=st.integers(0, 1000))
 def test_the_layout_keeps_every_weight(objective, seed):
     weights = np.random.default_rng(seed).normal(size=objective.features.n_features).astype(np.float32)
     layout = objective.padded_layout
@@ -57,7 +57,7 @@ def test_the_layout_keeps_every_weight(objective, seed):
 
 
 @settings(max_examples=25, deadline=None)
-@given(objective=objectives(), l1=st.sampled_from([0.0, 0.3]))
+@given(objective=chain_objectives(), l1=st.sampled_from([0.0, 0.3]))
 def test_lbfgs_converges_to_the_same_value(objective, l1):
     zero = np.zeros(objective.features.n_features)
     exact = LBFGS(max_iter=500, tolerance=1e-10).minimise(objective, zero, l1=l1)

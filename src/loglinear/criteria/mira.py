@@ -33,7 +33,7 @@ ENOUGH = 1e-10  # change of a step size, to the largest, that ends the rounds
 
 
 @kernel
-def _hildreth(losses: Float, gram: Float, cap: float, rounds: int, enough: float, steps: Float) -> None:
+def hildreth(losses: Float, gram: Float, cap: float, rounds: int, enough: float, steps: Float) -> None:
     """Coordinate ascent on the dual; ``steps`` [K] comes in as zeros."""
     for _ in range(rounds):
         change, largest = 0.0, 0.0
@@ -83,5 +83,5 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         steps = np.zeros(len(losses))
-        _hildreth(losses, gram, self.C * weight, ROUNDS, ENOUGH, steps)
+        hildreth(losses, gram, self.C * weight, ROUNDS, ENOUGH, steps)
         return steps

@@ -12,33 +12,19 @@ What it does is what :mod:`~loglinear.optimizers.online` does row by row in Pyth
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion
-from loglinear.criteria.mira import ENOUGH, ROUNDS, MarginInfusedRelaxed
-from loglinear.criteria.passive_aggressive import PassiveAggressive
-from loglinear.criteria.perceptron import Perceptron
+from loglinear.criteria.mira import ENOUGH, ROUNDS
 from loglinear.kernels import kernel
 from loglinear.optimizers.flat_rows import FlatRows, flat_rows
+from loglinear.optimizers.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.flat_features import FlatFeatures
 
 Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
-NO_STEP = 1e-12
-PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE = 0, 1, 2
-
-
-class Learner(NamedTuple):
-    """Which learner, and its options."""
-
-    kind: int
-    k: int = 1
-    C: float = 1.0
-    variant: int = 1
 
 
 @kernel
@@ -61,29 +47,21 @@ def _wrong_labels(scores: Float, costs: Float, gold: int, k: int, wrong: npt.NDA
 @kernel
 def _set_steps(learner: Learner, losses: Float, square: float, weight: float, steps: Float) -> None:
     """How far to step for each of the wrong labels; ``square`` is the squared norm of the row."""
+    if steps.shape[0] == 1:
+        steps[0] = single_step(learner, losses[0], 2.0 * square, weight)
+        return
     cap = learner.C * weight
-    if learner.kind == PERCEPTRON:
-        steps[0] = weight
-    elif learner.kind == PASSIVE_AGGRESSIVE:
-        if learner.variant == 2:
-            steps[0] = losses[0] / (2.0 * square + 1.0 / (2.0 * cap)) if weight > 0.0 else 0.0
-        else:
-            steps[0] = losses[0] / (2.0 * square) if square > 0.0 else 0.0
-            steps[0] = steps[0] * weight if learner.variant == 0 else min(steps[0], cap)
-    else:
-        steps[:] = 0.0
-        for _ in range(ROUNDS):
-            if square <= 0.0:
-                return
-            change, largest, total = 0.0, 0.0, steps.sum()
-            for i in range(steps.shape[0]):
-                slack = losses[i] - square * (total + steps[i])
-                new = min(max(steps[i] + slack / (2.0 * square), 0.0), cap)
-                change, largest = max(change, abs(new - steps[i])), max(largest, new)
-                total += new - steps[i]
-                steps[i] = new
-            if change <= ENOUGH * largest:
-                return
+    steps[:] = 0.0
+    for _ in range(ROUNDS if square > 0.0 else 0):
+        change, largest, total = 0.0, 0.0, steps.sum()
+        for i in range(steps.shape[0]):
+            slack = losses[i] - square * (total + steps[i])
+            new = min(max(steps[i] + slack / (2.0 * square), 0.0), cap)
+            change, largest = max(change, abs(new - steps[i])), max(largest, new)
+            total += new - steps[i]
+            steps[i] = new
+        if change <= ENOUGH * largest:
+            return
 
 
 @kernel
@@ -137,17 +115,6 @@ def online_pass(order: Int64, rows: FlatRows, learner: Learner, table: Float, su
     return total, moves
 
 
-def flat_learner(criterion: Criterion) -> Learner | None:
-    """What the kernel takes for a criterion, or None."""
-    if type(criterion) is Perceptron:
-        return Learner(PERCEPTRON)
-    if type(criterion) is MarginInfusedRelaxed:
-        return Learner(MIRA, criterion.k, float(criterion.C))
-    if type(criterion) is PassiveAggressive:
-        return Learner(PASSIVE_AGGRESSIVE, 1, float(criterion.C), criterion.variant)
-    return None
-
-
 class FlatOnline:
     """Compiled passes over the rows of an objective with flat labels."""
 
@@ -160,7 +127,7 @@ class FlatOnline:
     @classmethod
     def of(cls, objective: Objective) -> FlatOnline | None:
         """Those of an objective; None if it is none of flat labels, one for each row, or its learner is another."""
-        learner = flat_learner(objective.criterion)
+        learner = learner_of(objective.criterion)
         if learner is None or not isinstance(objective.features, FlatFeatures) or objective.gold.allowed is not None:
             return None
         return cls(objective, learner)

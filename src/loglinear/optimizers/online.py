@@ -5,8 +5,9 @@ The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of
     d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
 
 The result is the mean of the weights after each sequence, or with ``average=no`` the last ones. There is no penalty on
-the weights: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels are compiled
-(:mod:`~loglinear.optimizers.flat_online`).
+the weights: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
+compiled (:mod:`~loglinear.optimizers.flat_online`, :mod:`~loglinear.optimizers.chain_online`); here is the general way,
+for all structures, partial annotation and learners to come.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.online import OnlineLearner
-from loglinear.optimizers.flat_online import NO_STEP, FlatOnline
+from loglinear.optimizers.chain_online import ChainOnline
+from loglinear.optimizers.flat_online import FlatOnline
 from loglinear.optimizers.lazy_weights import Float, LazyWeights
+from loglinear.optimizers.learner import NO_STEP
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
@@ -67,7 +70,7 @@ class _Run(SequencePasses):
         self.learner, self.step = objective.criterion, 1.0
         self.lazy = LazyWeights(self.features, self.start, len(self.sequences), average=options.average)
         self.restore(state)
-        self.compiled = FlatOnline.of(objective)
+        self.compiled = FlatOnline.of(objective) or ChainOnline.of(objective)
 
     def one_pass(self, iteration: int) -> tuple[float, int]:
         if self.compiled is None:

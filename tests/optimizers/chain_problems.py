@@ -1,4 +1,4 @@
-"""Random training problems of first-order chains."""
+"""Random training problems of chains."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,8 +12,8 @@ from loglinear.structures.gold import Gold
 
 
 @st.composite
-def objectives(draw):
-    """A random first-order problem with few attributes, so that some of them have long rows and some short lists."""
+def chain_objectives(draw, orders=(1,), edges=False):
+    """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_labels = draw(st.integers(1, 11))
     lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
@@ -24,7 +24,8 @@ def objectives(draw):
     n_attributes = 12
     ids = np.minimum(rng.zipf(1.4, int(pointer[-1])), n_attributes).astype(np.int32) - 1
     values = rng.normal(size=len(ids)) if draw(st.booleans()) else None
-    corpus = EncodedCorpus(offsets, Incidence(pointer, ids, values), None)
+    state = Incidence(pointer, ids, values)
+    corpus = EncodedCorpus(offsets, state, state if edges and draw(st.booleans()) else None)
     labels = rng.integers(0, n_labels, n).astype(np.int32)
     penalties = Penalties.none(n_labels)
     if draw(st.booleans()):
@@ -33,8 +34,9 @@ def objectives(draw):
         penalties.transition[ruled_out] = -np.inf
     kinds = st.sampled_from(["observed", "all"])
     features = ChainFeatures.collect(
-        corpus, n_attributes, Gold(labels), n_labels, 1, draw(kinds), draw(st.sampled_from(["observed", "all", "none"]))
-    )
+        corpus, n_attributes, Gold(labels), n_labels, draw(st.sampled_from(orders)), draw(kinds),
+        draw(st.sampled_from(["observed", "all", "none"])),
+    )  # fmt: skip
     criterion = make_criterion("cll")
     if draw(st.booleans()):
         criterion = make_criterion("softmax-margin", Cost(rng.random((4, n_labels, n_labels)) * (1 - np.eye(n_labels))))
