@@ -5,6 +5,7 @@ import pytest
 from chain_problems import chain_objectives
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from online_checks import SPECS, assert_as_in_python, assert_goes_on
 
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import make_criterion
@@ -14,10 +15,6 @@ from loglinear.optimizers.chain_online import ChainOnline
 from loglinear.optimizers.online import Online
 from loglinear.structures.gold import Gold
 
-SPECS = [
-    "perceptron", "mira", "mira:k=3,C=0.2", "mira:k=9", "passive-aggressive", "passive-aggressive:variant=0",
-    "passive-aggressive:variant=2,C=0.3",
-]  # fmt: skip
 problems = chain_objectives(orders=(1, 2), edges=True)
 
 
@@ -33,30 +30,16 @@ def learns_by(objective, spec, seed=0):
 @given(objective=problems, average=st.booleans(), seed=st.integers(0, 5), at_once=st.sampled_from([1, 3, 4096]))
 def test_a_compiled_pass_is_that_in_python(spec, objective, average, seed, at_once):
     learns_by(objective, spec, seed)
-    optimizer = Online(max_iter=3, seed=seed, average=average)
-    start = np.random.default_rng(seed).normal(size=objective.features.n_features)
+    assert ChainOnline.of(objective) is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chain_online, "AT_ONCE", at_once)
-        compiled = optimizer.minimise(objective, start).state
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chain_online, "learner_of", lambda criterion: None)
-        assert ChainOnline.of(objective) is None
-        plain = optimizer.minimise(objective, start).state
-    np.testing.assert_allclose(compiled.weights, plain.weights, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(compiled.current, plain.current, rtol=0, atol=1e-9)
-    assert compiled.value == pytest.approx(plain.value, abs=1e-8) and compiled.moves == plain.moves
+        assert_as_in_python(objective, chain_online, average, seed)
 
 
 @settings(max_examples=10, deadline=None)
 @given(objective=problems)
 def test_a_stored_state_goes_on_as_if_never_stopped(objective):
-    learns_by(objective, "mira:k=2")
-    zero = np.zeros(objective.features.n_features)
-    whole = Online(max_iter=4, tolerance=0.0).minimise(objective, zero).state
-    part = Online(max_iter=2, tolerance=0.0).minimise(objective, zero).state
-    again = Online(max_iter=4, tolerance=0.0)
-    state = again.minimise(objective, zero, state=again.restore(part.to_arrays())).state
-    assert np.array_equal(state.weights, whole.weights) and state.value == whole.value
+    assert_goes_on(learns_by(objective, "mira:k=2"))
 
 
 @settings(max_examples=5, deadline=None)
