@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -120,6 +121,8 @@ def test_the_trade_off_is_over_costs_alone(result):
     assert [cost for cost, _, _ in points] == ["hamming:1", "recall:3", "precision:3"]
     assert (system.best.scores["precision"], system.best.scores["recall"]) in [(p, r) for _, p, r in points]
     assert trade_off(next(system for system in result.systems if system.name == "cll")) == []
+    on_a_part = [replace(cell, share=0.3) if "recall:3" in cell.name else cell for cell in system.tuned]
+    assert [cost for cost, _, _ in trade_off(replace(system, tuned=on_a_part))] == ["hamming:1", "precision:3"]
 
 
 def test_what_cannot_be_trained_on_the_data_is_listed_with_the_reason():

@@ -1,5 +1,6 @@
 """Tuning: every cell is the training it says, grids are checked first, and what was killed goes on."""
 
+import copy
 import csv
 import io
 import json
@@ -21,7 +22,7 @@ from loglinear.data import Columns, read_columns
 from loglinear.data.bundled import bundled_text
 from loglinear.errors import DataError, OptionError
 from loglinear.evaluation import chunk_scores
-from loglinear.experiments.tuning_data import Data, content_of
+from loglinear.experiments.tuning_data import Data
 from loglinear.experiments.tuning_grid import read_grid
 
 PENALTIES = [0.01, 0.1, 1.0]
@@ -202,6 +203,25 @@ def test_a_file_of_something_else_is_refused(content, train, dev, tmp_path):
         tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=Tagger(template="words"), results=path)
 
 
+def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
+    path, arguments = tmp_path / "cells.json", {"grid": {"l2": [1.0]}, "tagger": Tagger(template="words", max_iter=3)}
+    tune(train, X_dev=dev, results=path, **arguments)
+    whole = json.loads(path.read_text())
+    fields = {"mark": whole, **dict.fromkeys(("key", "score", "scores", "seconds", "passes", "features", "warm"))}
+    for name in fields:
+        for value in ("gone", None, "x", [], {"f1": "x"}, -1.5):
+            damaged = copy.deepcopy(whole)
+            place = damaged if name == "mark" else damaged["cells"][0]
+            place.pop(name) if value == "gone" else place.update({name: value})
+            path.write_text(json.dumps(damaged))
+            try:
+                found = tune(train, X_dev=dev, results=path, **arguments)
+            except (DataError, OptionError) as error:
+                assert "cells.json" in str(error)
+            else:  # a value that may well be
+                assert len(found.table.rows) == 1 and found.to_csv()
+
+
 def test_models_that_were_lost_are_trained_again(train, dev, tmp_path):
     results = tmp_path / "cells.json"
     prototype = Tagger(template="words", optimizer="lbfgs", max_iter=10)
@@ -320,6 +340,37 @@ def test_an_error_in_training_ends_all_and_names_the_setting(train, dev):
         tune(train, X_dev=dev, grid={"l2": [0.0]}, tagger=Tagger(template="words", optimizer="dual"))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "good"])
+def test_a_metric_that_gives_no_number_is_refused(value, train, dev):
+    with pytest.raises(OptionError, match=r"l2=1: the metric .* gave .*, not a number"):
+        tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=Tagger(template="words"), metric=lambda g, p: value)
+
+
+def test_sequences_to_judge_by_that_have_no_labelling_are_named_with_the_setting(train, dev):
+    unsmoothed = Tagger("hmm:smoothing=0", order=2)
+    with pytest.raises(OptionError, match=r"^order=2: .*on the data to judge by: sequence \d+"):
+        tune(train.select(range(8)), X_dev=dev, grid={"order": [2]}, tagger=unsmoothed)
+
+
+def test_dev_data_of_another_kind_is_refused_and_training_labels_say_the_metric(train, dev):
+    arguments = {"grid": {"max_iter": [2]}, "tagger": Tagger("perceptron", template="words")}
+    with pytest.raises(DataError, match="another number of columns: 1 beside the label, the training data 2"):
+        tune(train, X_dev=corpus("dev", "pos"), **arguments)
+    with pytest.raises(DataError, match="none of the dev data's labels"):
+        tune(train, X_dev=Columns.from_rows([[("a", "b", "c")]]), **arguments)
+    X, y = [[row[:2] for row in sentence] for sentence in train.rows()], train.labels()
+    with pytest.raises(DataError, match="another number of columns: 1 beside the label, the training data 2"):
+        tune(X, y, X, None, **arguments)  # y_dev forgotten
+    few = Columns.from_rows([[("a", "b", "O")], [("a", "b", "X")]])
+    assert tune(train, X_dev=few, **arguments).metric == "f1"
+
+
+def test_a_penalty_that_is_not_given_is_none_to_start_from(train, dev):
+    tagger = Tagger("memm", template="words", max_iter=3)
+    found = tune(train, X_dev=dev, grid={"l2": [None], "variance": [1.0, 2.0]}, tagger=tagger)
+    assert [cell.warm for cell in found.cells] == [False, True]
+
+
 def test_grids_as_texts():
     assert read_grid(["l2=0.01, 1", "cost=none,hamming:5", "order=1,2"]) == {
         "l2": [0.01, 1.0], "cost": [None, "hamming:5"], "order": [1, 2]
@@ -368,16 +419,6 @@ def test_the_mark_changes_with_any_label(rows, place):
     assert Data.of(Columns.from_rows(changed), None, True).mark() != mark
     assert Data.of(corpus, None, True, weights=np.arange(1.0, len(rows) + 1)).mark() != mark
     assert Data.of(corpus, corpus.labels(), True).mark() != mark
-
-
-def test_a_file_among_the_options_is_known_by_its_content(tmp_path):
-    file = tmp_path / "my.template"
-    file.write_text("U:%x[0,0]\n")
-    first = content_of(file)
-    assert content_of(str(file)) == first
-    file.write_text("U:%x[0,1]\n")
-    assert content_of(lambda g, p, k: 1.0) != content_of(lambda g, p, k: 2.0)
-    assert content_of(file) != first and content_of("words") == "words" and content_of(np.float64(0.5)) == 0.5
 
 
 def test_grid_search_of_scikit_learn_finds_penalty_and_criterion(train):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import console, show_table
+from loglinear.cli.common import show_table, wide_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,6 @@ loglinear bench --task bundled --criteria all --profile
 loglinear bench --full --json bench.json --markdown bench.md     (all of it, for hours; --resume after Ctrl-C)
 """
 
-PLAIN_WIDTH = 160  # of tables that no terminal shows
 WHAT, HOW, OUT = "What is measured", "How", "What comes out"
 
 
@@ -152,9 +151,7 @@ def bench_command(
         peer_most=size_of(peer_most),
         profile=profile or full,
     )
-    screen = console()
-    if not screen.is_terminal:
-        screen.width = PLAIN_WIDTH
+    screen = wide_console()
     tasks = task or (_all_tasks(screen) if full and train is None else [])
     results = Results(json, resume)
     with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
@@ -242,6 +239,7 @@ def _watch(benchmark: Benchmark, screen: Console) -> None:
 
 def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, peer_missing: bool) -> None:
     """Show the tables, and keep them."""
+    import shlex
     import sys
     from dataclasses import asdict
 
@@ -256,7 +254,7 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
     benchmark.results.tables = [asdict(table) for table in tables]
     benchmark.results.save()
     if markdown_file is not None:
-        command = " ".join(["loglinear", *sys.argv[1:]])
+        command = shlex.join(["loglinear", *sys.argv[1:]])
         with atomic_output(markdown_file) as out:
             out.write(markdown(tables, machine(), command).encode())
 

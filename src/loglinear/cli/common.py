@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from loglinear.experiments.table import Table
 
 DATA = "The files"
+PLAIN_WIDTH = 160  # of tables that no terminal shows
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
 Format = Annotated[str, typer.Option("--format", help=f"Format of the files: {FORMATS}.", rich_help_panel=DATA)]
@@ -56,6 +57,15 @@ def option(name: str, *flags: str, panel: str, options: Mapping[str, Option] = O
 def console() -> Console:
     """Where people look: standard error, so that standard output carries data only."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def wide_console(quiet: bool = False) -> Console:
+    """The same, wide enough for tables where no terminal says how wide it is."""
+    out = console()
+    out.quiet = quiet
+    if not out.is_terminal:
+        out.width = PLAIN_WIDTH
+    return out
 
 
 @contextmanager

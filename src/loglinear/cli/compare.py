@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli import experiment_options as own
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, show_table, working
+from loglinear.cli.common import Comments, Format, LabelColumn, Separator, show_table, wide_console, working
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -96,11 +97,11 @@ def compare_command(
     from loglinear.experiments.comparison_grids import named
     from loglinear.experiments.tuning_grid import read_grid
 
-    out = own.screen(quiet)
+    out = wide_console(quiet)
     bundled = quick and train is None and dev is None and test is None
     if not bundled and None in (train, dev, test):
         raise OptionError("give TRAIN, --dev and --test; --quick alone compares on the bundled corpus")
-    own.check_outputs(json, markdown, html)
+    own.check_outputs(json, {"--markdown": markdown, "--html": html}, [train, dev, test])
     named(criteria)
     chosen, shares = read_grid(grid or []), own.numbers("sizes", sizes or (QUICK_SIZES if bundled else ""))
     tagger = Tagger(
@@ -133,7 +134,7 @@ def compare_command(
 
     for table in (score_table(result), training_table(result)):
         show_table(table, out)
-    for path in filter(None, (markdown, html)):
+    for path in filter(None, (markdown, html, json)):
         out.print(f"written: {path}", markup=False)
 
 
@@ -153,7 +154,7 @@ def _write(result: ComparisonResult, markdown: Path | None, html: Path | None) -
     from loglinear.experiments.comparison_tables import score_table, training_table, type_table
     from loglinear.experiments.table import markdown as markdown_of
 
-    command = " ".join(["loglinear", *sys.argv[1:]])
+    command = shlex.join(["loglinear", *sys.argv[1:]])
     if markdown is not None:
         tables = [score_table(result), training_table(result), type_table(result)]
         own.write_text(markdown, markdown_of(tables, machine(), command))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import DATA, console, option, read_corpus
+from loglinear.cli.common import DATA, option, read_corpus
 from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger import Tagger
 
 ORDER, MIN_COUNT, TOLERANCE, SEED = map(default, ("order", "min_count", "tolerance", "seed"))
-PLAIN_WIDTH = 160  # of tables that no terminal shows
 FIXED, RUN, OUT = "The same for all trainings", "The run", "What comes out"
 
 Template = Annotated[
@@ -57,15 +56,6 @@ Partial = Annotated[
     bool,
     typer.Option("--partial", help="Training labels may be partial: * is any, A|B is A or B.", rich_help_panel=DATA),
 ]
-
-
-def screen(quiet: bool) -> Console:
-    """Where people look, wide enough for a table."""
-    out = console()
-    out.quiet = quiet
-    if not out.is_terminal:
-        out.width = PLAIN_WIDTH
-    return out
 
 
 def numbers(name: str, text: str) -> tuple[float, ...]:
@@ -109,15 +99,32 @@ def write_text(path: Path | None, text: str) -> None:
 
 def interrupted(results: Path | None) -> str:
     """What to say after Ctrl-C."""
-    kept = f": what is finished is in {results}; the same command goes on" if results is not None else ""
-    remedy = "" if results is not None else "; with --json FILE the same command would go on"
-    return f"interrupted{kept}{remedy}"
+    if results is None:
+        return "interrupted; with --json FILE the same command would go on"
+    return f"interrupted: what is finished is in {results}; the same command goes on"
 
 
-def check_outputs(*paths: Any) -> None:
-    """Refuse outputs that could not be written before time is spent."""
+def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Sequence[str | None]) -> None:
+    """Refuse outputs that could not be written, or not beside each other, before time is spent.
+
+    Parameters
+    ----------
+    results : Path, optional
+        What ``--json`` names: a file, as it is read again.
+    outputs : mapping from option to Path
+    inputs : sequence of str
+        Files that are read.
+    """
     from loglinear.cli.train import check_place
+    from loglinear.errors import OptionError
 
-    for path in paths:
-        if path is not None and str(path) != "-":
-            check_place(path)
+    if str(results) == "-":
+        raise OptionError("--json keeps what is finished, to go on from, in a file; name one")
+    taken = {os.path.realpath(path): f"the data, {path}" for path in inputs if path is not None and path != "-"}
+    for option_, path in {"--json": results, **outputs}.items():
+        if path is None or str(path) == "-":
+            continue
+        check_place(path)
+        other = taken.setdefault(os.path.realpath(path), option_)
+        if other != option_:
+            raise OptionError(f"{option_} {path} would overwrite {other}; name another file")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loglinear.cli import experiment_options as own
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, option, show_table, working
+from loglinear.cli.common import Comments, Format, LabelColumn, Separator, option, show_table, wide_console, working
 from loglinear.estimators.options import default
 
 EXAMPLES = """
@@ -93,19 +93,20 @@ def tune_command(
 ) -> None:
     """Train with each combination of a grid's values, and keep the best by dev data or cross-validation."""
     from loglinear.cli.progress import TuningDisplay
-    from loglinear.cli.train import check_place, read_constraints, read_weights
+    from loglinear.cli.train import read_constraints, read_weights
     from loglinear.criteria.criterion import criterion_class
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
     from loglinear.experiments.tuning import tune
     from loglinear.experiments.tuning_grid import candidates, read_grid
 
-    out = own.screen(quiet)
+    out = wide_console(quiet)
     if (dev is None) == (folds is None):
-        raise OptionError("give --dev FILE to judge by, or --folds N for cross-validation, not both")
-    own.check_outputs(json, csv)
-    if output is not None:
-        check_place(output)
+        both = "" if dev is None else ", not both"
+        raise OptionError(f"give --dev FILE to judge by, or --folds N for cross-validation{both}")
+    if str(output) == "-":
+        raise OptionError("a model is written to a file, not to standard output; name it with -o")
+    own.check_outputs(json, {"--csv": csv, "--output": output}, [train, dev])
     chosen = read_grid(grid)
     tagger = Tagger(
         criterion=criterion, cost=cost, optimizer=optimizer, order=order, l2=l2, min_count=min_count,

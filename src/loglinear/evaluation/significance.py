@@ -1,8 +1,8 @@
 """Is the difference between two systems chance? Three tests on what both did with the same S sequences.
 
 The paired bootstrap (Koehn 2004; Gimpel & Smith 2010, section 6) draws S of them with replacement, many times; p is the
-share of the draws in which the system that is better on the whole is not better (Berg-Kirkpatrick, Burkett & Klein 2012
-discuss the choices). It is one-sided, and works for any figure that is made of sums over sequences.
+share of the draws in which the system that is better on the whole is not better, ties counting half (Berg-Kirkpatrick,
+Burkett & Klein 2012 discuss the choices). It is one-sided, and works for any figure made of sums over sequences.
 
 McNemar's test (1947) looks at the sequences that one system has right and the other wrong, b and c of them. If neither
 is better, each falls to either side with probability 1/2:

@@ -47,24 +47,31 @@ class Mark:
 
 
 @contextmanager
-def drawing(title: str, x_label: str, y_label: str) -> Iterator[tuple[Any, list[str]]]:
-    """Axes to draw on; afterwards the list holds the chart as SVG text."""
+def canvas(size: tuple[float, float] | None = None) -> Iterator[tuple[Any, list[str]]]:
+    """A figure of so many inches; afterwards the list holds it as SVG text."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     done: list[str] = []
     with rc_context(STYLE):
-        figure = Figure(layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
+        yield figure, done
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "loglinear"})
+    done.append(out.getvalue())
+
+
+@contextmanager
+def drawing(title: str, x_label: str, y_label: str) -> Iterator[tuple[Any, list[str]]]:
+    """Axes to draw on; afterwards the list holds the chart as SVG text."""
+    with canvas() as (figure, done):
         axes = figure.add_subplot()
         axes.set_title(title)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         yield axes, done
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "loglinear"})
-    done.append(out.getvalue())
 
 
 def line_chart(

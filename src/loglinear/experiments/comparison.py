@@ -88,7 +88,9 @@ def compare(
     test = Data.of(X_test, y_test, as_rows, None, label_column, partial)
     if not isinstance(metric, str):
         raise OptionError(f"metric={metric!r:.60}: systems are compared by one of {', '.join(METRICS)}")
-    figure = str(metric_for(metric, {*data.labels(), *dev.labels(), *test.labels()}))
+    dev.check_like(data, "dev data")
+    test.check_like(data, "test data")
+    figure = str(metric_for(metric, data.labels()))
     wrong = [share for share in sizes if not 0.0 < share <= 1.0]
     if wrong:
         raise OptionError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loglinear.evaluation.labels import confusions
-from loglinear.experiments.charts import COLOURS, STYLE, drawing, table_chart
+from loglinear.experiments.charts import COLOURS, canvas, drawing, table_chart
 from loglinear.experiments.comparison_result import ComparisonResult, System
 from loglinear.experiments.tuning_result import TITLES
 
@@ -143,14 +142,18 @@ def objective_chart(result: ComparisonResult) -> str | None:
 
 
 def trade_off(system: System) -> list[tuple[str, float, float]]:
-    """Cost, precision and recall on the dev data, of the settings that differ from the chosen one in cost alone."""
+    """Cost, precision and recall on the dev data, of the settings that differ from the chosen one in cost alone.
+
+    Those that halving ended on a part of the sentences are left out.
+    """
 
     def rest(setting: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in setting.items() if key != "cost"}
 
     if "cost" not in system.best.setting or "precision" not in system.best.scores:
         return []
-    same = [cell for cell in system.tuned if rest(cell.setting) == rest(system.best.setting)]
+    best = system.best
+    same = [cell for cell in system.tuned if cell.share == best.share and rest(cell.setting) == rest(best.setting)]
     return [(str(cell.setting["cost"]), cell.scores["precision"], cell.scores["recall"]) for cell in same]
 
 
@@ -179,19 +182,20 @@ def trade_off_chart(result: ComparisonResult) -> str | None:
 def confusion_chart(result: ComparisonResult) -> str:
     """Gold against predicted labels of the best system; of many labels, those that are confused most."""
     labels, table = confusions(result.gold, result.best.predicted)
+    title = f"Labels given by {result.best.name}"
     if len(labels) > MOST_LABELS:
         mistakes = table - np.diag(np.diag(table))
         most = np.argsort(-(mistakes.sum(axis=0) + mistakes.sum(axis=1)), kind="stable")[:MOST_LABELS]
         keep = np.sort(most)
+        title += f": {MOST_LABELS} of {len(labels)} labels"
         labels, table = [labels[y] for y in keep.tolist()], table[np.ix_(keep, keep)]
-    return table_chart(f"Labels given by {result.best.name}", labels, labels, table, "predicted", "gold")
+    return table_chart(title, labels, labels, table, "predicted", "gold")
 
 
 def reliability_chart(result: ComparisonResult) -> str:
     """For each system, the share of right labels over their probability; bars are the share of the tokens."""
     rows = math.ceil(len(result.systems) / COLUMNS)
-    columns = min(COLUMNS, len(result.systems))
-    with _panels(rows, columns) as (panels, done):
+    with _panels(rows) as (panels, done):
         for number, (axes, system) in enumerate(zip(panels, result.systems, strict=False)):
             found = system.calibrations["width"]
             axes.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, linestyle="--")
@@ -201,32 +205,22 @@ def reliability_chart(result: ComparisonResult) -> str:
             axes.set_xlim(0, 1.03)
             axes.set_ylim(0, 1.03)
             axes.tick_params(labelsize=7)
-            if number % columns == 0:
+            if number % COLUMNS == 0:
                 axes.set_ylabel("share right", fontsize=8)
-            if number + columns >= len(result.systems):
+            if number + COLUMNS >= len(result.systems):
                 axes.set_xlabel("probability", fontsize=8)
     return done[0]
 
 
 @contextmanager
-def _panels(rows: int, columns: int) -> Iterator[tuple[list[Any], list[str]]]:
+def _panels(rows: int) -> Iterator[tuple[list[Any], list[str]]]:
     """Small axes in rows; afterwards the list holds the chart as SVG text. Those that stay empty are not shown."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    done: list[str] = []
-    with rc_context(STYLE):
-        figure = Figure(figsize=(2.0 * columns + 0.4, 1.9 * rows + 0.3), layout="constrained")
-        FigureCanvasSVG(figure)
-        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    with canvas((2.0 * COLUMNS + 0.4, 1.9 * rows + 0.3)) as (figure, done):
+        panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
         yield panels, done
         for axes in panels:
             if not axes.has_data():
                 axes.set_visible(False)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "loglinear"})
-    done.append(out.getvalue())
 
 
 def _legend(axes: Any) -> None:

@@ -15,7 +15,7 @@ from loglinear.experiments.comparison_charts import (
     time_chart,
     trade_off_chart,
 )
-from loglinear.experiments.comparison_result import ComparisonResult
+from loglinear.experiments.comparison_result import ComparisonResult, System
 from loglinear.experiments.comparison_tables import score_table, training_table, type_table
 from loglinear.experiments.table import Table, number
 
@@ -62,7 +62,7 @@ def page(result: ComparisonResult, machine: dict[str, Any], command: str) -> str
         table_html(type_table(result)),
         _confusions(result),
         "<h2>All settings tried</h2>",
-        *(_tried(result, name) for name in [system.name for system in result.systems]),
+        *(_tried(result.figure, system) for system in result.systems),
         f"<p class=soft>{escape(command)}<br>{escape(_machine(machine))}</p>",
     ]
     body = "\n".join(parts)
@@ -76,8 +76,9 @@ def page(result: ComparisonResult, machine: dict[str, Any], command: str) -> str
 def _others(others: int, differ: int) -> str:
     if not others:
         return "There is nothing to compare it with."
-    rest = others - differ
-    return f"Of the {others} others, {differ} differ significantly from it, {rest} may be as good."
+    if others == 1:
+        return "The other differs significantly from it." if differ else "The other may be as good."
+    return f"Of the {others} others, {differ} differ significantly from it, {others - differ} may be as good."
 
 
 def table_html(table: Table, first_is_best: bool = False) -> str:
@@ -142,14 +143,13 @@ def _confusions(result: ComparisonResult) -> str:
     return table_html(table)
 
 
-def _tried(result: ComparisonResult, name: str) -> str:
-    system = next(system for system in result.systems if system.name == name)
-    titles = ["setting", f"dev {result.figure}", "trained on", "seconds", "passes"]
+def _tried(figure: str, system: System) -> str:
+    titles = ["setting", f"dev {figure}", "trained on", "seconds", "passes"]
     table = Table("", titles)
     for cell in sorted(system.tuned, key=lambda cell: -cell.score):
         shown = [number(cell.score, 2), f"{100 * cell.share:g} %", number(cell.seconds, 2), f"{cell.passes:,}"]
         table.add(cell.name, [cell.score], shown)
-    summary = f"{escape(name)}: {len(system.tuned)} settings"
+    summary = f"{escape(system.name)}: {len(system.tuned)} settings"
     return f"<details><summary>{summary}</summary>{table_html(table)}</details>"
 
 

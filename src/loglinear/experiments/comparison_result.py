@@ -14,8 +14,8 @@ from loglinear.evaluation.calibration import Calibration, calibration
 from loglinear.evaluation.chunks import chunk_counts, chunk_scores
 from loglinear.evaluation.labels import Labelling, Score, accuracy_report, aligned, confusions, label_counts
 from loglinear.evaluation.significance import holm, mcnemar, paired_bootstrap, paired_t_test
+from loglinear.experiments.setting_content import setting_content
 from loglinear.experiments.tuning_cells import Cell
-from loglinear.experiments.tuning_data import content_of
 from loglinear.experiments.tuning_grid import Candidate
 from loglinear.experiments.tuning_metrics import CHUNK_METRICS, all_scores
 from loglinear.experiments.tuning_result import TunedCell, TuningResult
@@ -192,7 +192,7 @@ class ComparisonResult:
         against = self.against.get(system.name)
         return {
             "criterion": system.name,
-            "setting": {key: content_of(value) for key, value in system.best.setting.items()},
+            "setting": setting_content(system.best.setting),
             "dev": system.best.score,
             **system.scores,
             **{name: system.training[name] for name in ("seconds", "passes", "features", "bytes", "objective")},

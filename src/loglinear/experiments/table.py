@@ -53,7 +53,12 @@ def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> 
 
 def table_text(table: Table) -> str:
     """A table in Markdown, its title above and its remarks below."""
-    head = f"| {' | '.join(table.columns)} |\n|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
-    body = "".join(f"| {row.name} | {' | '.join(row.cells)} |\n" for row in table.rows)
+    head = f"{_line(table.columns)}|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
+    body = "".join(_line([row.name, *row.cells]) for row in table.rows)
     notes = "".join(f"\n{note}\n" for note in table.notes)
     return f"**{table.title}**\n\n{head}{body}{notes}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    """A row of Markdown; a bar within a cell is none between two."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from loglinear.errors import LoglinearError, OptionError
+from loglinear.errors import DataError, InfeasibleError, LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.estimators.training import Progress
+from loglinear.experiments.setting_content import content_of
 from loglinear.experiments.tuning_cells import Cell, Cells, key_of
-from loglinear.experiments.tuning_data import Data, content_of
+from loglinear.experiments.tuning_data import Data
 from loglinear.experiments.tuning_grid import Candidate, candidates, chains, rehearsed
 from loglinear.experiments.tuning_metrics import Metric, judged, metric_for, metric_name
 from loglinear.experiments.tuning_result import TunedCell, TuningResult
@@ -96,8 +97,10 @@ def tune(
     dev = None if X_dev is None else Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
     if (dev is None) == (folds is None):
         raise OptionError("tuning needs dev data (X_dev) or a number of folds, and not both")
+    if dev is not None:
+        dev.check_like(data, "dev data")
     rungs = rungs_of(halving)
-    metric = metric_for(metric, {*data.labels(), *(() if dev is None else dev.labels())})
+    metric = metric_for(metric, data.labels())
     mark = {
         "training data": data.mark(),
         "dev data": None if dev is None else dev.mark(),
@@ -204,9 +207,9 @@ class Tuning:
             if cell is None:
                 try:
                     tagger, seconds = self._fit(run, threads)
+                    cell = self._judge(run, tagger, seconds)
                 except LoglinearError as error:
                     raise OptionError(f"{run.candidate.name}: {error}") from None
-                cell = self._judge(run, tagger, seconds)
                 self.cells.put(run.key, cell, tagger if keep_best or not last else None)
             self._tell(run, cell, keep_best, last)
 
@@ -239,7 +242,10 @@ class Tuning:
         fold = run.fold or 0
         held = self.parts[fold][1]
         assert held is not None
-        predicted = held.labelled_apart(tagger.predict_numbers(held.corpus)[0], tagger.classes_)
+        try:
+            predicted = held.labelled_apart(tagger.predict_numbers(held.corpus)[0], tagger.classes_)
+        except InfeasibleError as error:
+            raise DataError(f"on the data to judge by: {error}", held.corpus.name) from None
         score, scores = judged(self.metric, self.gold[fold], predicted)
         return {
             "score": score,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,8 @@ class Cells:
     def _read(self, path: Path) -> dict[str, Cell]:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            found, format_, verb = content["mark"], content["format"], content["verb"]
-            cells = {key_of(cell.pop("key")): cell for cell in content["cells"]}
+            found, format_, verb = dict(content["mark"]), content["format"], content["verb"]
+            cells = {key_of(key): cell for key, cell in map(_checked, content["cells"])}
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise DataError(f"no results of loglinear {self.verb} ({error}); name another file", str(path)) from None
         if format_ != FORMAT or verb != self.verb:
@@ -120,6 +121,52 @@ class Cells:
                 f"{_brief(self.mark, other)}); name another file, or remove it to start anew"
             )
         return cells
+
+
+def _checked(cell: Cell) -> tuple[dict[str, Any], Cell]:
+    """A cell that was read: its key, and what is used of it, each of its kind; raises ValueError for any other."""
+    key = cell.pop("key")
+    kind = next((name for name in NEEDED if name in key), TUNED)
+    for name in NEEDED[kind]:
+        if not FIELDS[name](cell[name]):
+            raise ValueError(f"{name} is {cell[name]!r:.40}")
+    return key, cell
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_scores(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _is_history(value: Any) -> bool:
+    """Passes and objective, iteration by iteration."""
+    return isinstance(value, list) and all(len(point) == 2 and all(map(_is_number, point)) for point in value)
+
+
+TUNED = "options"
+NEEDED: dict[str, tuple[str, ...]] = {  # by what is in the key
+    "final": ("seconds", "passes", "objective", "features", "bytes", "history"),
+    "size": ("score", "scores"),
+    TUNED: ("score", "scores", "seconds", "passes", "features", "warm"),
+}
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "score": _is_number,
+    "scores": _are_scores,
+    "seconds": _is_number,
+    "passes": lambda value: value is None or _is_count(value),
+    "objective": lambda value: value is None or _is_number(value),
+    "features": _is_count,
+    "bytes": _is_count,
+    "history": _is_history,
+    "warm": lambda value: isinstance(value, bool),
+}
 
 
 def key_of(setting: dict[str, Any]) -> str:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,6 +89,22 @@ class Data:
         values = sorted(annotation.label_names())
         return annotation.known_only(values), values, self.corpus.offsets
 
+    def check_like(self, training: Data, name: str) -> None:
+        """Refuse sequences to score that are none of the kind of the ``training`` ones."""
+        if self.label_column < 0:  # with another, columns may follow that nobody looks at
+            columns, expected = self._n_columns(), training._n_columns()
+            if None not in (columns, expected) and columns != expected:
+                counts = f"{columns} beside the label, the training data {expected}"
+                raise DataError(f"the {name} has another number of columns: {counts}", self.corpus.name)
+        if not set(self.labels()) & set(training.labels()):
+            raise DataError(f"none of the {name}'s labels is a label of the training data", self.corpus.name)
+
+    def _n_columns(self) -> int | None:
+        """Columns beside the label; None for ready-made attributes."""
+        if isinstance(self.corpus, Attributes):
+            return None
+        return len(self.corpus.columns) - (1 if self.y is None else 0)
+
     def labelled_apart(self, ids: npt.NDArray[Any], values: list[str]) -> Labelling:
         """Labels of the same tokens, by number."""
         return ids, values, self.corpus.offsets
@@ -149,39 +162,3 @@ class Data:
 
 def _plain(label: Any) -> Any:
     return label if label is None or isinstance(label, str) else sorted(label)
-
-
-def content_of(value: Any) -> Any:
-    """A setting as JSON keeps it, files by what they hold: a key of results must change when they do."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    path = Path(value) if isinstance(value, Path | str) and len(str(value)) < 200 and "\n" not in str(value) else None
-    if path is not None and path.is_file():
-        return f"{path.name} {_hash(path.read_bytes())}"
-    if isinstance(value, str | Path):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): content_of(one) for key, one in value.items()}
-    if isinstance(value, Sequence):
-        return [content_of(one) for one in value]
-    if isinstance(value, np.ndarray):
-        return f"array {_hash(np.ascontiguousarray(value).tobytes())}"
-    if callable(value):
-        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
-        code = getattr(value, "__code__", None)
-        return name if code is None else f"{name} {_hash((code.co_code, code.co_consts, code.co_names))}"
-    return f"{type(value).__name__} {_hash(_described(value))}"
-
-
-def _hash(value: Any) -> str:
-    """A few digits that change with the value."""
-    content = value if isinstance(value, bytes) else re.sub(r" at 0x[0-9a-f]+", "", repr(value)).encode()
-    return hashlib.sha256(content).hexdigest()[:12]
-
-
-def _described(value: Any) -> str:
-    described = value.to_dict() if hasattr(value, "to_dict") else value
-    text = repr(described)
-    return type(value).__qualname__ if " at 0x" in text else text

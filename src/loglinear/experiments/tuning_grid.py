@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
@@ -19,7 +19,8 @@ from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.fitting import default_optimizer
 from loglinear.estimators.options import OPTIONS
 from loglinear.estimators.tagger import Tagger
-from loglinear.experiments.tuning_data import Data, content_of
+from loglinear.experiments.setting_content import option_content, setting_content
+from loglinear.experiments.tuning_data import Data
 from loglinear.optimizers.optimizer import optimizer_class
 from loglinear.options import spec_name
 
@@ -87,30 +88,33 @@ class Candidate:
     @property
     def name(self) -> str:
         """The setting in a line."""
-        return ", ".join(f"{key}={shown(value)}" for key, value in self.setting.items()) or "as given"
+        return named_setting(self.setting) or "as given"
 
     def options(self) -> dict[str, Any]:
         """All options that differ from their defaults, as JSON keeps them; part of the key of a cell."""
         plain = Tagger().get_params(deep=False)
         given = self.tagger.get_params(deep=False)
-        return {
-            name: content_of(value)
-            for name, value in given.items()
-            if name not in NO_GRID and not _same(value, plain[name])
-        }
+        return setting_content(
+            {name: value for name, value in given.items() if name not in NO_GRID and not _same(value, plain[name])}
+        )
 
 
 def _same(one: Any, other: Any) -> bool:
     return one is other or (isinstance(one, str | int | float) and type(one) is type(other) and one == other)
 
 
-def shown(value: Any) -> str:
-    """A value as a table shows it."""
+def named_setting(setting: Setting) -> str:
+    """A setting in a line."""
+    return ", ".join(f"{name}={_shown(name, value)}" for name, value in setting.items())
+
+
+def _shown(name: str, value: Any) -> str:
+    """An option's value as a table shows it."""
     if value is None:
         return "none"
     if isinstance(value, float):
         return f"{value:g}"
-    text = str(content_of(value))
+    text = str(option_content(name, value))
     return text if len(text) <= 40 and "\n" not in text else f"{text[:30]!r}..."
 
 
@@ -142,20 +146,18 @@ def _parameters(tagger: Tagger, setting: Setting) -> dict[str, Any]:
         spec = plain.get(role, getattr(tagger, role))
         if spec is None:
             raise OptionError(f"{key} is an option of an {role} that is not named; give it")
-        value = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
         plain[role] = f"{spec}{',' if ':' in str(spec) else ':'}{option}={value}"
     return plain
 
 
 def _misfit(setting: Setting, error: Exception) -> OptionError:
-    name = ", ".join(f"{key}={shown(value)}" for key, value in setting.items()) or "the options"
-    return OptionError(f"{name}: {error}")
+    return OptionError(f"{named_setting(setting) or 'the options'}: {error}")
 
 
 def rehearsed(chosen: Sequence[Candidate], data: Data) -> list[Candidate]:
     """Try each combination on a few sentences, so that what does not fit the data is said before any training."""
-    from dataclasses import replace
-
     sample, found = data.sample(), []
     for candidate in chosen:
         try:
@@ -199,9 +201,9 @@ def chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
     """
     found: dict[str, list[Candidate]] = {}
     for candidate in chosen:
-        penalty = _penalty_of(candidate)
+        penalty = penalty_of(candidate)
         able = warm and penalty is not None and can_start_from_weights(candidate)
-        rest = {key: content_of(value) for key, value in candidate.setting.items() if key != penalty}
+        rest = setting_content({key: value for key, value in candidate.setting.items() if key != penalty})
         name = f"{penalty} {rest}" if able else f"number {candidate.number}"
         found.setdefault(name, []).append(candidate)
     for chain in found.values():
@@ -210,14 +212,14 @@ def chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
     return list(found.values())
 
 
-def _penalty_of(candidate: Candidate) -> str | None:
+def penalty_of(candidate: Candidate) -> str | None:
     """The option that a combination sets its penalty by, if it does."""
     return next((name for name in PENALTIES if isinstance(candidate.setting.get(name), int | float)), None)
 
 
 def _strength(candidate: Candidate) -> float:
     """What combinations with a penalty are sorted by: the strongest penalty comes first."""
-    name = _penalty_of(candidate)
+    name = penalty_of(candidate)
     assert name is not None
     return PENALTIES[name] * float(candidate.setting[name])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -59,9 +60,12 @@ def judged(metric: Metric, gold: Labelling, predicted: Labelling) -> tuple[float
         return scores.get(metric, 0.0), scores
     value = metric(_sequences(gold), _sequences(predicted))
     try:
-        return float(value), scores
+        figure = float(value)
     except (TypeError, ValueError):
-        raise OptionError(f"the metric {metric_name(metric)} gave {value!r:.40}, not a number") from None
+        figure = math.nan
+    if not math.isfinite(figure):
+        raise OptionError(f"the metric {metric_name(metric)} gave {value!r:.40}, not a number")
+    return figure, scores
 
 
 def _values(labelling: Labelling) -> Collection[str]:

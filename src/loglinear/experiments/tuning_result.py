@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from loglinear.estimators.tagger import Tagger
+from loglinear.experiments.setting_content import setting_content
 from loglinear.experiments.table import Table, number
-from loglinear.experiments.tuning_data import content_of
 
 TITLES = {"f1": "F1", "precision": "P", "recall": "R", "accuracy": "acc.", "sentence-accuracy": "sent."}
 
@@ -49,7 +49,7 @@ class TunedCell:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         figures = {name: value for name, value in vars(self).items() if name not in ("setting", "name")}
-        return {"setting": {key: content_of(value) for key, value in self.setting.items()}, **figures}
+        return {"setting": setting_content(self.setting), **figures}
 
 
 class TuningResult:
@@ -96,7 +96,7 @@ class TuningResult:
         table = Table(f"{len(self.cells)} settings, judged by {self.metric}",
                       ["setting", *titles, *spread, *parted, "seconds", "passes", "features"])  # fmt: skip
         for cell in self.cells:
-            figures: list[float | None] = [*([cell.score] if own else []), *(cell.scores[name] for name in names)]
+            figures: list[float | None] = [*([cell.score] if own else []), *(cell.scores.get(name) for name in names)]
             shown = [number(value, 2) for value in figures]
             shown += [number(cell.spread, 2)] if spread else []
             shown += [f"{100 * cell.share:g} %"] if parted else []
@@ -114,8 +114,8 @@ class TuningResult:
         rest = ["spread", "share", "seconds", "passes", "features", "warm"]
         writer.writerow([*self.best.setting, "score", *names, *rest, "best"])
         for cell in self.cells:
-            setting = [content_of(value) for value in cell.setting.values()]
-            figures = [cell.score, *(cell.scores[name] for name in names), *(getattr(cell, name) for name in rest)]
+            setting = setting_content(cell.setting).values()
+            figures = [cell.score, *(cell.scores.get(name) for name in names), *(getattr(cell, name) for name in rest)]
             writer.writerow([*setting, *figures, cell is self.best])
         return out.getvalue()
 

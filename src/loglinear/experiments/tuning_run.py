@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loglinear.experiments.tuning_cells import key_of
-from loglinear.experiments.tuning_grid import PENALTIES, Candidate
+from loglinear.experiments.tuning_grid import Candidate, penalty_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Run:
         """Share, fold, and the penalties of those trained before, which it depends on too."""
         before, run = [], self.previous
         while run is not None:
-            penalty = next(name for name in PENALTIES if name in run.candidate.setting)
+            penalty = penalty_of(run.candidate)
+            assert penalty is not None  # or nothing would start from it
             before.append(float(run.candidate.setting[penalty]))
             run = run.previous
         return {"share": self.share, "fold": self.fold, "after": before[::-1]}
