@@ -40,11 +40,10 @@ def score_table(result: ComparisonResult) -> Table:
         shown = [number(value, 2) for value in figures] + [p_value(p) for p in tests]
         table.add(f"{system.name}{mark(result, system)}", [*figures, *tests, error, system.best.score],
                   [*shown, number(100 * error, 2), number(system.best.score, 2)])  # fmt: skip
-    others = len(result.systems) - 1
     table.notes.append(
         f"A star: differs from the best by the paired bootstrap on {result.figure} ({result.draws:,} draws of "
-        f"sentences, p < 0.05, one-sided); two: also after Holm's correction for {others} comparisons. McNemar: exact, "
-        "on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. "
+        "sentences, p < 0.05, one-sided); two: also after Holm's correction for the number of comparisons. McNemar: "
+        "exact, on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. "
         "ECE: expected calibration error of the predicted labels' probabilities, in percent, 10 bins of equal width."
     )
     table.notes += [f"Left out: {name}: {reason}" for name, reason in result.left_out.items()]
