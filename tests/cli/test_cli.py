@@ -365,6 +365,23 @@ def test_an_interrupted_training_says_how_to_go_on(files):
     assert checkpoint.exists() and not (files / "i.model").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (("template", "ner"), "loglinear.features.sets.template_text"),
+        (("data", "list"), "loglinear.data.download.corpora_cache"),
+    ],
+)
+@pytest.mark.parametrize("message", ["", "training interrupted"])
+def test_ctrl_c_is_said_whatever_the_verb(run, monkeypatch, arguments, where, message):
+    def interrupt(*_):
+        raise KeyboardInterrupt(*filter(None, [message]))
+
+    monkeypatch.setattr(where, interrupt)
+    result = run(*arguments)
+    assert (result.status, result.err) == (130, f"loglinear: {message or 'interrupted'}\n")
+
+
 def test_a_closed_pipe_is_no_error(files, model):
     command = f"{sys.executable} -m loglinear tag {model} {files / 'big.txt'} | head -n 1"
     (files / "big.txt").write_text(TRAIN * 5000, encoding="utf-8")

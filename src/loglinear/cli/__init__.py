@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from loglinear.cli import (
     bench,
@@ -29,7 +31,19 @@ from loglinear.cli import (
     tune,
 )
 
+
+class _Verbs(TyperGroup):
+    """The verbs; Ctrl-C in any of them is said here, for Typer would end in silence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            _interrupted(interruption)
+
+
 app = typer.Typer(
+    cls=_Verbs,
     help="Train taggers, entity recognisers, parsers and classifiers on a CPU in seconds.",
     no_args_is_help=True,
     add_completion=False,
@@ -88,7 +102,7 @@ def main() -> None:
         _forget_output()
         sys.exit(1)
     except KeyboardInterrupt as interruption:
-        _fail(str(interruption) or "interrupted", 130)
+        _interrupted(interruption)
     except MemoryError:
         remedy = (
             "try fewer --threads, shorter sentences or a smaller model: fewer labels, fewer features, a lower order"
@@ -99,7 +113,11 @@ def main() -> None:
         _fail(f"{place}{error.strerror or error}", 2)
 
 
-def _fail(message: str, status: int) -> None:
+def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:
+    _fail(str(interruption) or "interrupted", 130)
+
+
+def _fail(message: str, status: int) -> NoReturn:
     sys.stderr.write(f"loglinear: {message}\n")
     try:
         sys.stdout.flush()
