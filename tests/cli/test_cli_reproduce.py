@@ -12,6 +12,7 @@ import pytest
 
 import loglinear
 from loglinear.experiments.reproduce import chunking, parsing
+from loglinear.experiments.reproduce.workers import Workers
 from loglinear.user_cache import cache_folder
 
 TREES = [
@@ -53,10 +54,14 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
     assert first.status == 0, first.err
     cells = json.loads(kept.read_text())["cells"]
     assert set(cells) == {f"craft parsing {name}" for name in few}
-    assert cells["craft parsing generative"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
-    monkeypatch.setattr(parsing, "measure", lambda *_: pytest.fail("trained again"))
-    again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)
+    assert cells["craft parsing generative"]["test"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
+    with monkeypatch.context() as patched:
+        patched.setattr(Workers, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
+        again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)
     assert again.status == 0 and "pt-cfg" in page.read_text()
+    (corpora / "craft" / "craft15.dev.mrg").write_text(TREES[0] + "\n")
+    assert run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page).status == 0
+    assert "craft, 3 trees of at most 15 words, 1 to test" in page.read_text(), "other trees, the same cells"
 
 
 @pytest.fixture

@@ -5,11 +5,13 @@ import json
 import pytest
 
 from loglinear.errors import DataError, LoglinearError
+from loglinear.estimators.parser import Parser
 from loglinear.experiments.reproduce import chunking, entities, pieces
 from loglinear.experiments.reproduce.cells import FORMAT, KIND, Cells, read_results
 from loglinear.experiments.reproduce.comparing import beside, best, penalty
-from loglinear.experiments.reproduce.training import Job, measure
-from loglinear.experiments.reproduce.workers import Workers
+from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES, measure_trees
+from loglinear.experiments.reproduce.training import Job, Warm, measure
+from loglinear.experiments.reproduce.workers import MEASURES, Workers
 
 CLL = {"criterion": "cll", "template": "ner", "max_iter": 15, "optimizer": "lbfgs"}
 
@@ -30,6 +32,39 @@ def test_workers_give_what_this_process_gives_whatever_their_number(tmp_path):
             there = Cells(tmp_path / f"{n}.json", quiet, workers).trained(jobs)
         assert {name: without_seconds(cell) for name, cell in there.items()} == here
         assert all(cell["seconds"] > 0 for cell in there.values())
+
+
+PARSERS = {TREES: {"criterion": "pcfg"}, DEPENDENCIES: {"criterion": "generative"}}
+
+
+@pytest.mark.parametrize("task", PARSERS)
+def test_parsers_are_trained_by_workers_too(task):
+    job = Job(task, (), PARSERS[task])
+    with Workers(1) as workers:
+        there = dict(workers.run({"one": job}))["one"]
+    assert without_seconds(there) == without_seconds(json.loads(json.dumps(MEASURES[task](job))))
+    assert there["job"] == job.identity and there["seconds"] > 0
+
+
+def test_a_parser_whose_training_was_stopped_is_no_cell(monkeypatch):
+    fit = Parser.fit
+
+    def stopped(parser, trees):
+        fit(parser, trees).interrupted_ = True
+        return parser
+
+    monkeypatch.setattr(Parser, "fit", stopped)
+    with pytest.raises(LoglinearError, match="stopped"):
+        measure_trees(Job(TREES, (), PARSERS[TREES]))
+
+
+def test_warming_up_is_done_once_for_each_kind_of_training():
+    warm, practised = Warm(), []
+    for l2 in (1.0, 2.0):
+        for criterion in ("cll", "mira"):
+            job = Job("entities", (), {"criterion": criterion, "l2": l2})
+            warm.up(job, lambda job=job: practised.append(job.options["criterion"]))
+    assert practised == ["cll", "mira"]
 
 
 def test_a_job_of_other_options_data_or_seed_is_another_cell(tmp_path):
@@ -135,8 +170,7 @@ def test_a_file_of_something_else_is_refused(content, tmp_path):
 
 def test_a_file_of_another_run_or_version_is_refused(tmp_path):
     path = tmp_path / "cells.json"
-    cells = Cells(path, quiet, about={"paper": "piecewise", "seed": 0})
-    assert cells.get("one", lambda: {"f1": 1.0}) == {"f1": 1.0}
+    Cells(path, quiet, about={"paper": "piecewise", "seed": 0}).finish([], [])
     for other in ({"paper": "m-estimation"}, {"seed": 1}):
         with pytest.raises(DataError, match="another run"):
             Cells(path, quiet, about=other)
@@ -145,16 +179,48 @@ def test_a_file_of_another_run_or_version_is_refused(tmp_path):
         read_results(path)
 
 
+class Sure:
+    """A worker in this process, whose outcome is known; it stops at the name ``stop``."""
+
+    n = 1
+
+    def __init__(self):
+        self.done = []
+
+    def run(self, jobs):
+        for name, job in jobs.items():
+            if name == "stop":
+                raise KeyboardInterrupt
+            self.done.append(name)
+            yield name, {"job": job.identity, **known(job)}
+
+
+def known(job):
+    figures = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 1.0, "uas": 1.0, "las": 1.0, "exact": 1.0}
+    tagged = {"dev": figures, "iterations": 3, "features": 7}
+    cell = {"test": figures, "counts": [[2, 2, 1], [3, 3, 3]], "seconds": 1.0, "message": "", "sentences": 5}
+    return {**cell, **({"wrong_edges": ""} if job.task == TREES else {} if job.task == DEPENDENCIES else tagged)}
+
+
 def test_a_run_that_is_interrupted_loses_no_finished_cell(tmp_path):
-    path = tmp_path / "cells.json"
-    cells = Cells(path, quiet)
-    cells.get("one", lambda: {"f1": 1.0})
+    path, jobs = tmp_path / "cells.json", {name: Job(TREES, (), PARSERS[TREES]) for name in ("one", "stop", "two")}
     with pytest.raises(KeyboardInterrupt):
-        cells.get("two", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-    again = Cells(path, quiet)
-    assert again.get("one", lambda: pytest.fail("made again")) == {"f1": 1.0}
-    assert again.get("two", lambda: {"f1": 2.0}) == {"f1": 2.0}
-    assert set(read_results(path)["cells"]) == {"one", "two"}
+        Cells(path, quiet, Sure()).trained(jobs)
+    assert set(read_results(path)["cells"]) == {"one"}
+    del jobs["stop"]
+    workers = Sure()
+    assert set(Cells(path, quiet, workers).trained(jobs)) == {"one", "two"} and workers.done == ["two"]
+
+
+@pytest.mark.parametrize("task", ["entities", "tags", *PARSERS])
+def test_cells_of_other_data_are_made_again(task, tmp_path):
+    path, made = tmp_path / "cells.json", []
+    for name in ("first", "first", "second"):
+        (tmp_path / name).write_text(name)
+        workers = Sure()
+        Cells(path, quiet, workers).trained({"one": Job(task, (str(tmp_path / name),), CLL)})
+        made.append(len(workers.done))
+    assert made == [1, 0, 1]
 
 
 def test_a_row_may_take_the_penalty_of_another_and_entities_are_trained_on_all_in_the_end(monkeypatch):

@@ -150,7 +150,7 @@ def _run(
         place = Path(scratch) / "cells.json" if json is None else json
         cells = Cells(place, lambda text: out.print(text, markup=False), workers, about)
         with working(out, f"{paper}: {workers.n} at a time ..."):
-            tables, charts = PAPERS[paper].make(files, cells, seed, threads)
+            tables, charts = PAPERS[paper].make(files, cells, seed)
         for table in tables if quick else []:
             table.notes.append(SMALL)
         cells.finish(tables, charts)

@@ -23,6 +23,7 @@ from loglinear.experiments.reproduce.training import Cell, Job
 from loglinear.experiments.reproduce.workers import Workers
 from loglinear.experiments.table import Table
 
+SHOWN = ("precision", "recall", "f1", "accuracy", "uas", "las")
 FORMAT = 2
 KIND = "loglinear reproduce"
 
@@ -62,7 +63,8 @@ class Cells:
     workers : Workers
         What trains.
     about : dict
-        What the run is: ``paper``, ``seed``, ``command``.
+        What the run is: ``paper``, ``version``, ``seed`` and ``quick``, which must be those of the file if it is there,
+        and ``command``.
     """
 
     path: Path | None
@@ -96,20 +98,12 @@ class Cells:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def get(self, name: str, make: Callable[[], Cell]) -> Cell:
-        """The cell of that name, made in this process if it is not there yet."""
-        if name not in self.done:
-            self.say(f"{name} ...")
-            self._keep(name, make())
-        return self.done[name]
-
     def trained(self, jobs: dict[str, Job]) -> dict[str, Cell]:
         """The cells of these trainings, those that are not there yet made by the workers, several at a time."""
         new = {name: job for name, job in jobs.items() if not self._has(name, job)}
         for number, (name, cell) in enumerate(self.workers.run(new), 1):
             self._keep(name, cell)
-            what = cell.get("failed") or ", ".join(f"{k} {v:.2f}" for k, v in cell["dev"].items())
-            self.say(f"{number} of {len(new)}: {name}: {what} on dev, {cell['seconds']:.0f} s")
+            self.say(f"{number} of {len(new)}: {name}: {_outcome(cell)}, {cell['seconds']:.0f} s")
         return {name: self.done[name] for name in jobs}
 
     def _has(self, name: str, job: Job) -> bool:
@@ -140,3 +134,12 @@ class Cells:
             content = {"kind": KIND, "format": FORMAT, "about": self.about, **self._content, "cells": self.done}
             with atomic_output(self.path) as out:
                 out.write(json.dumps(content).encode())
+
+
+def _outcome(cell: Cell) -> str:
+    """What came of a training, in a few words: the figures it is chosen by, or those of the test sentences."""
+    if "failed" in cell:
+        return str(cell["failed"])
+    part = "dev" if "dev" in cell else "test"
+    shown = [f"{name} {cell[part][name]:.2f}" for name in SHOWN if name in cell[part]]
+    return f"{', '.join(shown)} on {part}"

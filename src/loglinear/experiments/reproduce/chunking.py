@@ -159,7 +159,7 @@ def reproduce(files: tuple[str, ...], cells: Cells, seed: int = 0) -> tuple[list
         name: chosen[name, EXTENDED if EXTENDED in system.published else HMM] for name, system in SYSTEMS.items()
     }
     curves = grid.curves(at_full_size)
-    tables = [_table_1(grid, found, chosen), _table_2(grid, found), _times(grid, at_full_size)]
+    tables = [_table_1(grid, chosen), _table_2(grid, found), _times(grid, at_full_size)]
     return tables, [_figure_1(grid, at_full_size), _figure_2(grid, at_full_size, curves), _figure_3(found)]
 
 
@@ -167,14 +167,13 @@ def _figures(cell: Cell) -> list[float]:
     return [cell["test"][what] for what in ("precision", "recall", "f1")]
 
 
-def _table_1(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]], chosen: dict[tuple[str, str], str]) -> Table:
-    cell = grid.cells.done[chosen["HMM", HMM]]
+def _table_1(grid: Grid, chosen: dict[tuple[str, str], str]) -> Table:
+    hmm = grid.cells.done[chosen["HMM", HMM]]
     corpus = "conll2000" if grid.files else "bundled"
     table = Table(
-        f"M-estimation, Table 1: noun phrases of {corpus}, {cell['sentences']:,} training sentences",
+        f"M-estimation, Table 1: noun phrases of {corpus}, {hmm['sentences']:,} training sentences",
         ["", "P", "R", "F1", "published P R F1", "F1 less published", "F1 less the HMM's (p)", "c", "iterations", "s"],
     )
-    hmm = cell
     for features in (HMM, EXTENDED):
         for name, system in SYSTEMS.items():
             if features not in system.published:

@@ -6,21 +6,13 @@ Street Journal. Here it is ``ptbdep``, a sample of that newspaper, and ``ewt``, 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from loglinear.data.bundled import bundled_rows
-from loglinear.data.conllu import Dependencies, conllu_text, parse_conllu, read_conllu
-from loglinear.estimators.dependency_parser import DependencyParser
-from loglinear.evaluation.attachment import attachment_counts, attachment_scores
-from loglinear.evaluation.significance import paired_bootstrap
 from loglinear.experiments.reproduce.cells import Cells
-from loglinear.experiments.reproduce.training import Cell
+from loglinear.experiments.reproduce.comparing import BOOTSTRAP, PROCESSOR, against
+from loglinear.experiments.reproduce.parser_training import DEPENDENCIES
+from loglinear.experiments.reproduce.training import Job
 from loglinear.experiments.table import Table, number
 
 CORPORA = ("ptbdep", "ewt")
@@ -50,52 +42,21 @@ SYSTEMS = {
 QUICK = ("generative", "m-estimation", "mira")
 
 
-def measure(system: System, train: Dependencies, dev: Dependencies, threads: int | None) -> Cell:
-    """Train and score one system; seconds are of processor time."""
-    began = time.process_time()
-    parser = DependencyParser(**system.options, threads=threads).fit(train)
-    seconds = time.process_time() - began
-    parses = parser.parse(dev)
-    report = attachment_scores(dev, parses.heads, parses.relations).to_dict()
-    counts = attachment_counts(dev, parses.heads).tolist()
-    return {**report, "seconds": seconds, "message": parser.message_, "counts": counts}
-
-
-def tables(files: dict[str, list[Path]], cells: Cells, threads: int | None = None) -> list[Table]:
-    """The table of each corpus, given its training and dev files, or of the bundled one if there is none."""
-    if not files:
-        texts = ["".join(map(conllu_text, bundled_rows(part, "dependency"))).encode() for part in ("train", "dev")]
-        train, dev = (parse_conllu(text, "bundled") for text in texts)
-        return [table_of("bundled", train, dev, cells, threads, QUICK)]
-    found = []
-    for name, paths in files.items():
-        train, dev = (read_conllu(path) for path in paths)
-        found.append(table_of(name, train, dev, cells, threads, tuple(SYSTEMS)))
-    return found
-
-
-def table_of(
-    name: str, train: Dependencies, dev: Dependencies, cells: Cells, threads: int | None, systems: tuple[str, ...]
-) -> Table:
-    """The table of one corpus."""
+def table_of(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> Table:
+    """The table of one corpus, given its training and dev files; of the bundled one if there are none."""
+    rows = tuple(SYSTEMS if files else QUICK)
+    made = cells.trained({f"{corpus} {row}": Job(DEPENDENCIES, files, SYSTEMS[row].options, seed) for row in rows})
+    found = {row: made[f"{corpus} {row}"] for row in rows}
+    first = found[rows[0]]
     table = Table(
-        f"M-estimation, dependencies: {name}, {train.n_sentences:,} sentences, {dev.n_sentences:,} of dev", COLUMNS
+        f"M-estimation, dependencies: {corpus}, {first['sentences']:,} sentences, {len(first['counts']):,} of dev",
+        COLUMNS,
     )
-    for row in systems:
+    for row, cell in found.items():
         system = SYSTEMS[row]
-        cell = cells.get(
-            f"{name} {row}",
-            partial(measure, system, train, dev, threads),
-        )
-        against = ""
-        if system.base:
-            base = cells.done[f"{name} {system.base}"]
-            compared = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
-            against = f"{compared.second - compared.first:+.2f} ({compared.p:.4f})"
-        figures = [cell["uas"], cell["las"]]
-        shown = [number(figure, 2) for figure in figures]
-        table.add(
-            row, figures, [*shown, number(cell["exact"], 1), against, number(cell["seconds"], 0), system.published]
-        )
-    table.notes.append("Gold tags; every token counts. p is that of the paired bootstrap by sentence.")
+        compared = against(found[system.base], cell) if system.base else ""
+        figures = [cell["test"]["uas"], cell["test"]["las"]]
+        shown = [*(number(figure, 2) for figure in figures), number(cell["test"]["exact"], 1)]
+        table.add(row, figures, [*shown, compared, number(cell["seconds"], 0), system.published])
+    table.notes += [f"Gold tags; every token counts. {BOOTSTRAP}", PROCESSOR]
     return table

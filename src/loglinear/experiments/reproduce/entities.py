@@ -18,7 +18,6 @@ from typing import Any
 
 from loglinear.experiments.reproduce.cells import Cells
 from loglinear.experiments.reproduce.comparing import BOOTSTRAP, PROCESSOR, against, beside, best
-from loglinear.experiments.reproduce.figures import Chart
 from loglinear.experiments.reproduce.training import Cell, Job
 from loglinear.experiments.table import Table, number
 
@@ -150,7 +149,7 @@ class Grid:
         return {name: {label: cells[label] for label in (cold | warm)[name]} for name in names}
 
 
-def reproduce(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> tuple[list[Table], list[Chart]]:
+def table_of(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> Table:
     """The paper's table, with the other criteria below it."""
     names = [*SYSTEMS, *(OTHERS if files else ())]
     found = Grid(corpus, files, cells, seed).train(names)
@@ -183,4 +182,4 @@ def reproduce(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) 
         f"CLL model; online learners: {PASSES} passes, averaged.",
         f"{PROCESSOR} That of the CLL model that others start from is not counted.",
     ]
-    return [table], []
+    return table

@@ -29,14 +29,13 @@ class Paper:
     chosen : callable
         From the corpora that are there to those that are taken if none is asked for.
     make : callable
-        From the corpora's files (none for the bundled corpus), the cells, the seed and the number of threads to tables
-        and charts.
+        From the corpora's files (none for the bundled corpus), the cells and the seed to tables and charts.
     """
 
     title: str
     corpora: tuple[str, ...]
     chosen: Callable[[Sequence[str]], list[str]]
-    make: Callable[[Files, Cells, int, int | None], Made]
+    make: Callable[[Files, Cells, int], Made]
 
 
 def _paths(files: Files, name: str) -> tuple[str, ...]:
@@ -47,25 +46,25 @@ def _first_language(there: Sequence[str]) -> list[str]:
     return [name for name in LANGUAGES if name in there][:1]
 
 
-def _m_estimation(files: Files, cells: Cells, seed: int, threads: int | None) -> Made:
+def _m_estimation(files: Files, cells: Cells, seed: int) -> Made:
+    names = list(files) or ["bundled"]
     tables: list[Table] = []
     charts: list[Chart] = []
     if "conll2000" in files or not files:
         tables, charts = chunking.reproduce(_paths(files, "conll2000"), cells, seed)
-    trees = {name: paths for name, paths in files.items() if name in dependencies.CORPORA}
-    if trees or not files:
-        tables += dependencies.tables(trees, cells, threads)
+    tables += [
+        dependencies.table_of(name, _paths(files, name), cells, seed)
+        for name in names
+        if name in (*dependencies.CORPORA, "bundled")
+    ]
     return tables, charts
 
 
-def _softmax_margin(files: Files, cells: Cells, seed: int, threads: int | None) -> Made:
-    tables: list[Table] = []
-    for name in files or ("bundled",):
-        tables += entities.reproduce(name, _paths(files, name), cells, seed)[0]
-    return tables, []
+def _softmax_margin(files: Files, cells: Cells, seed: int) -> Made:
+    return [entities.table_of(name, _paths(files, name), cells, seed) for name in files or ("bundled",)], []
 
 
-def _piecewise(files: Files, cells: Cells, seed: int, threads: int | None) -> Made:
+def _piecewise(files: Files, cells: Cells, seed: int) -> Made:
     names = list(files) or ["bundled"]
     tables = [
         pieces.entities(name, _paths(files, name), cells, seed) for name in names if name in (*LANGUAGES, "bundled")
@@ -73,9 +72,11 @@ def _piecewise(files: Files, cells: Cells, seed: int, threads: int | None) -> Ma
     tables += [
         pieces.tags(name, _paths(files, name), cells, seed) for name in names if name in ("conll2000", "bundled")
     ]
-    trees = {name: paths for name, paths in files.items() if name in parsing.CORPORA}
-    if trees or not files:
-        tables += parsing.tables(trees, cells, threads)
+    tables += [
+        parsing.table_of(name, _paths(files, name), cells, seed)
+        for name in names
+        if name in (*parsing.CORPORA, "bundled")
+    ]
     return tables, []
 
 

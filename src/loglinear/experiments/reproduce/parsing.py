@@ -7,25 +7,14 @@ newspaper, tested on dev and test). A grammar trained on whole trees, a CRF-CFG,
 
 from __future__ import annotations
 
-import re
-import time
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
-import numpy as np
-
-from loglinear.data.bundled import bundled_trees
-from loglinear.data.tree_cleaning import read_treebank
-from loglinear.data.trees import Tree
-from loglinear.estimators.parser import Parser
-from loglinear.evaluation.brackets import bracket_scores
-from loglinear.evaluation.significance import paired_bootstrap
 from loglinear.experiments.reproduce.cells import Cells
-from loglinear.experiments.reproduce.training import Cell
+from loglinear.experiments.reproduce.comparing import BOOTSTRAP, PROCESSOR, against
+from loglinear.experiments.reproduce.parser_training import LONGEST, TREES
+from loglinear.experiments.reproduce.training import Job
 from loglinear.experiments.table import Table, number
 
-LONGEST = 15
 CORPORA = ("craft", "ptb")
 AGAINST = "mecfg"
 COLUMNS = ["system", "P", "R", "F1", f"F1 less {AGAINST}'s (p)", "wrong edges", "exact", "seconds", "published P, R"]
@@ -33,7 +22,7 @@ COLUMNS = ["system", "P", "R", "F1", f"F1 less {AGAINST}'s (p)", "wrong edges", 
 
 @dataclass(frozen=True)
 class System:
-    """A row: the parser's criterion, its seed, and what the paper has for precision and recall."""
+    """A row: the parser's criterion, its seed (after the run's), and the paper's precision and recall."""
 
     criterion: str
     seed: int = 0
@@ -56,62 +45,28 @@ SYSTEMS = {
 QUICK = ("generative", "mecfg", "pt-cfg")
 
 
-def trees_of(paths: list[Path]) -> tuple[list[Tree], list[Tree]]:
-    """Training and test trees of at most 15 words: those of the first file, and of all others."""
-    train, *others = ([t for t in read_treebank(path) if len(t.leaves()) <= LONGEST] for path in paths)
-    return train, [tree for trees in others for tree in trees]
-
-
-def bundled_parts() -> tuple[list[Tree], list[Tree]]:
-    """The same of the corpus that comes with the package: a small version, to see it work."""
-    parts = [bundled_trees(part, entities=False) for part in ("train", "dev", "test")]
-    train, *others = ([tree for tree in trees if len(tree.leaves()) <= LONGEST] for trees in parts)
-    return train, [tree for trees in others for tree in trees]
-
-
-def measure(system: System, train: list[Tree], test: list[Tree], threads: int | None) -> Cell:
-    """Train and score one system; seconds are of processor time."""
-    began = time.process_time()
-    parser = Parser(criterion=system.criterion, seed=system.seed, threads=threads).fit(train)
-    seconds = time.process_time() - began
-    report = bracket_scores(test, parser.predict([tree.leaves() for tree in test]))
-    return {
-        **report.to_dict(),
-        "seconds": seconds,
-        "message": parser.message_,
-        "wrong_edges": wrong[1] if (wrong := re.search(r"([\d,]+) wrong ones", parser.message_)) else "",
-        "counts": report.counts[:, :3].tolist(),
+def table_of(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> Table:
+    """The table of one corpus, given its files; of the bundled one, a small version, if there are none."""
+    jobs = {
+        row: Job(TREES, files, {"criterion": SYSTEMS[row].criterion}, seed + SYSTEMS[row].seed)
+        for row in (SYSTEMS if files else QUICK)
     }
-
-
-def tables(files: dict[str, list[Path]], cells: Cells, threads: int | None = None) -> list[Table]:
-    """The table of each corpus, given its files, or of the bundled one if there is none."""
-    if not files:
-        return [_table("bundled", *bundled_parts(), cells, threads, QUICK)]
-    return [_table(name, *trees_of(paths), cells, threads, tuple(SYSTEMS)) for name, paths in files.items()]
-
-
-def _table(
-    name: str, train: list[Tree], test: list[Tree], cells: Cells, threads: int | None, systems: tuple[str, ...]
-) -> Table:
-    title = (
-        f"Piecewise training, Table 2: {name}, {len(train):,} trees of at most {LONGEST} words, {len(test):,} to test"
+    made = cells.trained({f"{corpus} parsing {row}": job for row, job in reversed(jobs.items())})  # the slow ones first
+    found = {row: made[f"{corpus} parsing {row}"] for row in jobs}
+    base = found[AGAINST]
+    table = Table(
+        f"Piecewise training, Table 2: {corpus}, {base['sentences']:,} trees of at most {LONGEST} words, "
+        f"{len(base['counts']):,} to test",
+        COLUMNS,
     )
-    table = Table(title, COLUMNS)
-    found = {
-        row: cells.get(f"{name} parsing {row}", partial(measure, SYSTEMS[row], train, test, threads)) for row in systems
-    }
     for row, cell in found.items():
-        against = ""
-        if row != AGAINST:
-            compared = paired_bootstrap(np.array(found[AGAINST]["counts"]), np.array(cell["counts"]))
-            against = f"{compared.second - compared.first:+.2f} ({compared.p:.3f})"
-        figures = [cell["precision"], cell["recall"], cell["f1"]]
+        compared = "" if row == AGAINST else against(base, cell)
+        figures = [cell["test"][what] for what in ("precision", "recall", "f1")]
         shown = [number(figure, 2) for figure in figures]
-        more = [against, cell["wrong_edges"], number(cell["exact"], 1), number(cell["seconds"], 0)]
+        more = [compared, cell["wrong_edges"], number(cell["test"]["exact"], 1), number(cell["seconds"], 0)]
         table.add(row, figures, [*shown, *more, SYSTEMS[row].published])
-    table.notes.append(
-        "p is that of the paired bootstrap by sentence. The paper's figures are of other, larger data; "
-        "its PT-CFG had 1,564,827 wrong edges."
-    )
+    table.notes += [
+        f"{BOOTSTRAP} The paper's figures are of other, larger data; its PT-CFG had 1,564,827 wrong edges.",
+        PROCESSOR,
+    ]
     return table

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from loglinear.data import Columns
-from loglinear.errors import OptionError
+from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
-from loglinear.evaluation import accuracy_report, chunk_counts, chunk_scores
+from loglinear.evaluation import accuracy_report, chunk_counts, chunk_scores, label_counts
 from loglinear.evaluation.schemes import has_chunks
 from loglinear.experiments.reproduce.tasks import split_of
 
@@ -22,9 +25,14 @@ WARM_UP_SENTENCES, WARM_UP_ITERATIONS = 20, 2
 Cell = dict[str, Any]
 
 
-@lru_cache(maxsize=64)
 def checksum(path: str) -> str:
     """What tells a file from any other."""
+    now = os.stat(path)
+    return _checksum(path, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _checksum(path: str, size: int, changed: int) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
@@ -35,11 +43,11 @@ class Job:
     Parameters
     ----------
     task : str
-        One of :data:`~loglinear.experiments.reproduce.tasks.TASKS`.
+        One of :data:`~loglinear.experiments.reproduce.tasks.TASKS`, or of :mod:`.parser_training`.
     files : tuple of str
         The corpus; none for the bundled one.
     options : dict
-        Of the :class:`~loglinear.Tagger`.
+        Of the :class:`~loglinear.Tagger`, or of the parser.
     seed : int
         Of the split and of training.
     unknown, n_train
@@ -85,27 +93,22 @@ class Warm:
 
     done: set[str] = field(default_factory=set)
 
-    def up(self, job: Job, train: Columns, test: Columns) -> None:
-        """Train on a few sentences as the job will, unless something like it was done."""
+    def up(self, job: Job, practise: Callable[[], Any]) -> None:
+        """Practise, which is to do on a few sentences what the job will, unless something like it was done."""
         varying = ("variance", "l2", "max_iter")
         kind = repr([job.task, *sorted((k, v) for k, v in job.options.items() if k not in varying)])
         if kind in self.done:
             return
         self.done.add(kind)
-        few = np.arange(min(WARM_UP_SENTENCES, len(train)))
-        options = job.options if job.options["criterion"] == "hmm" else {**job.options, "max_iter": WARM_UP_ITERATIONS}
-        try:
-            tagger = Tagger(**options, seed=job.seed, threads=job.threads).fit(train.select(few))
-            tagger.predict_numbers(test.select(np.arange(1)))
-        except OptionError:  # no minimum without a penalty; the kernels are loaded all the same
-            return
+        with suppress(LoglinearError):  # no minimum without a penalty; the kernels are loaded all the same
+            practise()
 
 
 def measure(job: Job, warm: Warm | None = None) -> Cell:
     """Train and score; seconds are of processor time, with encoding and expectations, without loading kernels."""
     train, dev, test = split_of(job.task, job.files, job.seed, job.unknown, job.n_train)
     if warm is not None:
-        warm.up(job, train, test)
+        warm.up(job, lambda: _practise(job, train, test))
     tagger = Tagger(**job.options, seed=job.seed, threads=job.threads)
     began = time.process_time()
     try:
@@ -123,6 +126,13 @@ def measure(job: Job, warm: Warm | None = None) -> Cell:
     }  # fmt: skip
 
 
+def _practise(job: Job, train: Columns, test: Columns) -> None:
+    few = np.arange(min(WARM_UP_SENTENCES, len(train)))
+    options = job.options if job.options["criterion"] == "hmm" else {**job.options, "max_iter": WARM_UP_ITERATIONS}
+    tagger = Tagger(**options, seed=job.seed, threads=job.threads).fit(train.select(few))
+    tagger.predict_numbers(test.select(np.arange(1)))
+
+
 def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list[int]]]:
     """Precision, recall and F1 of chunks, or accuracy; and counts of each sentence [S, 3] for the bootstrap."""
     column = corpus.columns[-1]
@@ -132,9 +142,4 @@ def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list
         report = chunk_scores(gold, predicted)
         figures = {"precision": report.precision, "recall": report.recall, "f1": report.f1}
         return figures, chunk_counts(gold, predicted).tolist()
-    names = np.array(tagger.classes_, dtype=object)[predicted[0]]
-    right = names == np.array(column.values, dtype=object)[column.ids]
-    correct = np.add.reduceat(right.astype(np.int64), corpus.offsets[:-1])
-    lengths = np.diff(corpus.offsets)
-    counts = np.stack([lengths, lengths, correct], axis=1)  # whose F1 is the accuracy
-    return {"accuracy": accuracy_report(gold, predicted).accuracy}, counts.tolist()
+    return {"accuracy": accuracy_report(gold, predicted).accuracy}, label_counts(gold, predicted).tolist()

@@ -20,8 +20,10 @@ from typing import IO, Any
 
 import loglinear
 from loglinear import errors
+from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES, measure_dependencies, measure_trees
 from loglinear.experiments.reproduce.training import Cell, Job, Warm, measure
 
+MEASURES = {TREES: measure_trees, DEPENDENCIES: measure_dependencies}  # all other tasks are taggers'
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -140,7 +142,7 @@ def main() -> None:
     while True:
         job = Job.from_dict(json.loads(jobs.get()))
         try:
-            answer: dict[str, Any] = {"cell": measure(job, warm)}
+            answer: dict[str, Any] = {"cell": MEASURES.get(job.task, measure)(job, warm)}
         except errors.LoglinearError as error:
             answer = {"error": str(error), "class": type(error).__name__}
         answers.write(json.dumps(answer) + "\n")
