@@ -3,11 +3,12 @@
 import json
 
 import pytest
+from known_outcomes import Sure
 
 from loglinear.errors import DataError, LoglinearError
 from loglinear.estimators.parser import Parser
 from loglinear.experiments.reproduce import chunking, entities, pieces
-from loglinear.experiments.reproduce.cells import FORMAT, KIND, Cells, read_results
+from loglinear.experiments.reproduce.cells import FORMAT, Cells, read_results
 from loglinear.experiments.reproduce.comparing import beside, best, penalty
 from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES, measure_trees
 from loglinear.experiments.reproduce.training import Job, Warm, measure
@@ -157,10 +158,7 @@ def test_a_model_that_was_lost_is_trained_again(tmp_path):
     assert keep.exists() and without_seconds(again) == without_seconds(first)
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["[]", "{", '{"a": 1}', "\x00", json.dumps({"kind": KIND, "format": FORMAT, "about": {}, "cells": {"a": 1}})],
-)
+@pytest.mark.parametrize("content", ["[]", "{", '{"a": 1}', "\x00", "[" * 100_000])
 def test_a_file_of_something_else_is_refused(content, tmp_path):
     path = tmp_path / "cells.json"
     path.write_text(content)
@@ -177,29 +175,6 @@ def test_a_file_of_another_run_or_version_is_refused(tmp_path):
     path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
     with pytest.raises(DataError, match="another version"):
         read_results(path)
-
-
-class Sure:
-    """A worker in this process, whose outcome is known; it stops at the name ``stop``."""
-
-    n = 1
-
-    def __init__(self):
-        self.done = []
-
-    def run(self, jobs):
-        for name, job in jobs.items():
-            if name == "stop":
-                raise KeyboardInterrupt
-            self.done.append(name)
-            yield name, {"job": job.identity, **known(job)}
-
-
-def known(job):
-    figures = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 1.0, "uas": 1.0, "las": 1.0, "exact": 1.0}
-    tagged = {"dev": figures, "iterations": 3, "features": 7}
-    cell = {"test": figures, "counts": [[2, 2, 1], [3, 3, 3]], "seconds": 1.0, "message": "", "sentences": 5}
-    return {**cell, **({"wrong_edges": ""} if job.task == TREES else {} if job.task == DEPENDENCIES else tagged)}
 
 
 def test_a_run_that_is_interrupted_loses_no_finished_cell(tmp_path):

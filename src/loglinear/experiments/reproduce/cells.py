@@ -19,6 +19,7 @@ from loglinear.data.files import atomic_output
 from loglinear.errors import DataError
 from loglinear.experiments.bench.results import machine
 from loglinear.experiments.reproduce.figures import Chart
+from loglinear.experiments.reproduce.shapes import NUMBER, cell_shape, misfit
 from loglinear.experiments.reproduce.training import Cell, Job
 from loglinear.experiments.reproduce.workers import Workers
 from loglinear.experiments.table import Table
@@ -38,16 +39,20 @@ def read_results(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(f"no results of {KIND} ({error})", str(path)) from None
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise DataError(f"no results of {KIND}", str(path))
     if content.get("format") != FORMAT:
         raise DataError(f"written by another version (format {content.get('format')}); run it anew", str(path))
-    cells = content.get("cells")
-    if not isinstance(cells, dict) or not all(isinstance(cell, dict) for cell in cells.values()):
-        raise DataError(f"no results of {KIND}: the cells cannot be read", str(path))
+    if wrong := misfit(content, {"about": dict, "cells": {...: dict}}):
+        raise unreadable(wrong, path)
     return content
+
+
+def unreadable(what: str, path: Path | None) -> DataError:
+    """The error of a file of results that has been damaged."""
+    return DataError(f"results that cannot be read ({what.removeprefix('it.')}); run it anew", str(path))
 
 
 @dataclass
@@ -86,6 +91,8 @@ class Cells:
                     f"the results of another run ({what} {kept.get(what)}, now {self.about[what]}); name another file",
                     str(self.path),
                 )
+        if misfit(kept.get("clock_seconds", 0.0), NUMBER):
+            raise unreadable("about.clock_seconds", self.path)
         self.done = self._content["cells"]
         self.about = {**kept, **self.about}
 
@@ -104,11 +111,18 @@ class Cells:
         for number, (name, cell) in enumerate(self.workers.run(new), 1):
             self._keep(name, cell)
             self.say(f"{number} of {len(new)}: {name}: {_outcome(cell)}, {cell['seconds']:.0f} s")
-        return {name: self.done[name] for name in jobs}
+        found = {name: self.done[name] for name in jobs}
+        if len({len(cell["counts"]) for cell in found.values() if "failed" not in cell}) > 1:
+            raise unreadable("counts of different test sentences", self.path)
+        return found
 
     def _has(self, name: str, job: Job) -> bool:
-        there = name in self.done and self.done[name].get("job") == json.loads(json.dumps(job.identity))
-        return there and (not job.keep or Path(job.keep).exists())
+        cell = self.done.get(name)
+        if cell is None or cell.get("job") != json.loads(json.dumps(job.identity)):
+            return False
+        if wrong := misfit(cell, cell_shape(job.task, "failed" in cell), name):
+            raise unreadable(wrong, self.path)
+        return not job.keep or Path(job.keep).exists()
 
     def _keep(self, name: str, cell: Cell) -> None:
         now = time.perf_counter()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from loglinear.data import atomic_output
 from loglinear.errors import DataError
-from loglinear.experiments.reproduce.cells import read_results
+from loglinear.experiments.reproduce.cells import read_results, unreadable
 from loglinear.experiments.reproduce.figures import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
-from loglinear.experiments.table import Row, Table, table_text
+from loglinear.experiments.reproduce.shapes import FINISHED, misfit
+from loglinear.experiments.table import Table, table_text
 
 FIGURES = "figures"
 HEAD = """# Results
@@ -21,16 +23,26 @@ The tables of the founding papers, run again. This page is written by `loglinear
 
 
 def write_report(paths: list[Path], output: Path) -> list[Path]:
-    """Write the page, and its figures in a folder beside it; give all files that were written."""
-    parts, figures = [HEAD], dict[str, str]()
+    """Write the page, and its figures in a folder beside it; give all files that were written.
+
+    Several runs of one paper, as with other seeds or corpora, have sections and figures of their own: those after the
+    first have their number in the heading and in the names of their figures.
+    """
+    parts, figures, runs = [HEAD], dict[str, str](), Counter[str]()
     for path in paths:
         content = read_results(path)
         if "tables" not in content:
             raise DataError("the run has not come to its end; start it again and it goes on", str(path))
+        if wrong := misfit(content, FINISHED):
+            raise unreadable(wrong, path)
+        paper = content["about"]["paper"]
+        if paper not in PAPERS:
+            raise unreadable(f"about.paper {paper!r}", path)
+        runs[paper] += 1
         try:
-            text, drawn = _section(content)
-        except (KeyError, TypeError, IndexError) as error:
-            raise DataError(f"results that cannot be read ({error!r}); run it anew", str(path)) from None
+            text, drawn = _section(content, runs[paper])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # too many fields, no such points
+            raise unreadable(repr(error), path) from None
         parts.append(text)
         figures |= drawn
     written = [output]
@@ -45,18 +57,22 @@ def write_report(paths: list[Path], output: Path) -> list[Path]:
     return written
 
 
-def _section(content: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """What one run says, and its figures by file name."""
+def _section(content: dict[str, Any], run: int) -> tuple[str, dict[str, str]]:
+    """What one run, number ``run`` of its paper, says, and its figures by file name."""
     about = content["about"]
-    parts = [f"## {PAPERS[about['paper']].title}\n", _about(about, content["cells"])]
+    title = PAPERS[about["paper"]].title + (f", run {run}" if run > 1 else "")
+    parts = [f"## {title}\n", _about(about, content["cells"])]
     for fields in content["tables"]:
-        table = Table(**{**fields, "rows": [Row(**row) for row in fields["rows"]]})
+        table = Table(**{**fields, "rows": []})
+        for row in fields["rows"]:
+            table.add(**row)
         parts.append(table_text(table))
     figures: dict[str, str] = {}
     for fields in content["charts"]:
         chart = Chart(**fields)
-        figures[f"{chart.name}.svg"] = chart.svg()
-        parts.append(f"{chart.note}\n\n![{chart.title}]({FIGURES}/{chart.name}.svg)\n")
+        name = f"{chart.name}-run-{run}.svg" if run > 1 else f"{chart.name}.svg"
+        figures[name] = chart.svg()
+        parts.append(f"{chart.note}\n\n![{chart.title}]({FIGURES}/{name})\n")
     return "\n".join(parts), figures
 
 
@@ -66,7 +82,7 @@ def _about(about: dict[str, Any], cells: dict[str, dict[str, Any]]) -> str:
     versions = ", ".join(
         f"{name} {version}" for name, version in where["versions"].items() if name != "python-crfsuite"
     )
-    spent = sum(cell.get("seconds", 0.0) for cell in cells.values()) / 60
+    spent = sum(cell["seconds"] for cell in cells.values()) / 60
     return (
         f"`{about['command']}`: {versions}; seed {about['seed']}; {where['cores']} cores of {where['processor']}, "
         f"{where['system']}; {about['date']}. {len(cells):,} trainings, {spent:,.1f} minutes of processor time in "
