@@ -18,6 +18,14 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
+def passed_over() -> str:
+    """What to say when ``LOGLINEAR_CACHE`` names what cannot be used; nothing when all is well."""
+    wanted = os.environ.get("LOGLINEAR_CACHE")
+    if not wanted or cache_folder() == Path(wanted):
+        return ""
+    return f"LOGLINEAR_CACHE={wanted} is no folder that can be written to; {cache_folder()} is used instead"
+
+
 @cache
 def cache_folder() -> Path:
     """The folder: ``LOGLINEAR_CACHE``, else the user's cache, else a temporary folder."""

@@ -184,6 +184,10 @@ def test_public_corpora_are_listed_and_unknown_ones_refused(run, tmp_path, monke
     cache_folder.cache_clear()
     listed = run("data", "list")
     assert listed.status == 0 and all(part in listed.err for part in ("conll2000", "conll2002", "NLTK", str(tmp_path)))
+    (tmp_path / "corpora" / "conll2000").mkdir(parents=True)
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / "corpora" / "conll2000" / name).write_text("garbage\n")
+    assert "wrong" in run("data", "list").err and "--again" in run("data", "get", "conll2000").err
     assert "there is no corpus 'wsj'" in run("data", "get", "conll2000", "wsj").err
     assert "loglinear data get" in run("data", "get", "--help").out
     cache_folder.cache_clear()

@@ -11,7 +11,7 @@ import pytest
 from loglinear.data import download
 from loglinear.data.download import PublicCorpus
 from loglinear.errors import DataError, OptionError
-from loglinear.user_cache import cache_folder
+from loglinear.user_cache import cache_folder, passed_over
 
 TEXT = b"dog NN B-NP\n\n"
 
@@ -71,10 +71,10 @@ def left_in(folder):
 
 def test_files_are_fetched_once_and_unpacked_into_the_cache(registry, served):
     served["/tiny.zip"] = archive(train=TEXT, more=b"x", unwanted=b"y")
-    assert not download.is_here("tiny")
+    assert download.folder_of("tiny") is None
     folder = download.get("tiny")
     assert left_in(download.corpora_cache()) == ["more", "train"] and (folder / "train").read_bytes() == TEXT
-    assert download.is_here("tiny")
+    assert download.folder_of("tiny") == folder
     assert download.get("tiny") == folder and served.asked == 1
     assert download.get("tiny", again=True) == folder and served.asked == 2
 
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_and_not_kept(registry, served, content, says):
         served["/tiny.zip"] = content
     with pytest.raises(DataError, match=says):
         download.get("tiny")
-    assert left_in(download.corpora_cache()) == [] and not download.is_here("tiny")
+    assert left_in(download.corpora_cache()) == [] and download.folder_of("tiny") is None
 
 
 def test_what_was_there_stays_when_fetching_again_fails(registry, served):
@@ -109,6 +109,32 @@ def test_what_was_there_stays_when_fetching_again_fails(registry, served):
     with pytest.raises(DataError, match="expected"):
         download.get("tiny", again=True)
     assert left_in(download.corpora_cache()) == ["more", "train"]
+
+
+@pytest.mark.parametrize("inner", [".", "tiny", "another"])
+def test_files_brought_by_hand_are_checked(registry, served, inner):
+    folder = download.corpora_cache() / "tiny" / inner
+    folder.mkdir(parents=True)
+    for name in ("train", "more"):
+        (folder / name).write_bytes(TEXT)
+    assert download.get("tiny") == folder and served.asked == 0
+    (folder / "train").write_bytes(b"garbage")
+    with pytest.raises(DataError, match=r"train; `loglinear data get tiny --again`") as caught:
+        download.get("tiny")
+    assert str(caught.value).startswith(f"{folder}: ") and "more" not in str(caught.value)
+    assert (folder / "train").read_bytes() == b"garbage" and download.wrong_files("tiny") == ["train"]
+    served["/tiny.zip"] = archive(train=TEXT, more=b"x")
+    assert download.get("tiny", again=True) == download.corpora_cache() / "tiny" and not download.wrong_files("tiny")
+
+
+def test_a_cache_that_cannot_be_used_is_named(registry, monkeypatch, tmp_path):
+    assert passed_over() == ""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    cache_folder.cache_clear()
+    said = passed_over()
+    assert str(tmp_path / "file") in said and str(tmp_path / "home" / "loglinear") in said
 
 
 def test_without_a_network_the_error_says_what_to_put_where(registry, monkeypatch):

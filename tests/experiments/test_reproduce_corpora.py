@@ -39,6 +39,19 @@ def test_corpora_are_found_at_any_depth_and_told_apart_by_content(tmp_path):
     assert found.find(data, ["conll2000", "eng", "ned"]) == {"conll2000": [there / "train.txt", there / "test.txt"]}
 
 
+def test_links_are_followed_and_loops_end(tmp_path):
+    there = put(tmp_path / "elsewhere" / "deep", CHUNKS, "train.txt", "test.txt")
+    data = tmp_path / "data"
+    (data / "a").mkdir(parents=True)
+    (data / "a" / "up").symlink_to(data)
+    (data / "itself").symlink_to(data / "itself")
+    (data / "gone").symlink_to(tmp_path / "nowhere")
+    assert len(list(found.folders_under(data))) == 2
+    (data / "linked").symlink_to(there.parent)
+    assert found.find(data, ["conll2000"])["conll2000"][0] == data / "linked" / "deep" / "train.txt"
+    assert found.find(data / "linked" / "deep", ["conll2000"])
+
+
 def test_the_nearest_folder_wins_and_the_users_before_the_cache(tmp_path, empty_cache):
     put(empty_cache / "corpora" / "conll2002", "x", *found.FILES["esp"])
     assert found.find(None, ["esp"])["esp"][0].is_relative_to(empty_cache)
@@ -59,6 +72,17 @@ def test_a_paper_takes_the_first_language_that_is_there(tmp_path):
     assert list(files_for("piecewise", data)) == ["eng", "conll2000", "craft"]
     assert list(files_for("m-estimation", data)) == ["conll2000"]
     assert list(files_for("m-estimation", data, ["ewt"])) == ["ewt"]
+
+
+def test_the_error_names_where_was_looked_and_what_is_wrong_there(tmp_path, empty_cache):
+    cache = empty_cache / "corpora"
+    with pytest.raises(DataError) as caught:
+        files_for("m-estimation", None)
+    assert str(caught.value).startswith(f"{cache}: none")
+    put(cache / "conll2000", "garbage\n", "train.txt", "test.txt")
+    with pytest.raises(DataError, match=r"train.txt, test.txt in the cache is not right.*--again") as caught:
+        files_for("m-estimation", tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path} and {cache}: none")
 
 
 def test_what_is_not_there_is_said_with_a_remedy(tmp_path):

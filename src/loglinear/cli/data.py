@@ -35,10 +35,13 @@ def get_command(
 ) -> None:
     """Fetch corpora into the user's cache, check them, and print the folders they are in."""
     from loglinear.data.download import get, public_corpus
+    from loglinear.user_cache import passed_over
 
     for name in names:
         public_corpus(name)
     out = console()
+    if said := passed_over():
+        out.print(f"loglinear: {said}", markup=False)
     for name in names:
         with working(out, f"fetching {name} ..."):
             folder = get(name, again)
@@ -47,12 +50,16 @@ def get_command(
 
 @app.command("list", epilog=LIST_EXAMPLES)
 def list_command() -> None:
-    """Show the corpora that can be fetched, where they come from, and whether they are here."""
-    from loglinear.data.download import PUBLIC, corpora_cache, is_here
+    """Show the corpora that can be fetched, where they come from, and whether they are here and right."""
+    from loglinear.data.download import PUBLIC, corpora_cache, folder_of, wrong_files
     from loglinear.experiments.table import Table
+    from loglinear.user_cache import passed_over
 
     table = Table("Public corpora", ["name", "what", "source and licence", "here"])
     for name, corpus in PUBLIC.items():
-        table.add(name, [], [corpus.about, corpus.licence, "yes" if is_here(name) else "no"])
+        wrong = wrong_files(name)
+        here = f"wrong: {', '.join(wrong)}" if wrong else "no" if folder_of(name) is None else "yes"
+        table.add(name, [], [corpus.about, corpus.licence, here])
     table.notes.append(f"The cache is {corpora_cache()}; `loglinear data get NAME` fetches into it.")
+    table.notes += filter(None, [passed_over()])
     show_table(table, console())

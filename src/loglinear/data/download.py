@@ -1,7 +1,8 @@
 """Public corpora, fetched once into the user's cache and checked.
 
 A corpus comes as an archive of the public NLTK collection. What is checked is what is used: the SHA-256 of each file
-after unpacking (an archive may be packed anew around the same files). The checksums are those of the files that this
+after unpacking (an archive may be packed anew around the same files), and again whenever it is asked for, so that files
+brought by hand are checked too. The checksums are those of the files that this
 project measures with; CoNLL-2000's are also published by others. The Dutch files of CoNLL-2002 were not there to be
 looked at, and are taken as the archive has them.
 """
@@ -76,9 +77,24 @@ def corpora_cache() -> Path:
     return cache_folder() / "corpora"
 
 
-def is_here(name: str) -> bool:
-    """Whether a corpus has been fetched."""
-    return all((corpora_cache() / name / file).is_file() for file in public_corpus(name).files)
+def folder_of(name: str) -> Path | None:
+    """The folder that has all files of a corpus: its own in the cache, or one in that, made by unpacking."""
+    own, files = corpora_cache() / name, public_corpus(name).files
+    inner = sorted(path for path in own.iterdir() if path.is_dir()) if own.is_dir() else []
+    return next((folder for folder in (own, *inner) if all((folder / file).is_file() for file in files)), None)
+
+
+def wrong_files(name: str) -> list[str]:
+    """Those files of a corpus that are here and have another checksum than they should."""
+    folder = folder_of(name)
+    if folder is None:
+        return []
+    known = {file: checksum for file, checksum in public_corpus(name).files.items() if checksum}
+    return [file for file, checksum in known.items() if _sha256((folder / file).read_bytes()) != checksum]
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def public_corpus(name: str) -> PublicCorpus:
@@ -91,7 +107,8 @@ def public_corpus(name: str) -> PublicCorpus:
 def get(name: str, again: bool = False) -> Path:
     """Fetch a corpus unless it is here (or ``again``), and give its folder.
 
-    Nothing is left behind unless every file is there and right.
+    Nothing is left behind unless every file is there and right. What is here already is checked, and never replaced
+    unless ``again`` says so.
 
     Raises
     ------
@@ -99,8 +116,15 @@ def get(name: str, again: bool = False) -> Path:
         If it cannot be fetched, saying from where and to where to bring it by hand; or if a file is not the right one.
     """
     corpus, folder = public_corpus(name), corpora_cache() / name
-    if is_here(name) and not again:
-        return folder
+    here = folder_of(name)
+    if here is not None and not again:
+        if wrong := wrong_files(name):
+            raise DataError(
+                f"not the right content (by SHA-256): {', '.join(wrong)}; `loglinear data get {name} --again` fetches "
+                "all files anew",
+                str(here),
+            )
+        return here
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as scratch:
         archive, unpacked = Path(scratch) / "archive.zip", Path(scratch) / name
@@ -143,7 +167,7 @@ def _unpack(corpus: PublicCorpus, archive: Path, folder: Path) -> None:
                 if name not in members:
                     raise DataError(f"the archive has no file {name}", corpus.url)
                 content = opened.read(members[name])
-                found = hashlib.sha256(content).hexdigest()
+                found = _sha256(content)
                 if checksum and found != checksum:
                     raise DataError(
                         f"{name} is not the file that was expected (SHA-256 {found}, not {checksum}); nothing was kept",

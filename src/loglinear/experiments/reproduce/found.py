@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from loglinear.data.download import PUBLIC, corpora_cache
+from loglinear.data.download import PUBLIC, corpora_cache, wrong_files
 from loglinear.errors import DataError
+from loglinear.user_cache import passed_over
 
 FILES: dict[str, tuple[str, ...]] = {
     "conll2000": ("train.txt", "test.txt"),
@@ -37,24 +38,24 @@ CHECKS: dict[str, Callable[[Path], bool]] = {"conll2000": _has_chunks}
 
 
 def folders_under(folder: Path) -> Iterator[Path]:
-    """The folder and all below it, the nearest first, hidden ones left out; the same order everywhere."""
-    level = [folder]
+    """The folder and all below it, the nearest first, hidden ones left out; the same order everywhere.
+
+    Links are followed, and each folder is looked into once: a link to where it has been leads nowhere.
+    """
+    level, seen = [folder], set[tuple[int, int]]()
     while level:
-        yield from level
-        level = [
-            Path(entry.path)
-            for each in level
-            for entry in sorted(_entries(each), key=lambda entry: entry.name)
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
-        ]
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:  # it may not be looked into
-        return []
+        inner: list[Path] = []
+        for each in level:
+            try:
+                state = os.stat(each)
+                names = sorted(name for name in os.listdir(each) if not name.startswith("."))
+            except OSError:  # it may not be looked into
+                continue
+            if (state.st_dev, state.st_ino) not in seen:
+                seen.add((state.st_dev, state.st_ino))
+                yield each
+                inner += (path for name in names if os.path.isdir(path := each / name))
+        level = inner
 
 
 def find(folder: Path | None, names: Sequence[str]) -> dict[str, list[Path]]:
@@ -79,5 +80,8 @@ def missing(names: Sequence[str], folder: Path | None) -> DataError:
     wanted = ", or ".join(f"{', '.join(FILES[name])} ({name})" for name in names)
     public = [each for each, corpus in PUBLIC.items() if any(set(FILES[n]) & set(corpus.files) for n in names)]
     remedy = f"; `loglinear data get {public[0]}` fetches them" if public else ""
-    place = "the cache" if folder is None else str(folder)
-    return DataError(f"none of the corpora is here; looked for {wanted}{remedy}", place)
+    if public and (wrong := wrong_files(public[0])):
+        remedy = f"; {', '.join(wrong)} in the cache is not right, `loglinear data get {public[0]} --again` fetches it"
+    said = f"; {passed_over()}" if passed_over() else ""
+    place = " and ".join(map(str, filter(None, (folder, corpora_cache()))))
+    return DataError(f"none of the corpora is here; looked for {wanted}{remedy}{said}", place)
