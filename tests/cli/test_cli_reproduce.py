@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import loglinear
+from loglinear.data.bundled import bundled_trees
 from loglinear.experiments.reproduce import chunking, parsing
 from loglinear.experiments.reproduce.workers import Workers
 from loglinear.user_cache import cache_folder
@@ -57,6 +58,8 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
     assert cells["craft parsing generative"]["test"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
     with monkeypatch.context() as patched:
         patched.setattr(Workers, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
+        shown = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", "-")
+        assert shown.status == 0 and "81.4, 82.7" in shown.out, "standard output"
         again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)
     assert again.status == 0 and "pt-cfg" in page.read_text()
     (corpora / "craft" / "craft15.dev.mrg").write_text(TREES[0] + "\n")
@@ -134,6 +137,42 @@ def figures_of(path):
     return [[(row["name"], row["figures"], row["cells"][:-1]) for row in table["rows"]] for table in tables]
 
 
+INTERRUPTED = """
+import sys
+from loglinear.experiments.reproduce import parsing
+parsing.SYSTEMS = {name: parsing.SYSTEMS[name] for name in ("crf-cfg", "mecfg", "generative")}
+from loglinear.cli import main
+sys.argv = ["loglinear", "reproduce", "piecewise", "--threads", "1", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_ctrl_c_in_a_parsers_training_keeps_what_is_finished_and_no_more(corpora, tmp_path, keeps):
+    kept, said = tmp_path / "cells.json", tmp_path / "said"
+    trees = "".join(f"{tree}\n" for tree in bundled_trees("train", entities=False))
+    (corpora / "craft" / "craft15.train.mrg").write_text(trees)
+    more = ["--json", str(kept)] if keeps else []
+    package = str(Path(loglinear.__file__).resolve().parents[1])
+    with open(said, "w") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, "--data", str(corpora), *more],
+            env={**os.environ, "PYTHONPATH": package}, stderr=err,
+        )  # fmt: skip
+    while process.poll() is None and "parsing mecfg: " not in said.read_text():
+        time.sleep(0.02)
+    time.sleep(0.5)  # into the training of the next one
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    last = said.read_text().splitlines()[-1]
+    if keeps:
+        assert last == f"loglinear: interrupted: what is finished is in {kept}; the same command goes on"
+        assert "craft parsing mecfg" in json.loads(kept.read_text())["cells"]
+        assert "craft parsing crf-cfg" not in json.loads(kept.read_text())["cells"]
+    else:
+        assert last == "loglinear: interrupted: nothing was kept; with --json FILE the same command would go on"
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_path):
     killed, whole = tmp_path / "killed.json", tmp_path / "whole.json"
@@ -166,6 +205,9 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_path):
         (["softmax-margin", "--data", ".", "--corpus", "ned"], "ned.train"),
         (["softmax-margin", "--data", ".", "--corpus", "deu"], "'deu'"),
         (["m-estimation", "--quick", "--json", "nowhere/m.json"], "no folder"),
+        (["m-estimation", "--quick", "--markdown", "nowhere/m.md"], "no folder"),
+        (["m-estimation", "--quick", "--json", "-"], "in a file; name one"),
+        (["m-estimation", "--quick", "--json", "same", "--markdown", "same"], "would overwrite --json"),
     ],
 )
 def test_what_makes_no_sense_is_refused(run, arguments, says, tmp_path, monkeypatch):

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import console, show_table, working
+from loglinear.cli import experiment_options as own
+from loglinear.cli.common import console, show_table, wide_console, working
 
-PLAIN_WIDTH = 160  # of tables that no terminal shows
 SMALL = "The bundled corpus is small: these figures show that it works, and are not to be held against the published."
 app = typer.Typer(
     help="Run the founding papers' tables and figures again, with the published figures beside ours.",
@@ -57,7 +57,9 @@ Quick = Annotated[bool, typer.Option("--quick", help="A small version, on the bu
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Keep each cell here; started again, it goes on.")
 ]
-Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables here too.")]
+Markdown = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the tables here too (- for standard output).")
+]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Trainings at a time, each on one thread; all cores if not given.", show_default=False),
@@ -127,8 +129,6 @@ def _run(
     import tempfile
 
     from loglinear import __version__
-    from loglinear.cli.train import check_place
-    from loglinear.data import atomic_output
     from loglinear.errors import OptionError
     from loglinear.experiments.reproduce.cells import Cells
     from loglinear.experiments.reproduce.papers import PAPERS, files_for
@@ -138,26 +138,33 @@ def _run(
 
     if quick and (data is not None or corpus):
         raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
-    for path in filter(None, (json, markdown)):
-        check_place(path)
     files = {} if quick else files_for(paper, data, corpus or ())
-    out = console()
+    own.check_outputs(json, {"--markdown": markdown}, [str(path) for paths in files.values() for path in paths])
+    out = wide_console()
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if data is None else " --data DIR")
     command += "".join(f" --corpus {name}" for name in corpus or ()) + (f" --seed {seed}" if seed else "")
     command += "" if threads is None else f" --threads {threads}"
     about = {"paper": paper, "quick": quick, "seed": seed, "version": __version__, "command": command}
-    with tempfile.TemporaryDirectory() as scratch, Workers(thread_count(threads)) as workers:
-        place = Path(scratch) / "cells.json" if json is None else json
-        cells = Cells(place, lambda text: out.print(text, markup=False), workers, about)
-        with working(out, f"{paper}: {workers.n} at a time ..."):
-            tables, charts = PAPERS[paper].make(files, cells, seed)
-        for table in tables if quick else []:
-            table.notes.append(SMALL)
-        cells.finish(tables, charts)
-    if not out.is_terminal:
-        out.width = PLAIN_WIDTH
+    try:
+        with tempfile.TemporaryDirectory() as scratch, Workers(thread_count(threads)) as workers:
+            place = Path(scratch) / "cells.json" if json is None else json
+            cells = Cells(place, lambda text: out.print(text, markup=False), workers, about)
+            with working(out, f"{paper}: {workers.n} at a time ..."):
+                tables, charts = PAPERS[paper].make(files, cells, seed)
+            for table in tables if quick else []:
+                table.notes.append(SMALL)
+            cells.finish(tables, charts)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_interrupted(json)) from None
     for table in tables:
         show_table(table, out)
-    if markdown is not None:
-        with atomic_output(markdown) as file:
-            file.write(page_of(tables, cells.about["machine"], cells.about["command"]).encode())
+    own.write_text(markdown, page_of(tables, cells.about["machine"], cells.about["command"]))
+
+
+def _interrupted(json: Path | None) -> str:
+    """What to say after Ctrl-C."""
+    if json is None:
+        return "interrupted: nothing was kept; with --json FILE the same command would go on"
+    if not json.exists():
+        return "interrupted: no training was finished; the same command begins anew"
+    return own.interrupted(json)
