@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -18,6 +19,19 @@ def test_a_line_chart_names_its_lines_and_is_the_same_each_time():
     ElementTree.fromstring(chart)
     assert all(text in chart for text in ("training error", "test error", "Errors &lt;1&gt;", "best", "lambda"))
     assert chart == draw()
+
+
+def test_names_may_stand_beside_the_lines():
+    def right_edge_and_names(**more) -> tuple[float, list[float]]:
+        lines = [Line("one name", [1, 2], [1, 2]), Line("another name", [1, 2], [2, 1])]
+        chart = line_chart("Lines", "x", "y", lines, **more)
+        frame = re.search(r'id="patch_2">\s*<path d="M [\d.]+ [\d.]+ \s*L ([\d.]+)', chart)
+        return float(frame[1]), [float(x) for x in re.findall(r'x="([\d.]+)"[^>]*>(?:one|another) name<', chart)]
+
+    edge, names = right_edge_and_names(names_beside=True)
+    assert len(names) == 2 and all(x > edge for x in names)
+    edge, names = right_edge_and_names()
+    assert all(x < edge for x in names)
 
 
 def test_a_table_chart_shows_its_numbers():

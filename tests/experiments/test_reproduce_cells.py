@@ -101,6 +101,29 @@ def test_a_training_without_a_minimum_is_a_cell_that_is_never_chosen():
         best({"a": cell})
 
 
+class NoMinimum(Sure):
+    """M-estimates without a penalty fail."""
+
+    def run(self, jobs):
+        for name, cell in super().run(jobs):
+            fails = "M-est." in name and "c=inf" in name
+            yield name, {"job": cell["job"], "failed": "no minimum", "seconds": 1.0} if fails else cell
+
+
+@pytest.mark.parametrize("workers", [Sure, NoMinimum])
+def test_the_third_figure_says_where_a_line_ends(workers, tmp_path):
+    files = [tmp_path / "train.txt", tmp_path / "test.txt"]
+    for file in files:
+        file.write_text("")
+    _, charts = chunking.reproduce(tuple(map(str, files)), Cells(None, quiet, workers()))
+    points = {line["name"]: len(line["x"]) for line in charts[2].lines}
+    fails = workers is NoMinimum
+    assert points["HMM"] == 1 and points["CRF"] == 8 and points["M-est."] == 8 - fails
+    assert "to none" in charts[2].note and ("M-est.: to c = 10" in charts[2].note) == fails
+    _, charts = chunking.reproduce((), Cells(None, quiet, workers()))
+    assert "to weak (c = 10)" in charts[2].note
+
+
 def test_choosing_looks_at_dev_alone():
     cells = {
         "one": {"dev": {"f1": 80.0, "precision": 10.0}, "test": {"f1": 1.0}},

@@ -83,8 +83,9 @@ def line_chart(
     log_x: bool = False,
     marks: Sequence[Mark] = (),
     points_only: bool = False,
+    names_beside: bool = False,
 ) -> str:
-    """Lines over a common axis, or with ``points_only`` named points."""
+    """Lines over a common axis, or with ``points_only`` named points; ``names_beside`` has no name among the points."""
     with drawing(title, x_label, y_label) as (axes, done):
         if log_x:
             axes.set_xscale("log")
@@ -104,7 +105,7 @@ def line_chart(
             axes.annotate(mark.name, (mark.x, 1.0), xycoords=("data", "axes fraction"), rotation=90,
                           va="top", ha="right", fontsize=8, color="#555555")  # fmt: skip
         if len(lines) > 1 or lines[0].name:
-            axes.legend()
+            axes.legend(**({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if names_beside else {}))
     return done[0]
 
 

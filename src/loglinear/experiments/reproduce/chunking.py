@@ -160,7 +160,7 @@ def reproduce(files: tuple[str, ...], cells: Cells, seed: int = 0) -> tuple[list
     }
     curves = grid.curves(at_full_size)
     tables = [_table_1(grid, chosen), _table_2(grid, found), _times(grid, at_full_size)]
-    return tables, [_figure_1(grid, at_full_size), _figure_2(grid, at_full_size, curves), _figure_3(found)]
+    return tables, [_figure_1(grid, at_full_size), _figure_2(grid, at_full_size, curves), _figure_3(grid, found)]
 
 
 def _figures(cell: Cell) -> list[float]:
@@ -277,16 +277,21 @@ def _figure_2(grid: Grid, chosen: dict[str, str], curves: dict[str, dict[int, Ce
     )  # fmt: skip
 
 
-def _figure_3(found: dict[tuple[str, str], dict[str, Cell]]) -> Chart:
-    lines = []
+def _figure_3(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]]) -> Chart:
+    lines, unbounded = [], []
     for name, system in SYSTEMS.items():
         of = found[name, EXTENDED if EXTENDED in system.published else HMM]
         cells = [cell for cell in of.values() if "failed" not in cell]
+        unbounded += [name] if len(cells) < len(of) else []
         lines.append({
             "name": name, "x": [cell["seconds"] for cell in cells], "y": [cell["dev"]["f1"] for cell in cells],
         })  # fmt: skip
+    weakest = max(filter(math.isfinite, grid.variances("CRF")))
+    last = "none" if math.inf in grid.variances("CRF") else f"weak (c = {weakest:g})"
+    ends = f" {', '.join(unbounded)}: to c = {weakest:g}, without a penalty there is no minimum." if unbounded else ""
     return Chart(
         "m-estimation-3", "F1 against training time, one point for each c", "seconds of processor time",
         "F1 on the tuning sentences", lines, log_x=True,
-        note="Figure 3 of the paper: each line goes from strong regularisation (c = 0.1) to none.",
+        note=f"Figure 3 of the paper: each line goes from strong regularisation (c = 0.1) to {last}; the HMM has no c, "
+        f"and so one point.{ends}",
     )  # fmt: skip

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 from loglinear.experiments.charts import COLOURS, Line, drawing, line_chart
+
+MARKERS = "os^Dv*"  # lines that lie on each other are told apart by these too
 
 
 @dataclass
@@ -37,8 +40,9 @@ class Chart:
     def svg(self) -> str:
         """The drawing."""
         if self.kind == "lines":
-            lines = [Line(line["name"], line["x"], line["y"]) for line in self.lines]
-            return line_chart(self.title, self.x_label, self.y_label, lines, log_x=self.log_x)
+            marked = zip(self.lines, cycle(MARKERS))
+            lines = [Line(line["name"], line["x"], line["y"], marker=marker) for line, marker in marked]
+            return line_chart(self.title, self.x_label, self.y_label, lines, log_x=self.log_x, names_beside=True)
         with drawing(self.title, self.x_label, self.y_label) as (axes, done):
             names, lengths = self.lines[0]["x"], self.lines[0]["y"]
             places = range(len(names), 0, -1)
