@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from loglinear import __version__
 from loglinear.data import atomic_output
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
+from loglinear.experiments.shapes import NOTHING, NUMBER, misfit
 
 Cell = dict[str, Any]
 FORMAT = 1
@@ -124,49 +124,28 @@ class Cells:
 
 
 def _checked(cell: Cell) -> tuple[dict[str, Any], Cell]:
-    """A cell that was read: its key, and what is used of it, each of its kind; raises ValueError for any other."""
+    """The key of a cell that was read, and the rest of it; raises ValueError where it is not what it should be."""
     key = cell.pop("key")
-    kind = next((name for name in NEEDED if name in key), TUNED)
-    for name in NEEDED[kind]:
-        if not FIELDS[name](cell[name]):
-            raise ValueError(f"{name} is {cell[name]!r:.40}")
+    shape = next((shape for part, shape in SHAPES.items() if part in key), SHAPES[TUNED])
+    if wrong := misfit(cell, shape, "a cell"):
+        raise ValueError(wrong)
     return key, cell
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _are_scores(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_number, value.values()))
-
-
-def _is_history(value: Any) -> bool:
-    """Passes and objective, iteration by iteration."""
-    return isinstance(value, list) and all(len(point) == 2 and all(map(_is_number, point)) for point in value)
+def _point(value: Any) -> bool:
+    return not misfit(value, [NUMBER]) and len(value) == 2
 
 
 TUNED = "options"
-NEEDED: dict[str, tuple[str, ...]] = {  # by what is in the key
-    "final": ("seconds", "passes", "objective", "features", "bytes", "history"),
-    "size": ("score", "scores"),
-    TUNED: ("score", "scores", "seconds", "passes", "features", "warm"),
-}
-FIELDS: dict[str, Callable[[Any], bool]] = {
-    "score": _is_number,
-    "scores": _are_scores,
-    "seconds": _is_number,
-    "passes": lambda value: value is None or _is_count(value),
-    "objective": lambda value: value is None or _is_number(value),
-    "features": _is_count,
-    "bytes": _is_count,
-    "history": _is_history,
-    "warm": lambda value: isinstance(value, bool),
-}
+SCORED = {"score": NUMBER, "scores": {...: NUMBER}}
+SHAPES: dict[str, Any] = {  # of cells, by what is in their keys
+    "final": {
+        "seconds": NUMBER, "passes": (int, NOTHING), "objective": (*NUMBER, NOTHING), "features": int, "bytes": int,
+        "history": [_point],
+    },
+    "size": SCORED,
+    TUNED: {**SCORED, "seconds": NUMBER, "passes": (int, NOTHING), "features": int, "warm": bool},
+}  # fmt: skip
 
 
 def key_of(setting: dict[str, Any]) -> str:

@@ -19,9 +19,10 @@ from loglinear.data.files import atomic_output
 from loglinear.errors import DataError
 from loglinear.experiments.bench.results import machine
 from loglinear.experiments.reproduce.figures import Chart
-from loglinear.experiments.reproduce.shapes import NUMBER, cell_shape, misfit
+from loglinear.experiments.reproduce.result_shapes import cell_shape
 from loglinear.experiments.reproduce.training import Cell, Job
 from loglinear.experiments.reproduce.workers import Workers
+from loglinear.experiments.shapes import NUMBER, misfit
 from loglinear.experiments.table import Table
 
 SHOWN = ("precision", "recall", "f1", "accuracy", "uas", "las")

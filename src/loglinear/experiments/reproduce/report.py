@@ -11,7 +11,8 @@ from loglinear.errors import DataError
 from loglinear.experiments.reproduce.cells import read_results, unreadable
 from loglinear.experiments.reproduce.figures import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
-from loglinear.experiments.reproduce.shapes import FINISHED, misfit
+from loglinear.experiments.reproduce.result_shapes import FINISHED
+from loglinear.experiments.shapes import misfit
 from loglinear.experiments.table import Table, table_text
 
 FIGURES = "figures"
