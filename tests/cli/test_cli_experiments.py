@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from loglinear.cli.experiment_options import interrupted
 from loglinear.data.bundled import bundled_text
 
 
@@ -79,15 +80,27 @@ def test_scores_of_compare_are_those_of_eval(run, corpora):
         (["tune", "TRAIN", "--dev", "TRAIN", "--grid", "l2=1", "-o", "-"], "-o"),
         (["tune", "TRAIN", "--dev", "TRAIN", "--grid", "l2=1", "--csv", "a", "-o", "./a"], "overwrite --csv"),
         (["tune", "TRAIN", "--dev", "TRAIN", "--grid", "l2=1", "--json", "a", "--csv", "a"], "overwrite --json"),
-        (["tune", "TRAIN", "--dev", "TRAIN", "--grid", "l2=1", "--csv", "TRAIN"], "overwrite the data"),
+        (["tune", "TRAIN", "--dev", "TRAIN", "--grid", "l2=1", "--csv", "TRAIN"], "overwrite the input"),
         (["compare", "TRAIN", "--dev", "TRAIN", "--test", "TRAIN", "--html", "a", "--markdown", "a"], "overwrite"),
+        (["compare", "TRAIN", "--dev", "TRAIN", "--test", "TRAIN", "--html", "-", "--markdown", "-"], "overwrite"),
+        (["tune", "TRAIN", "--folds", "2", "--grid", "l2=1", "--template", "my.tpl", "--csv", "my.tpl"], "my.tpl"),
+        (["tune", "TRAIN", "--folds", "2", "--grid", "template=my.tpl,words", "--csv", "my.tpl"], "my.tpl"),
         (["compare", "TRAIN", "--dev", "TRAIN"], "--test"),
         (["compare", "TRAIN", "--dev", "TRAIN", "--test", "TRAIN", "--criteria", "nix"], "'nix'"),
         (["compare", "TRAIN", "--dev", "TRAIN", "--test", "TRAIN", "--grid", "nix=1"], "'nix'"),
         (["compare", "TRAIN", "--dev", "TRAIN", "--test", "TRAIN", "--sizes", "3"], "share"),
     ],
 )
-def test_mistakes_end_in_a_line(run, corpora, arguments, says):
+def test_mistakes_end_in_a_line(run, corpora, arguments, says, monkeypatch):
+    monkeypatch.chdir(corpora)
+    (corpora / "my.tpl").write_text("U:%x[0,0]\n")
     found = run(*(str(corpora / "train.txt") if argument == "TRAIN" else argument for argument in arguments))
     assert found.status == 2 and says in found.err and "Traceback" not in found.err
     assert [line for line in found.err.splitlines() if line.startswith("loglinear: ")][-1] == found.err.splitlines()[-1]
+    assert (corpora / "my.tpl").read_text() == "U:%x[0,0]\n"
+
+
+def test_what_is_said_after_ctrl_c_is_true(tmp_path):
+    assert "nothing was kept" in interrupted(None) and "begins anew" in interrupted(tmp_path / "cells.json")
+    (tmp_path / "cells.json").write_text("{}")
+    assert "is in" in interrupted(tmp_path / "cells.json") and "goes on" in interrupted(tmp_path / "cells.json")

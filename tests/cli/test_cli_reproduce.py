@@ -110,6 +110,8 @@ def test_an_unfinished_run_and_other_files_make_no_page(run, tmp_path):
     )
     assert "cannot be read" in run("reproduce", "report", path, "--output", tmp_path / "page.md").err
     assert run("reproduce", "report", tmp_path / "none", "--output", tmp_path / "page.md").status == 2
+    assert "overwrite the input" in run("reproduce", "report", path, "--output", path).err and path.exists()
+    assert "name a file" in run("reproduce", "report", path, "--output", "-").err
     assert not (tmp_path / "page.md").exists()
 
 

@@ -81,8 +81,15 @@ def test_files_are_fetched_once_and_unpacked_into_the_cache(registry, served):
 
 def test_a_folder_with_a_file_missing_is_fetched_anew(registry, served):
     served["/tiny.zip"] = archive(train=TEXT, more=b"x")
-    (download.get("tiny") / "more").unlink()
-    assert left_in(download.get("tiny")) == ["more", "train"]
+    folder = download.get("tiny")
+    (folder / "more").unlink()
+    (folder / "notes").write_text("mine")
+    assert left_in(download.get("tiny")) == ["more", "notes", "train"]
+    (folder / "more").unlink()
+    (folder / "train").write_bytes(b"mine")
+    with pytest.raises(DataError, match="not the right content"):
+        download.get("tiny")
+    assert (folder / "train").read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize(

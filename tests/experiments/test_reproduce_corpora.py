@@ -53,12 +53,21 @@ def test_links_are_followed_and_loops_end(tmp_path):
 
 
 def test_the_nearest_folder_wins_and_the_users_before_the_cache(tmp_path, empty_cache):
-    put(empty_cache / "corpora" / "conll2002", "x", *found.FILES["esp"])
-    assert found.find(None, ["esp"])["esp"][0].is_relative_to(empty_cache)
+    put(empty_cache / "corpora" / "conll2002", "x", *found.FILES["ned"])
+    assert found.find(None, ["ned"])["ned"][0].is_relative_to(empty_cache)
     data = tmp_path / "data"
-    put(data / "a" / "b", "x", *found.FILES["esp"])
-    near = put(data / "z", "x", *found.FILES["esp"])
-    assert found.find(data, ["esp"])["esp"][0].parent == near
+    put(data / "a" / "b", "x", *found.FILES["ned"])
+    near = put(data / "z", "x", *found.FILES["ned"])
+    assert found.find(data, ["ned"])["ned"][0].parent == near
+
+
+def test_fetched_files_that_are_not_right_are_refused(tmp_path, empty_cache):
+    folder = put(empty_cache / "corpora" / "conll2000", CHUNKS, *found.FILES["conll2000"])
+    with pytest.raises(DataError, match=r"train.txt, test.txt; `loglinear data get conll2000 --again`") as caught:
+        found.find(None, ["conll2000"])
+    assert str(caught.value).startswith(f"{folder}: ")
+    data = put(tmp_path / "data", CHUNKS, *found.FILES["conll2000"])
+    assert found.find(data, ["conll2000"])["conll2000"][0].parent == data  # the user's own are the user's affair
 
 
 def test_a_paper_takes_the_first_language_that_is_there(tmp_path):

@@ -195,7 +195,16 @@ def test_a_grid_that_has_grown_finds_its_cells_and_other_data_is_refused(train, 
         tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=prototype, results=results)
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"a": 1}', '{"format": 1, "verb": "tune", "mark": {}, "cells": [1]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{",
+        pytest.param("[" * 100_000, id="deep"),
+        '{"a": 1}',
+        '{"format": 1, "verb": "tune", "mark": {}, "cells": [1]}',
+    ],
+)
 def test_a_file_of_something_else_is_refused(content, train, dev, tmp_path):
     path = tmp_path / "cells.json"
     path.write_text(content)
@@ -209,7 +218,7 @@ def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
     whole = json.loads(path.read_text())
     fields = {"mark": whole, **dict.fromkeys(("key", "score", "scores", "seconds", "passes", "features", "warm"))}
     for name in fields:
-        for value in ("gone", None, "x", [], {"f1": "x"}, -1.5):
+        for value in ("gone", None, "x", [], {"f1": "x"}, float("nan"), {"f1": float("nan")}, -1.5):
             damaged = copy.deepcopy(whole)
             place = damaged if name == "mark" else damaged["cells"][0]
             place.pop(name) if value == "gone" else place.update({name: value})
@@ -219,7 +228,7 @@ def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
             except (DataError, OptionError) as error:
                 assert "cells.json" in str(error)
             else:  # a value that may well be
-                assert len(found.table.rows) == 1 and found.to_csv()
+                assert len(found.table.rows) == 1 and found.to_csv() and np.isfinite(found.best_score)
 
 
 def test_models_that_were_lost_are_trained_again(train, dev, tmp_path):
@@ -340,7 +349,7 @@ def test_an_error_in_training_ends_all_and_names_the_setting(train, dev):
         tune(train, X_dev=dev, grid={"l2": [0.0]}, tagger=Tagger(template="words", optimizer="dual"))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "good"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "good", 10**400])
 def test_a_metric_that_gives_no_number_is_refused(value, train, dev):
     with pytest.raises(OptionError, match=r"l2=1: the metric .* gave .*, not a number"):
         tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=Tagger(template="words"), metric=lambda g, p: value)

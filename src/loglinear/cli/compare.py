@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 from pathlib import Path
@@ -101,9 +102,11 @@ def compare_command(
     bundled = quick and train is None and dev is None and test is None
     if not bundled and None in (train, dev, test):
         raise OptionError("give TRAIN, --dev and --test; --quick alone compares on the bundled corpus")
-    own.check_outputs(json, {"--markdown": markdown, "--html": html}, [train, dev, test])
     named(criteria)
-    chosen, shares = read_grid(grid or []), own.numbers("sizes", sizes or (QUICK_SIZES if bundled else ""))
+    chosen = read_grid(grid or [])
+    inputs = [train, dev, test, template, constraints, *(gazetteer or []), *itertools.chain(*chosen.values())]
+    own.check_outputs(json, {"--markdown": markdown, "--html": html}, inputs)
+    shares = own.numbers("sizes", sizes or (QUICK_SIZES if bundled else ""))
     tagger = Tagger(
         order=order, constraints=read_constraints(constraints), gazetteers=gazetteer or None, min_count=min_count,
         max_iter=max_iter, tolerance=tolerance, threads=threads, seed=seed,

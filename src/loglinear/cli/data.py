@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import console, show_table, working
+from loglinear.cli.common import console, show_table, wide_console, working
 
 app = typer.Typer(
     help="Fetch public corpora and see which are here.",
@@ -62,4 +62,4 @@ def list_command() -> None:
         table.add(name, [], [corpus.about, corpus.licence, here])
     table.notes.append(f"The cache is {corpora_cache()}; `loglinear data get NAME` fetches into it.")
     table.notes += filter(None, [passed_over()])
-    show_table(table, console())
+    show_table(table, wide_console())

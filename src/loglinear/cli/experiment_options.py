@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,11 +100,13 @@ def write_text(path: Path | None, text: str) -> None:
 def interrupted(results: Path | None) -> str:
     """What to say after Ctrl-C."""
     if results is None:
-        return "interrupted; with --json FILE the same command would go on"
+        return "interrupted: nothing was kept; with --json FILE the same command would go on"
+    if not results.exists():
+        return "interrupted: no training was finished; the same command begins anew"
     return f"interrupted: what is finished is in {results}; the same command goes on"
 
 
-def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Sequence[str | None]) -> None:
+def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
     """Refuse outputs that could not be written, or not beside each other, before time is spent.
 
     Parameters
@@ -112,19 +114,21 @@ def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inpu
     results : Path, optional
         What ``--json`` names: a file, as it is read again.
     outputs : mapping from option to Path
-    inputs : sequence of str
-        Files that are read.
+    inputs
+        Files that are read; what is none is passed over.
     """
     from loglinear.cli.train import check_place
     from loglinear.errors import OptionError
 
     if str(results) == "-":
         raise OptionError("--json keeps what is finished, to go on from, in a file; name one")
-    taken = {os.path.realpath(path): f"the data, {path}" for path in inputs if path is not None and path != "-"}
+    there = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
+    taken = {os.path.realpath(path): f"the input {path}" for path in there}
     for option_, path in {"--json": results, **outputs}.items():
-        if path is None or str(path) == "-":
+        if path is None:
             continue
-        check_place(path)
-        other = taken.setdefault(os.path.realpath(path), option_)
+        if str(path) != "-":
+            check_place(path)
+        other = taken.setdefault("-" if str(path) == "-" else os.path.realpath(path), option_)
         if other != option_:
             raise OptionError(f"{option_} {path} would overwrite {other}; name another file")

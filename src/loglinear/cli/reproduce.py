@@ -109,8 +109,12 @@ def report_command(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page, in Markdown.")],
 ) -> None:
     """Write a page of results from the files of finished runs, with the figures in figures/ beside it."""
+    from loglinear.errors import OptionError
     from loglinear.experiments.reproduce.report import write_report
 
+    if str(output) == "-":
+        raise OptionError("the page has figures beside it; name a file with -o")
+    own.check_outputs(None, {"--output": output}, results)
     out = console()
     for path in write_report(results, output):
         out.print(f"{path} is written")
@@ -127,6 +131,7 @@ def _run(
     seed: int,
 ) -> None:
     import tempfile
+    from itertools import chain
 
     from loglinear import __version__
     from loglinear.errors import OptionError
@@ -139,7 +144,7 @@ def _run(
     if quick and (data is not None or corpus):
         raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
     files = {} if quick else files_for(paper, data, corpus or ())
-    own.check_outputs(json, {"--markdown": markdown}, [str(path) for paths in files.values() for path in paths])
+    own.check_outputs(json, {"--markdown": markdown}, chain(*files.values()))
     out = wide_console()
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if data is None else " --data DIR")
     command += "".join(f" --corpus {name}" for name in corpus or ()) + (f" --seed {seed}" if seed else "")
@@ -155,16 +160,7 @@ def _run(
                 table.notes.append(SMALL)
             cells.finish(tables, charts)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_interrupted(json)) from None
+        raise KeyboardInterrupt(own.interrupted(json)) from None
     for table in tables:
         show_table(table, out)
     own.write_text(markdown, page_of(tables, cells.about["machine"], cells.about["command"]))
-
-
-def _interrupted(json: Path | None) -> str:
-    """What to say after Ctrl-C."""
-    if json is None:
-        return "interrupted: nothing was kept; with --json FILE the same command would go on"
-    if not json.exists():
-        return "interrupted: no training was finished; the same command begins anew"
-    return own.interrupted(json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -106,8 +107,9 @@ def tune_command(
         raise OptionError(f"give --dev FILE to judge by, or --folds N for cross-validation{both}")
     if str(output) == "-":
         raise OptionError("a model is written to a file, not to standard output; name it with -o")
-    own.check_outputs(json, {"--csv": csv, "--output": output}, [train, dev])
     chosen = read_grid(grid)
+    inputs = [train, dev, template, cost, constraints, *(gazetteer or []), weights, *itertools.chain(*chosen.values())]
+    own.check_outputs(json, {"--csv": csv, "--output": output}, inputs)
     tagger = Tagger(
         criterion=criterion, cost=cost, optimizer=optimizer, order=order, l2=l2, min_count=min_count,
         constraints=read_constraints(constraints), gazetteers=gazetteer or None, max_iter=max_iter,

@@ -2,9 +2,9 @@
 
 A corpus comes as an archive of the public NLTK collection. What is checked is what is used: the SHA-256 of each file
 after unpacking (an archive may be packed anew around the same files), and again whenever it is asked for, so that files
-brought by hand are checked too. The checksums are those of the files that this
-project measures with; CoNLL-2000's are also published by others. The Dutch files of CoNLL-2002 were not there to be
-looked at, and are taken as the archive has them.
+brought by hand are checked too. The checksums are those of the files that this project measures with; CoNLL-2000's are
+also published by others. The Dutch files of CoNLL-2002 were not there to be looked at, and are taken as the archive has
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import shutil
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -86,11 +85,16 @@ def folder_of(name: str) -> Path | None:
 
 def wrong_files(name: str) -> list[str]:
     """Those files of a corpus that are here and have another checksum than they should."""
-    folder = folder_of(name)
-    if folder is None:
-        return []
+    folder = folder_of(name) or corpora_cache() / name
     known = {file: checksum for file, checksum in public_corpus(name).files.items() if checksum}
-    return [file for file, checksum in known.items() if _sha256((folder / file).read_bytes()) != checksum]
+    here = [file for file in known if (folder / file).is_file()]
+    return [file for file in here if _sha256((folder / file).read_bytes()) != known[file]]
+
+
+def wrong_content(name: str, files: list[str]) -> str:
+    """What to say of files of a corpus that have another content."""
+    them = ", ".join(files)
+    return f"not the right content (by SHA-256): {them}; `loglinear data get {name} --again` fetches all files anew"
 
 
 def _sha256(content: bytes) -> str:
@@ -107,8 +111,8 @@ def public_corpus(name: str) -> PublicCorpus:
 def get(name: str, again: bool = False) -> Path:
     """Fetch a corpus unless it is here (or ``again``), and give its folder.
 
-    Nothing is left behind unless every file is there and right. What is here already is checked, and never replaced
-    unless ``again`` says so.
+    Nothing is left behind unless every file is there and right. What is here already is checked, and a file that is not
+    right is never replaced unless ``again`` says so.
 
     Raises
     ------
@@ -117,23 +121,20 @@ def get(name: str, again: bool = False) -> Path:
     """
     corpus, folder = public_corpus(name), corpora_cache() / name
     here = folder_of(name)
-    if here is not None and not again:
+    if not again:
         if wrong := wrong_files(name):
-            raise DataError(
-                f"not the right content (by SHA-256): {', '.join(wrong)}; `loglinear data get {name} --again` fetches "
-                "all files anew",
-                str(here),
-            )
-        return here
+            raise DataError(wrong_content(name, wrong), str(here or folder))
+        if here is not None:
+            return here
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as scratch:
         archive, unpacked = Path(scratch) / "archive.zip", Path(scratch) / name
         _download(name, corpus, archive)
         unpacked.mkdir()
         _unpack(corpus, archive, unpacked)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(unpacked, folder)
+        folder.mkdir(exist_ok=True)
+        for file in corpus.files:
+            os.replace(unpacked / file, folder / file)
     return folder
 
 

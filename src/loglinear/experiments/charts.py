@@ -85,7 +85,7 @@ def line_chart(
     points_only: bool = False,
     names_beside: bool = False,
 ) -> str:
-    """Lines over a common axis, or with ``points_only`` named points; ``names_beside`` has no name among the points."""
+    """Lines over a common axis, or with ``points_only`` named points; the names in the plot, or ``names_beside`` it."""
     with drawing(title, x_label, y_label) as (axes, done):
         if log_x:
             axes.set_xscale("log")

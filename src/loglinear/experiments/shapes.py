@@ -6,11 +6,17 @@ all keys), or a function that says whether a value will do. Other keys than thos
 
 from __future__ import annotations
 
+import math
 import types
 from typing import Any
 
 NUMBER = (int, float)
 NOTHING = type(None)
+
+
+def is_finite(value: Any) -> bool:
+    """A shape: numbers that a score can be."""
+    return isinstance(value, NUMBER) and math.isfinite(value)
 
 
 def misfit(value: Any, shape: Any, place: str = "it") -> str:

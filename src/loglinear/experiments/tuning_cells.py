@@ -16,7 +16,7 @@ from loglinear import __version__
 from loglinear.data import atomic_output
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
-from loglinear.experiments.shapes import NOTHING, NUMBER, misfit
+from loglinear.experiments.shapes import NOTHING, NUMBER, is_finite, misfit
 
 Cell = dict[str, Any]
 FORMAT = 1
@@ -110,7 +110,7 @@ class Cells:
             content = json.loads(path.read_text(encoding="utf-8"))
             found, format_, verb = dict(content["mark"]), content["format"], content["verb"]
             cells = {key_of(key): cell for key, cell in map(_checked, content["cells"])}
-        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise DataError(f"no results of loglinear {self.verb} ({error}); name another file", str(path)) from None
         if format_ != FORMAT or verb != self.verb:
             raise DataError(f"results of loglinear {verb}, format {format_}; name another file", str(path))
@@ -137,7 +137,7 @@ def _point(value: Any) -> bool:
 
 
 TUNED = "options"
-SCORED = {"score": NUMBER, "scores": {...: NUMBER}}
+SCORED = {"score": is_finite, "scores": {...: is_finite}}
 SHAPES: dict[str, Any] = {  # of cells, by what is in their keys
     "final": {
         "seconds": NUMBER, "passes": (int, NOTHING), "objective": (*NUMBER, NOTHING), "features": int, "bytes": int,

@@ -61,7 +61,7 @@ def judged(metric: Metric, gold: Labelling, predicted: Labelling) -> tuple[float
     value = metric(_sequences(gold), _sequences(predicted))
     try:
         figure = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         figure = math.nan
     if not math.isfinite(figure):
         raise OptionError(f"the metric {metric_name(metric)} gave {value!r:.40}, not a number")

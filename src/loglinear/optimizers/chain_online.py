@@ -378,7 +378,7 @@ class ChainOnline:
                 now, len(order) - first, self._sequences, tables, self._learner, self._most, weights, sums
             )
             if status == NO_SCORES:
-                raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
+                raise DataError("the scores contain NaN or +inf; only finite numbers and -inf are scores")
             if status != ALL_WELL:
                 raise InfeasibleError(status)
             total, moves = total + losses, moves + moved

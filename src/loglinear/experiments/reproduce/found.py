@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from loglinear.data.download import PUBLIC, corpora_cache, wrong_files
+from loglinear.data.download import PUBLIC, corpora_cache, wrong_content, wrong_files
 from loglinear.errors import DataError
 from loglinear.user_cache import passed_over
 
@@ -71,8 +71,18 @@ def find(folder: Path | None, names: Sequence[str]) -> dict[str, list[Path]]:
                 if name not in found and all((below / file).is_file() for file in FILES[name]):
                     if name in CHECKS and not CHECKS[name](below):
                         continue
+                    if place == corpora_cache():
+                        _check_fetched(name, below)
                     found[name] = [below / file for file in FILES[name]]
     return {name: found[name] for name in names if name in found}
+
+
+def _check_fetched(name: str, folder: Path) -> None:
+    """Refuse files of the cache that are not what they should be."""
+    for public, corpus in PUBLIC.items():
+        wrong = [file for file in wrong_files(public) if file in FILES[name]]
+        if wrong and set(FILES[name]) <= set(corpus.files):
+            raise DataError(wrong_content(public, wrong), str(folder))
 
 
 def missing(names: Sequence[str], folder: Path | None) -> DataError:

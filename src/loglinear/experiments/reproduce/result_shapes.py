@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES
-from loglinear.experiments.shapes import NOTHING, NUMBER, misfit
+from loglinear.experiments.shapes import NOTHING, NUMBER, is_finite, misfit
 
 
 def _counted(value: Any) -> bool:
@@ -17,7 +17,7 @@ def _counted(value: Any) -> bool:
 
 
 def _figures(*names: str) -> dict[str, Any]:
-    return dict.fromkeys(names, NUMBER)
+    return dict.fromkeys(names, is_finite)
 
 
 CHUNKS, LABELS = _figures("precision", "recall", "f1"), _figures("accuracy")
@@ -31,10 +31,10 @@ PARSED = {
 
 def cell_shape(task: str, failed: bool) -> Any:
     """What the tables look at in a cell of that task."""
-    if failed:
-        return FAILED
     if task in PARSED:
         return PARSED[task]
+    if failed:
+        return FAILED
     figures = LABELS if task == "tags" else CHUNKS
     return {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
 
@@ -45,12 +45,12 @@ def _line(value: Any) -> bool:
         return False
     x, y = value["x"], value["y"]
     labels = value.get("labels", x)
-    if misfit(x, [(*NUMBER, str)]) or misfit(y, [NUMBER]) or misfit(labels, [(*NUMBER, str)]):
+    if misfit(x, [(*NUMBER, str)]) or misfit(y, [is_finite]) or misfit(labels, [(*NUMBER, str)]):
         return False
     return bool(len(x) == len(y) == len(labels))
 
 
-def _file_name(value: Any) -> bool:
+def _is_file_name(value: Any) -> bool:
     return isinstance(value, str) and value.replace("-", "").isalnum()
 
 
@@ -59,7 +59,7 @@ TABLE = {
     "rows": [{"name": str, "figures": [(*NUMBER, NOTHING)], "cells": [str]}],
 }  # fmt: skip
 CHART = {
-    "name": _file_name, "title": str, "x_label": str, "y_label": str, "note": str, "log_x": bool,
+    "name": _is_file_name, "title": str, "x_label": str, "y_label": str, "note": str, "log_x": bool,
     "kind": lambda value: value in ("lines", "bars"), "lines": lambda value: bool(value) and not misfit(value, [_line]),
 }  # fmt: skip
 FINISHED = {
