@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+from loglinear import Tagger
 from loglinear.cli.experiment_options import interrupted
+from loglinear.cli.train import suggested_template
+from loglinear.data import Columns
 from loglinear.data.bundled import bundled_text
 
 
@@ -98,6 +101,17 @@ def test_mistakes_end_in_a_line(run, corpora, arguments, says, monkeypatch):
     assert found.status == 2 and says in found.err and "Traceback" not in found.err
     assert [line for line in found.err.splitlines() if line.startswith("loglinear: ")][-1] == found.err.splitlines()[-1]
     assert (corpora / "my.tpl").read_text() == "U:%x[0,0]\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "label_column", "name"), [(2, -1, "ner"), (3, -1, "ner"), (3, 1, "pos"), (2, 1, "ner"), (4, 2, "ner")]
+)
+def test_the_suggested_template_does_not_look_at_the_labels(columns, label_column, name):
+    row = ["a"] * columns
+    row[label_column] = "B-X"
+    corpus = Columns.from_rows([[tuple(row)]])
+    assert suggested_template(corpus, label_column, False) == name
+    Tagger(template=name, max_iter=1).fit(corpus, label_column=label_column)
 
 
 def test_what_is_said_after_ctrl_c_is_true(tmp_path):

@@ -244,12 +244,14 @@ def chosen_template(
 
 
 def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
-    """``ner`` where the labels are those of spans, else ``pos``."""
+    """``ner`` where the labels are those of spans and not where it would look for tags, else ``pos``."""
     from loglinear.estimators.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
 
     labels = annotation_of(corpus, None, label_column, partial).label_names()
-    return "pos" if detect_scheme(labels) is None else "ner"
+    n_columns = len(corpus.columns)
+    labels_for_tags = n_columns > 2 and label_column % n_columns == 1
+    return "pos" if detect_scheme(labels) is None or labels_for_tags else "ner"
 
 
 def read_constraints(given: str | None) -> str | dict[str, object] | None:
