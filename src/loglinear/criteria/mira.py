@@ -33,9 +33,9 @@ ENOUGH = 1e-10  # change of a step size, to the largest, that ends the rounds
 
 
 @kernel
-def hildreth(losses: Float, gram: Float, cap: float, rounds: int, enough: float, steps: Float) -> None:
+def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
     """Coordinate ascent on the dual; ``steps`` [K] comes in as zeros."""
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         change, largest = 0.0, 0.0
         for i in range(losses.shape[0]):
             if gram[i, i] <= 0.0:
@@ -47,7 +47,7 @@ def hildreth(losses: Float, gram: Float, cap: float, rounds: int, enough: float,
             change = max(change, abs(new - steps[i]))
             largest = max(largest, new)
             steps[i] = new
-        if change <= enough * largest:
+        if change <= ENOUGH * largest:
             return
 
 
@@ -83,5 +83,5 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         steps = np.zeros(len(losses))
-        hildreth(losses, gram, self.C * weight, ROUNDS, ENOUGH, steps)
+        hildreth(losses, gram, self.C * weight, steps)
         return steps

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.criteria.criterion import CostCriterion
-from loglinear.criteria.mira import ENOUGH, ROUNDS, hildreth
+from loglinear.criteria.mira import hildreth
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
@@ -250,8 +250,7 @@ def online_pass(
     edge = pairs.reshape(pairs.shape[0], n_labels, n_labels)
     slot, lengths = np.full(weights.shape[0], -1, np.int32), np.zeros(learner.k, np.int64)
     places, amounts = np.empty((learner.k, most), np.int64), np.empty((learner.k, most))
-    labels, scores, steps = np.empty((learner.k, longest), np.int32), np.empty(learner.k), np.zeros(learner.k)
-    losses, gram, gold_score = np.empty(learner.k), np.zeros((learner.k, learner.k)), np.empty(1)
+    scores, steps, losses, gold_score = np.empty(learner.k), np.zeros(learner.k), np.empty(learner.k), np.empty(1)
     total, moves = 0.0, 0
     for number in range(order.shape[0]):
         i = order[number]
@@ -268,18 +267,18 @@ def online_pass(
                 for y in range(n_labels):
                     emission[t, y] += cost[y]
         parts = (emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
-        n_found = 1
+        labels, n_found = np.empty((learner.k, n), np.int32), 1
         if learner.k == 1:
-            if chain_log.viterbi(whole, parts, labels[0, :n], scores) >= 0:
+            if chain_log.viterbi(whole, parts, labels[0], scores) >= 0:
                 return total, moves, i
         else:
-            n_found = chain_log.k_best(0, n - 1, parts, labels[:, :n], scores)
+            n_found = chain_log.k_best(whole[0], n - 1, parts, labels, scores)
             if n_found == 0:
                 return total, moves, i
         chain_labelling.score(whole, parts, right, gold_score)
         n_wrong = 0
         for k in range(n_found):
-            if np.array_equal(labels[k, :n], right):
+            if np.array_equal(labels[k], right):
                 continue
             losses[n_wrong] = scores[k] - gold_score[0]
             if learner.kind == PASSIVE_AGGRESSIVE:
@@ -288,7 +287,7 @@ def online_pass(
                     cost_of_wrong += sequences.costs[_kind(t, n), right[t], labels[k, t]]
                 losses[n_wrong] += math.sqrt(cost_of_wrong)
             difference = Difference(places[n_wrong], amounts[n_wrong], slot)
-            lengths[n_wrong] = _collect(first, sequences, tables, labels[k, :n], right, difference)
+            lengths[n_wrong] = _collect(first, sequences, tables, labels[k], right, difference)
             n_wrong += 1
         if n_wrong == 0:
             continue
@@ -299,8 +298,9 @@ def online_pass(
             steps[0] = single_step(learner, losses[0], squared, weight)
         else:
             steps[:] = 0.0
+            gram = np.zeros((n_wrong, n_wrong))
             _fill_gram(places, amounts, lengths[:n_wrong], slot, gram)
-            hildreth(losses[:n_wrong], gram[:n_wrong, :n_wrong], learner.C * weight, ROUNDS, ENOUGH, steps[:n_wrong])
+            hildreth(losses[:n_wrong], gram, learner.C * weight, steps[:n_wrong])
         total += weight * max(0.0, losses[:n_wrong].max())
         moves += 1 if steps[:n_wrong].max() > NO_STEP else 0
         for k in range(n_wrong):
