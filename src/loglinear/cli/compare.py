@@ -129,8 +129,7 @@ def compare_command(
                 draws=draws, label_column=label_column, partial=partial, results=json, observe=display.observe_part,
             )  # fmt: skip
     except KeyboardInterrupt:
-        typer.echo(f"loglinear: {own.interrupted(json)}", err=True)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(own.interrupted(json)) from None
     with working(out, "writing"):
         _write(result, markdown, html)
     from loglinear.experiments.comparison_tables import score_table, training_table

@@ -137,8 +137,7 @@ def tune_command(
             if output is not None:
                 result.best_model.save(output)
     except KeyboardInterrupt:
-        typer.echo(f"loglinear: {own.interrupted(json)}", err=True)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(own.interrupted(json)) from None
     own.write_text(csv, result.to_csv())
     show_table(result.table, out)
     out.print(f"best: {result.best.name}  ({result.metric} {result.best_score:.2f})", markup=False)

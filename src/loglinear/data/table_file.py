@@ -171,9 +171,8 @@ def _cells(text: str, name: str, format: str) -> TableFile:
                     names = _checked_names(row, name, line)
                     continue
                 if len(row) != len(names):
-                    raise DataError(
-                        f"{len(row)} cell{'' if len(row) == 1 else 's'} under {len(names)} columns", name, line
-                    )
+                    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+                    raise DataError(f"{cells} under {len(names)} columns", name, line)
                 rows.append(row)
                 lines.append(line)
         except csv.Error as error:

@@ -42,10 +42,15 @@ class Attributes(NamedTuple):
 
     Parameters
     ----------
-    pointer, ids, values
-        Attributes ``ids[pointer[t]:pointer[t + 1]]`` of position t; no ``values`` if all are one.
-    features, codes
-        Features ``features[a]`` to ``features[a + 1]`` of attribute a, and the code of each.
+    pointer : int64 [N + 1]
+        Attributes ``ids[pointer[t]:pointer[t + 1]]`` of position t.
+    ids : int32 [M]
+    values : float64 [M or 0]
+        None if all are one.
+    features : int64 [A + 1]
+        Features ``features[a]`` to ``features[a + 1]`` of attribute a.
+    codes : int32 [F]
+        The code of each feature.
     begin : int
         Where their weights begin.
     """
@@ -68,7 +73,18 @@ class Attributes(NamedTuple):
 
 
 class Sequences(NamedTuple):
-    """The annotated sequences: ``gold`` labels [N], a weight for each [S], ``costs`` [4, Y, Y] by kind of position."""
+    """S annotated sequences of N positions in all.
+
+    Parameters
+    ----------
+    offsets : int64 [S + 1]
+    state, edge : Attributes
+        Those that are joined with a label, and with a pair of labels.
+    gold : int32 [N]
+    weights : float64 [S]
+    costs : float64 [4, Y, Y]
+        Of a label (last) where another is right, by kind of position.
+    """
 
     offsets: Int64
     state: Attributes
@@ -105,7 +121,7 @@ class Tables(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A list of places in the weight vector and amounts; ``slot`` [D] says where in the list a place is, or -1."""
+    """A list of places in the weight vector and amounts [n]; ``slot`` [D] says where in it a place is, or -1."""
 
     places: Int64
     amounts: Float
@@ -196,6 +212,24 @@ def _kind(t: int, length: int) -> int:
 
 
 @kernel
+def _add_costs(costs: Float, right: Int32, emission: Float) -> None:
+    """The cost of each label, where ``right`` [T] is right, added to its score ``emission`` [T, Y]."""
+    for t in range(right.shape[0]):
+        row, cost = emission[t], costs[_kind(t, right.shape[0]), right[t]]
+        for y in range(row.shape[0]):
+            row[y] += cost[y]
+
+
+@kernel
+def _cost(costs: Float, right: Int32, wrong: Int32) -> float:
+    """The cost of the labelling ``wrong`` [T]."""
+    total = 0.0
+    for t in range(right.shape[0]):
+        total += costs[_kind(t, right.shape[0]), right[t], wrong[t]]
+    return total
+
+
+@kernel
 def _fill_gram(places: Int64, amounts: Float, lengths: Int64, slot: Int32, gram: Float) -> None:
     """Inner products [K, K] of the differences, one in each row of ``places`` and ``amounts``."""
     for i in range(lengths.shape[0]):
@@ -262,10 +296,7 @@ def online_pass(
         if not well:
             return total, moves, NO_SCORES
         if learner.kind == MIRA:
-            for t in range(n):
-                cost = sequences.costs[_kind(t, n), right[t]]
-                for y in range(n_labels):
-                    emission[t, y] += cost[y]
+            _add_costs(sequences.costs, right, emission[:n])
         parts = (emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
         labels, n_found = np.empty((learner.k, n), np.int32), 1
         if learner.k == 1:
@@ -282,10 +313,7 @@ def online_pass(
                 continue
             losses[n_wrong] = scores[k] - gold_score[0]
             if learner.kind == PASSIVE_AGGRESSIVE:
-                cost_of_wrong = 0.0
-                for t in range(n):
-                    cost_of_wrong += sequences.costs[_kind(t, n), right[t], labels[k, t]]
-                losses[n_wrong] += math.sqrt(cost_of_wrong)
+                losses[n_wrong] += math.sqrt(_cost(sequences.costs, right, labels[k]))
             difference = Difference(places[n_wrong], amounts[n_wrong], slot)
             lengths[n_wrong] = _collect(first, sequences, tables, labels[k], right, difference)
             n_wrong += 1
