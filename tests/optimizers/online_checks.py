@@ -11,9 +11,9 @@ SPECS = [
 ]  # fmt: skip
 
 
-def assert_as_in_python(objective, module, average, seed):
-    """Three passes give the weights of the general loop, which is taken where ``module`` knows no learner."""
-    optimizer = Online(max_iter=3, seed=seed, average=average)
+def assert_as_in_python(objective, module, average, seed, passes=3):
+    """So many passes give the weights of the general loop, which is taken where ``module`` knows no learner."""
+    optimizer = Online(max_iter=passes, seed=seed, average=average)
     start = np.random.default_rng(seed).normal(size=objective.features.n_features)
     compiled = optimizer.minimise(objective, start).state
     with pytest.MonkeyPatch.context() as patch:

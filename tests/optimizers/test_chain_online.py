@@ -33,7 +33,9 @@ def test_a_compiled_pass_is_that_in_python(spec, objective, average, seed, at_on
     assert ChainOnline.of(objective) is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chain_online, "AT_ONCE", at_once)
-        assert_as_in_python(objective, chain_online, average, seed)
+        # A step of MIRA makes labellings tie, and rounding says which is next: with values, sums are in another order.
+        passes = 1 if objective.corpus.state.values is not None else 3
+        assert_as_in_python(objective, chain_online, average, seed, passes)
 
 
 @settings(max_examples=10, deadline=None)

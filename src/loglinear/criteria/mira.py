@@ -35,6 +35,9 @@ ENOUGH = 1e-10  # change of a step size, to the largest, that ends the rounds
 @kernel
 def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
     """Coordinate ascent on the dual; ``steps`` [K] comes in as zeros."""
+    if losses.shape[0] == 1:
+        steps[0] = min(max(losses[0] / gram[0, 0], 0.0), cap) if gram[0, 0] > 0.0 else 0.0
+        return
     for _ in range(ROUNDS):
         change, largest = 0.0, 0.0
         for i in range(losses.shape[0]):

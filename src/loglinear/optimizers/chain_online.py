@@ -248,6 +248,18 @@ def _fill_gram(places: Int64, amounts: Float, lengths: Int64, slot: Int32, gram:
 
 
 @kernel
+def _combine(places: Int64, amounts: Float, lengths: Int64, steps: Float, together: Difference) -> int:
+    """The sum of the differences, each times its step; the length of its list. Leaves ``slot`` all -1."""
+    n = 0
+    for k in range(lengths.shape[0]):
+        for i in range(lengths[k]):
+            n = _add(places[k, i], steps[k] * amounts[k, i], together, n)
+    for i in range(n):
+        together.slot[together.places[i]] = -1
+    return n
+
+
+@kernel
 def _move(found: Difference, step: float, left: float, tables: Tables, weights: Float, sums: Float) -> None:
     """``weights`` -= step times the difference; their ``sums`` by ``left`` times that."""
     y = tables.transition.shape[0]
@@ -284,6 +296,7 @@ def online_pass(
     edge = pairs.reshape(pairs.shape[0], n_labels, n_labels)
     slot, lengths = np.full(weights.shape[0], -1, np.int32), np.zeros(learner.k, np.int64)
     places, amounts = np.empty((learner.k, most), np.int64), np.empty((learner.k, most))
+    together = Difference(np.empty(learner.k * most, np.int64), np.empty(learner.k * most), slot)
     scores, steps, losses, gold_score = np.empty(learner.k), np.zeros(learner.k), np.empty(learner.k), np.empty(1)
     total, moves = 0.0, 0
     for number in range(order.shape[0]):
@@ -331,10 +344,13 @@ def online_pass(
             hildreth(losses[:n_wrong], gram, learner.C * weight, steps[:n_wrong])
         total += weight * max(0.0, losses[:n_wrong].max())
         moves += 1 if steps[:n_wrong].max() > NO_STEP else 0
-        for k in range(n_wrong):
-            if steps[k] != 0.0:
-                difference = Difference(places[k, : lengths[k]], amounts[k, : lengths[k]], slot)
-                _move(difference, steps[k], float(n_left - number), tables, weights, sums)
+        if n_wrong == 1:
+            found = Difference(places[0, : lengths[0]], amounts[0, : lengths[0]], slot)
+            _move(found, steps[0], float(n_left - number), tables, weights, sums)
+        else:
+            n_moved = _combine(places, amounts, lengths[:n_wrong], steps, together)
+            found = Difference(together.places[:n_moved], together.amounts[:n_moved], slot)
+            _move(found, 1.0, float(n_left - number), tables, weights, sums)
     return total, moves, ALL_WELL
 
 
