@@ -1,11 +1,17 @@
-"""Kernels find a cache folder they may write to, and say so when they are compiled."""
+"""Kernels find a cache folder they may write to, say so when they are compiled, and never run stale machine code."""
 
+import importlib
 import os
+import pkgutil
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
+import loglinear
 from loglinear import kernels
 from loglinear.threads import in_threads, thread_count
 
@@ -43,6 +49,128 @@ def test_the_first_compilation_says_so_and_the_second_run_is_quiet(tmp_path):
 
     assert run() == "compiling kernels, once on this machine ...\n"
     assert run() == ""
+
+
+CALLEE = """
+from loglinear.kernels import kernel
+
+STEP = 1.0
+
+@kernel
+def move(x):
+    return x + 10.0
+
+@kernel
+def turn(x):
+    return -x
+"""
+CALLER = """
+import numpy as np
+from loglinear import callee
+from loglinear.callee import STEP, move
+from loglinear.kernels import kernel
+from loglinear.lanes import load, store
+
+@kernel
+def between(x):  # what changes is two calls away
+    return move(x)
+
+@kernel
+def walk(x):
+    return callee.turn(between(x)) + STEP
+
+@kernel
+def double(a, b):  # lanes are only ever added here: no name says so
+    return a + b
+
+@kernel
+def doubled(row):
+    store(row, 0, double(load(row, 0), load(row, 0)))
+
+row = np.arange(8, dtype=np.float32)
+doubled(row)
+print(walk(0.0), row[3])
+"""
+
+
+@pytest.fixture
+def copied_package(tmp_path):
+    """A copy of the package with two more modules; returns its folder and a function that runs the second."""
+    package = tmp_path / "copy" / "loglinear"
+    shutil.copytree(Path(loglinear.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "callee.py").write_text(CALLEE)
+    (package / "caller.py").write_text(CALLER)
+    environment = {**os.environ, "LOGLINEAR_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(package.parent)}
+
+    def run():
+        command = [sys.executable, "-W", "error", "-c", "import loglinear.caller"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split(), "compiling" in done.stderr
+
+    return package, run
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "result"),
+    [
+        ("callee.py", "x + 10.0", "x + 20.0", ["-19.0", "6.0"]),
+        ("callee.py", "return -x", "return x", ["11.0", "6.0"]),
+        ("callee.py", "STEP = 1.0", "STEP = 2.0", ["-8.0", "6.0"]),
+        ("lanes.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
+    ],
+)
+def test_an_edit_of_what_a_kernel_uses_takes_effect(copied_package, file, before, after, result):
+    package, run = copied_package
+    assert run() == (["-9.0", "6.0"], True)
+    assert run() == (["-9.0", "6.0"], False)  # from the cache
+    source = next(package.rglob(file))
+    assert source.read_text().count(before) == 1
+    source.write_text(source.read_text().replace(before, after))
+    assert run() == (result, True)
+    assert run() == (result, False)
+
+
+def test_comments_docstrings_and_places_do_not_compile_anything_again(copied_package):
+    package, run = copied_package
+    run()
+    caller = package / "caller.py"
+    caller.write_text("# a comment\n" + caller.read_text().replace("return move(x)", "\n    return move(x)"))
+    package.parent.rename(package.parent.parent / "elsewhere")
+    (package.parent.parent / "copy").symlink_to(package.parent.parent / "elsewhere")
+    assert run() == (["-9.0", "6.0"], False)
+
+
+def all_kernels():
+    modules = [m.name for m in pkgutil.walk_packages(loglinear.__path__, "loglinear.") if "__main__" not in m.name]
+    found = {id(v): v for m in modules for v in vars(importlib.import_module(m)).values() if isinstance(v, Dispatcher)}
+    return list(found.values())
+
+
+def test_every_kernel_depends_on_constants_alone():
+    digests = {kernels.digest_of(compiled) for compiled in all_kernels()}  # a list or dict would raise TypeError
+    assert len(digests) == len(all_kernels()) > 100
+
+
+def test_a_kernel_may_not_use_what_can_change():
+    table = {"a": 1}
+
+    def reads(key):
+        return table[key]
+
+    reads.__module__ = "loglinear.x"
+    with pytest.raises(TypeError, match=r"reads.*dict"):
+        kernels.digest_of(reads)
+
+
+def test_old_machine_code_is_deleted(copied_package):
+    package, run = copied_package
+    source = package / "callee.py"
+    for number in range(kernels.KEPT_VERSIONS + 2):
+        source.write_text(CALLEE.replace("10.0", f"{number}.0"))
+        run()
+    kept = list((package.parent.parent / "cache" / "kernels" / "callee").glob("callee.move-*.nbi"))
+    assert len(kept) == kernels.KEPT_VERSIONS
+    assert run()[1] is False
 
 
 def test_threads_keep_the_order():
