@@ -1,21 +1,34 @@
-"""Options, declared once with their default and help, and the short texts users write them in.
+"""Options: each is declared once, as a typed field, and everything else follows from the declaration.
 
-Criteria and optimizers are named by a *spec*, the name and what is to differ from its defaults:
+    @options
+    class TaggerOptions:
+        order: int = option(1, "how many labels back a label depends on", choices=(1, 2))
+
+From that line come the constructor's signature and default, ``get_params``, the check of a value (:func:`check`), the
+command-line option, the row of the documentation and the record in a model file (:func:`declared` lists them).
+
+Parts that are chosen by name (criteria, optimizers) are kept in a :class:`Registry`, and chosen by a *spec*: the name
+and what is to differ from the defaults,
 
     nota            nota:rate=0.1            mira:k=5,C=0.1            sgd:step=0.05,average
 
-An option that is named without a value is switched on.
+where an option that is named without a value is switched on. A spec is parsed once, into a :class:`Spec`.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import math
-from collections.abc import Sequence
+import pkgutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, dataclass_transform
 
 from loglinear.errors import OptionError
 
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
 SWITCH = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 
 
@@ -28,11 +41,21 @@ class Option:
     name, default, help
         ``help`` is a line for people, in lower case and without a full stop.
     choices : tuple
-        The only values there are; ``(False, True)`` is a switch.
+        The only legal values; ``(False, True)`` is a switch.
     least, above, most : float, optional
         The value is at least ``least``, greater than ``above``, and at most ``most``.
     kind : type, optional
         ``int`` or ``float``.
+    may_be_none : bool
+        Whether None is a value although the default is another.
+    panel : str
+        Heading under which ``--help`` lists it.
+    metavar : str
+        What ``--help`` shows for the value.
+    varies : bool
+        Whether a training that is resumed may have another value than the interrupted one.
+    stored : bool
+        Whether a model file records it.
     """
 
     name: str
@@ -43,6 +66,11 @@ class Option:
     kind: type | None = None
     above: float | None = None
     most: float | None = None
+    may_be_none: bool = False
+    panel: str = ""
+    metavar: str | None = None
+    varies: bool = False
+    stored: bool = True
 
     @property
     def is_switch(self) -> bool:
@@ -50,8 +78,8 @@ class Option:
         return self.choices == (False, True)
 
     def check(self, value: Any) -> None:
-        """Refuse a value that makes no sense, saying what would."""
-        if value is None and self.default is None:
+        """Raise :class:`OptionError` for a value that is not legal, saying what would be."""
+        if value is None and (self.default is None or self.may_be_none):
             return
         if self.choices and value not in self.choices:
             raise OptionError(f"{self.name}={value!r} is not one of {', '.join(map(str, self.choices))}")
@@ -85,15 +113,112 @@ class Option:
         return value
 
 
+# -- options as fields -------------------------------------------------------------------------------------------------
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field of a class decorated with :func:`options`.
+
+    ``more`` are parameters of :class:`Option`. The field's annotation says what it may be: ``int``, ``float`` and
+    ``bool`` set ``kind`` and ``choices``, ``| None`` allows None.
+    """
+    return dataclasses.field(default=default, metadata={"option": {"help": help, **more}})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(option, dataclasses.field))
+def options(cls: C) -> C:
+    """Class decorator: the class's options become keywords of its constructor, as attributes of the same name.
+
+    Objects compare by identity, as scikit-learn's estimators do.
+    """
+    made: Any = dataclass(eq=False, repr=False)(cls)
+    return made
+
+
+def declared(cls: type) -> dict[str, Option]:
+    """The options of a class by name, those it inherits included."""
+    return {field.name: _option(field) for field in dataclasses.fields(cls) if "option" in field.metadata}
+
+
+def _option(field: Any) -> Option:
+    annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+    words = annotation.replace("|", " ").split()
+    made: dict[str, Any] = {"may_be_none": "None" in words}
+    if "bool" in words:
+        made["choices"] = (False, True)
+    elif "int" in words and "float" not in words:
+        made["kind"] = int
+    elif "float" in words:
+        made["kind"] = float
+    return Option(field.name, field.default, **{**made, **field.metadata["option"]})
+
+
+def check(holder: Any) -> None:
+    """Check the value of each option of an object whose class declares some."""
+    for name, each in declared(type(holder)).items():
+        each.check(getattr(holder, name))
+
+
+# -- parts chosen by name ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spec(Generic[T]):
+    """A part that was chosen by name, and the values of its options that were given.
+
+    Parameters
+    ----------
+    part : type
+        The class: it has a ``name``, and :func:`declared` options or none.
+    values : mapping
+        Values by option name; what is left out has its default.
+    """
+
+    part: type[T]
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The part's name."""
+        return str(self.part.name)  # type: ignore[attr-defined]  # every part has one
+
+    def __getitem__(self, name: str) -> Any:
+        """An option's value, its default if none was given; None if the part has no such option."""
+        if name in self.values:
+            return self.values[name]
+        each = options_of(self.part).get(name)
+        return None if each is None else each.default
+
+    def make(self, *arguments: Any, **keywords: Any) -> T:
+        """The part itself; arguments that are not options come first."""
+        return self.part(*arguments, **keywords, **self.values)
+
+    def replace(self, **values: Any) -> Spec[T]:
+        """The same part with some values changed."""
+        return Spec(self.part, {**self.values, **values})
+
+    def __str__(self) -> str:
+        """The text that is parsed into this."""
+        yes_no = {True: "yes", False: "no"}
+        items = (f"{k}={yes_no[v] if isinstance(v, bool) else v}" for k, v in self.values.items())
+        return f"{self.name}:{','.join(items)}" if self.values else self.name
+
+
+def options_of(part: type) -> Mapping[str, Option]:
+    """The options that a spec may give to a part."""
+    return declared(part) if dataclasses.is_dataclass(part) else {}
+
+
 def spec_name(spec: str) -> str:
-    """The name in a spec."""
+    """The name in a spec's text."""
     return str(spec).partition(":")[0].strip()
 
 
-def spec_options(spec: str, declared: Sequence[Option], role: str) -> dict[str, Any]:
-    """What a spec says about the ``declared`` options; ``role`` is what the spec names (``criterion``)."""
+def spec_options(spec: str, known: Mapping[str, Option] | Sequence[Option], role: str) -> dict[str, Any]:
+    """The values that a spec's text gives to the ``known`` options; ``role`` is what it names (``criterion``)."""
     name, _, rest = str(spec).partition(":")
-    known = {option.name: option for option in declared}
+    if not isinstance(known, Mapping):
+        known = {each.name: each for each in known}
     values: dict[str, Any] = {}
     for item in filter(None, (item.strip() for item in rest.split(","))):
         key, has_value, text = (part.strip() for part in item.partition("="))
@@ -111,3 +236,67 @@ def spec_options(spec: str, declared: Sequence[Option], role: str) -> dict[str, 
         except OptionError as error:
             raise OptionError(f"{role} {spec!r}: {error}") from None
     return values
+
+
+class Registry(Generic[T]):
+    """Interchangeable parts by name, each imported when it is first asked for.
+
+    Parameters
+    ----------
+    role : str
+        What the parts are, as messages call it: ``criterion``.
+    homes : mapping
+        The module of each name; its part registers itself by the decorator :meth:`register` when it is imported.
+    """
+
+    def __init__(self, role: str, homes: Mapping[str, str]) -> None:
+        self.role = role
+        self._homes = dict(homes)
+        self._parts: dict[str, type[T]] = {}
+
+    @classmethod
+    def of_package(cls, role: str, package: str, without: Collection[str]) -> Registry[T]:
+        """A registry of the parts of a package, each in the module of its name (``softmax-margin`` in
+        ``softmax_margin``); ``without`` names the modules that hold none."""
+        modules = pkgutil.iter_modules(importlib.import_module(package).__path__)
+        names = (module.name for module in modules if module.name not in without)
+        return cls(role, {name.replace("_", "-"): f"{package}.{name}" for name in names})
+
+    def register(self, part: C) -> C:
+        """Class decorator: make a part known by its ``name``."""
+        name: str = part.name  # type: ignore[attr-defined]  # every part has one
+        self._homes.setdefault(name, part.__module__)
+        self._parts[name] = part
+        return part
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._homes))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._homes
+
+    def __getitem__(self, name: str) -> type[T]:
+        """The part of that name; the error for an unknown one lists those there are."""
+        if name not in self._homes:
+            raise OptionError(f"{self.role}={name!r} is not known; there are: {', '.join(self)}")
+        if name not in self._parts:
+            importlib.import_module(self._homes[name])
+        return self._parts[name]
+
+    def part(self, spec: str | Spec[T]) -> type[T]:
+        """The part that a spec names, whatever options it gives."""
+        return spec.part if isinstance(spec, Spec) else self[spec_name(spec)]
+
+    def all(self) -> dict[str, type[T]]:
+        """All parts by name; imports every one."""
+        return {name: self[name] for name in self}
+
+    def spec(self, given: str | Spec[T]) -> Spec[T]:
+        """What a spec's text asks for, checked. A spec that has been parsed is returned as it is."""
+        if isinstance(given, Spec):
+            return given
+        part: Any = self.part(given)
+        values = spec_options(given, options_of(part), self.role)
+        if hasattr(part, "check"):
+            part.check(values)
+        return Spec(part, values)

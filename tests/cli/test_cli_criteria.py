@@ -5,21 +5,21 @@ import json
 import pytest
 
 from loglinear import Tagger, read_columns
-from loglinear.criteria.criterion import criteria
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
 from loglinear.generative.own_base import OwnBase
-from loglinear.optimizers.optimizer import optimizers
+from loglinear.optimizers.optimizer import OPTIMIZERS
 
 
 def test_criteria_lists_all_of_them_with_their_options(run):
     out = run("criteria").out
-    for name in (*criteria(), *optimizers()):
+    for name in (*CRITERIA.all(), *OPTIMIZERS.all()):
         assert name in out
     assert "mira:k" in out and "nota:threshold" in out and "sgd:step" in out
     facts = json.loads(run("criteria", "--json").out)
-    assert [fact["name"] for fact in facts["criteria"]] == list(criteria())
+    assert [fact["name"] for fact in facts["criteria"]] == list(CRITERIA.all())
     assert all({"minimises", "convex", "needs", "optimizers", "options"} <= set(fact) for fact in facts["criteria"])
-    assert [fact["name"] for fact in facts["optimizers"]] == list(optimizers())
+    assert [fact["name"] for fact in facts["optimizers"]] == list(OPTIMIZERS.all())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from loglinear.criteria.costs import Cost
-from loglinear.criteria.criterion import criteria_of, criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, criteria_of, make_criterion
 from loglinear.errors import OptionError
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.gold import Gold
@@ -177,11 +177,11 @@ LOCAL = ("memm", "nota", "piecewise", "pseudolikelihood")
 
 
 def make(name, cost):
-    return make_criterion(name, cost if criterion_class(name).uses_cost else None)
+    return make_criterion(name, cost if CRITERIA.part(name).uses_cost else None)
 
 
 def suits(name, gold):
-    return gold.allowed is None or criterion_class(name).takes_partial
+    return gold.allowed is None or CRITERIA.part(name).takes_partial
 
 
 def test_every_criterion_has_a_referee():
@@ -204,7 +204,7 @@ def test_losses_equal_brute_force(name, problem):
     np.testing.assert_allclose(losses, weights * expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).smooth])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA.part(name).smooth])
 @settings(max_examples=40)
 @given(problem=problems())
 def test_gradients_equal_finite_differences(name, problem):
@@ -228,7 +228,7 @@ def test_gradients_equal_finite_differences(name, problem):
             assert getattr(gradient, part)[place] == pytest.approx((up - down) / (2 * step), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).convex])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA.part(name).convex])
 @settings(max_examples=80)
 @given(problem=problems(), seed=st.integers(0, 2**32 - 1))
 def test_convex_losses_lie_above_their_tangents(name, problem, seed):
@@ -301,7 +301,7 @@ def test_without_cost_softmax_margin_is_cll_and_max_margin_the_perceptron(proble
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_criterion_declares_what_it_is_and_needs(name):
-    criterion = criterion_class(name)
+    criterion = CRITERIA.part(name)
     assert criterion.summary and isinstance(criterion.convex, bool)
     assert isinstance(criterion.needs, tuple) and all(hasattr(Chain, operation) for operation in criterion.needs)
     assert criterion.starts_from is None or criterion.starts_from in NAMES
@@ -309,7 +309,7 @@ def test_every_criterion_declares_what_it_is_and_needs(name):
 
 def test_an_unknown_criterion_lists_those_there_are():
     with pytest.raises(OptionError, match=r"there are: .*cll"):
-        criterion_class("clll")
+        CRITERIA.part("clll")
 
 
 def test_costs_go_with_the_criteria_that_use_them():

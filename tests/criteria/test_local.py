@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteria import local_loss, log_probability_by_pieces, piece_of, problems, score_of
 
-from loglinear.criteria.criterion import criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.criteria.local import as_contexts, as_table, locally_normalised, right_contexts
 from loglinear.criteria.nota import NoneOfTheAbove
 from loglinear.criteria.scaling import scaled, scaling_gradient
 from loglinear.errors import OptionError
+from loglinear.options import declared
 from loglinear.structures.chain import Chain, ChainScores
 from loglinear.structures.gold import Gold
 
@@ -234,7 +235,7 @@ def test_options_of_nota_reach_it_by_name():
     assert (made.threshold, made.after, made.chooses_after, made.local_decoding) == (0.2, 7, 7, True)
     assert make_criterion("nota:scaling").scaling and not make_criterion("nota").local_decoding
     assert make_criterion("nota:rate=0.1").chooses_after is None
-    assert {option.name for option in criterion_class("nota").options} == {
+    assert set(declared(CRITERIA["nota"])) == {
         "rate", "threshold", "after", "decoding", "scaling",
     }  # fmt: skip
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from loglinear import Tagger
-from loglinear.criteria.criterion import criteria, criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
 
-NAMES = [name for name in criteria() if criterion_class(name).learns_from_hidden()]
+NAMES = [name for name in CRITERIA.all() if CRITERIA.part(name).learns_from_hidden()]
 
 
 def small(name="cll", **options):
-    penalty = {} if criterion_class(name).optimizers == ("online",) else {"l2": 0.1}
+    penalty = {} if CRITERIA.part(name).optimizers == ("online",) else {"l2": 0.1}
     pairs = name == "nota"  # wrong contexts cannot be told from right ones by features of single labels
     given = {"sub_labels": 2, "max_iter": 20, "pair_features": pairs, **penalty, **options}
-    if not criterion_class(name).learns_weights:  # no features, no weights
+    if not CRITERIA.part(name).learns_weights:  # no features, no weights
         return Tagger(criterion=name, sub_labels=2, **options)
     return Tagger(criterion=name, template="U:%x[0,0]\nB\n", **given)
 

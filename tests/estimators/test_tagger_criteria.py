@@ -5,20 +5,20 @@ import pytest
 
 from loglinear import Tagger
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import criteria_of, criterion_class
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import DataError, OptionError
 from loglinear.structures.chain import Chain
 
 NAMES = sorted(criteria_of(Chain))
-ONLINE = [name for name in NAMES if criterion_class(name).optimizers == ("online",)]
-WAYS = [(name, optimizer) for name in NAMES for optimizer in criterion_class(name).optimizers]
+ONLINE = [name for name in NAMES if CRITERIA.part(name).optimizers == ("online",)]
+WAYS = [(name, optimizer) for name in NAMES for optimizer in CRITERIA.part(name).optimizers]
 WAYS.remove(("max-margin", "dual"))  # that is for flat labels
 
 
 def make(name, **options):
     """A tagger by that criterion, with those of the options that it takes."""
     unfit = ("l1", "l2") if name in ONLINE else ("l1",) if options.get("optimizer") == "newton" else ()
-    if not criterion_class(name).learns_weights:  # no features, no weights
+    if not CRITERIA.part(name).learns_weights:  # no features, no weights
         unfit = ("l1", "l2", "template", "optimizer", "max_iter", "min_count", "pair_features", "states", "transitions")
     options = {key: value for key, value in options.items() if key not in unfit}
     return Tagger(criterion=name, **options)
@@ -48,7 +48,7 @@ def test_partial_labels_dev_data_and_weights(data, more_data, name):
     rng = np.random.default_rng(0)
     partial = [[label if rng.random() < 0.6 else None for label in labels] for labels in data[1]]
     weights = rng.random(len(partial)) + 0.5
-    if not criterion_class(name).learns_from_hidden():
+    if not CRITERIA.part(name).learns_from_hidden():
         with pytest.raises(DataError, match=r"sequence \d+, position \d+ .*needs one label for each token"):
             make(name, template="chunking").fit(data[0], partial)
         partial = data[1]
@@ -86,16 +86,16 @@ def test_resuming_is_exact(data, name, optimizer, tmp_path):
     assert np.array_equal(resumed.model_.weights, whole.model_.weights)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).starts_from])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA.part(name).starts_from])
 def test_a_criterion_that_needs_a_start_says_where_it_came_from(data, name):
-    first = criterion_class(name).starts_from
+    first = CRITERIA.part(name).starts_from
     tagger = Tagger(criterion=name, template="words").fit(*data)
     assert tagger.message_.startswith(f"from the weights of a model of {first}")
     told = Tagger(criterion=name, template="words").fit(*data, init=Tagger(template="words").fit(*data))
     assert not told.message_.startswith("from the weights")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).uses_cost])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA.part(name).uses_cost])
 @pytest.mark.parametrize(
     "cost", ["hamming:5", "recall:3", "balanced", {("B-NP", "O"): 4.0}, lambda g, p, k: float(g != p)]
 )
@@ -188,7 +188,7 @@ def test_every_optimizer_of_every_criterion_learns(data, name, optimizer, option
         ({"criterion": "mira", "variance": 2.0}, "variance=2: .* has no penalty"),
         ({"criterion": "mira", "l1": 0.5}, "l1=0.5: .* has no penalty"),
         ({"optimizer": "sgd:average", "l1": 0.1}, "the mean of sparse weights is not sparse"),
-        ({"optimizer": "sgd:stepp=1"}, "optimizer 'sgd' has no option 'stepp'; it has step, decay, average"),
+        ({"optimizer": "sgd:stepp=1"}, "optimizer 'sgd' has no option 'stepp'; it has step, average, decay"),
         (
             {"optimizer": "newtons"},
             "optimizer='newtons' is not known; there are: adagrad, dual, lbfgs, newton, online, sgd",

@@ -316,7 +316,7 @@ def test_settings_that_make_no_sense_are_refused(settings, part):
 
 
 def test_a_way_that_names_the_default_optimizer_is_measured_once():
-    from loglinear.criteria.criterion import criterion_class
+    from loglinear.criteria.criterion import CRITERIA
 
-    first = criterion_class("cll").optimizers[0]
+    first = CRITERIA.part("cll").optimizers[0]
     assert distinct([("cll", None), ("cll", first), ("cll", "adagrad")]) == (("cll", None), ("cll", "adagrad"))

@@ -10,7 +10,7 @@ from loglinear import Tagger
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.mira import MarginInfusedRelaxed
 from loglinear.criteria.passive_aggressive import PassiveAggressive
-from loglinear.optimizers.optimizer import make_optimizer, optimizers
+from loglinear.optimizers.optimizer import OPTIMIZERS, make_optimizer
 
 NOUNS, VERBS = ("cat", "dog", "bird", "fish"), ("runs", "sees", "eats")
 
@@ -63,7 +63,7 @@ def test_an_l1_penalty_makes_weights_exactly_zero(spec):
     assert (exact == 0.0).mean() > 0.8 and (weights[exact == 0.0] == 0.0).mean() > 0.6
 
 
-@pytest.mark.parametrize("spec", [name for name in optimizers() if name not in ("lbfgs", "newton")])
+@pytest.mark.parametrize("spec", [name for name in OPTIMIZERS.all() if name not in ("lbfgs", "newton")])
 def test_the_order_is_the_seeds(problem, spec):
     criterion, l2 = ("perceptron", 0.0) if spec == "online" else ("cll", 0.5)
     one, again, other = (minimised(problem, spec, criterion, l2, max_iter=2, seed=seed)[0] for seed in (1, 1, 2))

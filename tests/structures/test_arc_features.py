@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from all_trees import AllTrees, trees
-from loglinear.criteria.criterion import CostCriterion, criteria, make_criterion
+from loglinear.criteria.criterion import CRITERIA, CostCriterion, make_criterion
 from loglinear.criteria.head_cost import HeadCost, make_head_cost
 from loglinear.errors import OptionError
 from loglinear.estimators.dependency_options import dependency_criteria
@@ -18,7 +18,7 @@ from loglinear.structures.arc_scores import ArcScores, arc_offsets
 from loglinear.structures.gold import Gold
 
 N_FEATURES = 7
-TRAINED = [name for name in dependency_criteria() if name in criteria() and name != "m-estimation"]
+TRAINED = [name for name in dependency_criteria() if name in CRITERIA.all() and name != "m-estimation"]
 
 
 @st.composite
@@ -38,7 +38,7 @@ def problems(draw):
 
 
 def criterion_of(name):
-    return make_criterion(name, HeadCost(1.5) if issubclass(criteria()[name], CostCriterion) else None)
+    return make_criterion(name, HeadCost(1.5) if issubclass(CRITERIA.all()[name], CostCriterion) else None)
 
 
 def test_the_criteria_of_trees_are_these():
@@ -60,7 +60,7 @@ def test_gradients_by_weights_are_finite_differences(name, problem):
     direction = rng.normal(size=N_FEATURES)
     ahead, behind = (objective(weights + sign * step * direction)[0] for sign in (1, -1))
     slope = (ahead - behind) / (2 * step)
-    if criteria()[name].smooth:
+    if CRITERIA.all()[name].smooth:
         assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-6)
     elif abs(ahead + behind - 2 * value) < 1e-9:  # no kink between
         assert gradient @ direction == pytest.approx(slope, rel=1e-4, abs=1e-5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.candidate_features import CandidateCorpus, CandidateFeatures
@@ -19,7 +19,7 @@ from loglinear.structures.flat import Flat, FlatScores
 from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 
-CRITERIA = ["cll", "softmax-margin", "max-margin", "risk", "jrb", "perceptron", "mira:k=2"]
+SPECS = ["cll", "softmax-margin", "max-margin", "risk", "jrb", "perceptron", "mira:k=2"]
 few = settings(max_examples=60, deadline=None)
 
 
@@ -68,7 +68,7 @@ def test_operations_are_those_of_a_chain_of_length_one(batch):
 
 
 @few
-@given(batches(), st.sampled_from(CRITERIA), st.booleans())
+@given(batches(), st.sampled_from(SPECS), st.booleans())
 def test_criteria_give_what_they_give_on_chains(batch, spec, partial):
     scores, rng = batch
     n, y = scores.shape
@@ -79,7 +79,7 @@ def test_criteria_give_what_they_give_on_chains(batch, spec, partial):
         allowed[np.arange(n), labels] = 1
         gold = Gold(np.where(allowed.sum(axis=1) == 1, labels, -1).astype(np.int32), allowed)
     table = rng.random((y, y)) * (1 - np.eye(y))
-    cost = make_cost(table, [str(i) for i in range(y)], np.ones(y)) if criterion_class(spec).uses_cost else None
+    cost = make_cost(table, [str(i) for i in range(y)], np.ones(y)) if CRITERIA.part(spec).uses_cost else None
     criterion, weights = make_criterion(spec, cost), rng.random(n)
     chain, parts = as_chain(scores)
     losses, gradient = criterion.evaluate(Flat(n), FlatScores(scores), gold, weights)

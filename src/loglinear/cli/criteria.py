@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.table import Table
 
     from loglinear.options import Option
@@ -38,9 +40,10 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
     """List the training criteria and optimizers: what each does, what it needs, its options."""
     from rich.console import Console
 
-    from loglinear.criteria.criterion import criteria
+    from loglinear.criteria.criterion import CRITERIA
     from loglinear.estimators.tree_criteria import tree_criteria
-    from loglinear.optimizers.optimizer import optimizers
+    from loglinear.optimizers.optimizer import OPTIMIZERS
+    from loglinear.options import options_of
 
     facts: dict[str, list[dict[str, Any]]] = {
         "criteria": [
@@ -54,13 +57,13 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
                 "starts_from": criterion.starts_from,
                 "needs": list(criterion.needs),
                 "optimizers": list(criterion.optimizers),
-                "options": _options(criterion.options),
+                "options": _options(options_of(criterion).values()),
             }
-            for name, criterion in criteria().items()
+            for name, criterion in CRITERIA.all().items()
         ],
         "optimizers": [
-            {"name": name, "does": optimizer.summary, "options": _options(optimizer.options)}
-            for name, optimizer in optimizers().items()
+            {"name": name, "does": optimizer.summary, "options": _options(options_of(optimizer).values())}
+            for name, optimizer in OPTIMIZERS.all().items()
         ],
         "parsing": [
             {"name": name, "does": criterion.summary, "options": _options(criterion.options)}
@@ -75,7 +78,7 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
         console.print(table)
 
 
-def _options(declared: tuple[Option, ...]) -> list[dict[str, Any]]:
+def _options(declared: Iterable[Option]) -> list[dict[str, Any]]:
     return [{"name": option.name, "default": option.default, "help": option.help} for option in declared]
 
 

@@ -138,7 +138,7 @@ def train_command(
 ) -> None:
     """Train a tagger on an annotated file and write a model file."""
     from loglinear.cli.progress import TrainingDisplay
-    from loglinear.criteria.criterion import criterion_class
+    from loglinear.criteria.criterion import CRITERIA
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
     from loglinear.estimators.training import TrainingInterrupted
@@ -162,7 +162,7 @@ def train_command(
         max_iter=max_iter, tolerance=tolerance, metric=metric, patience=patience, threads=threads, seed=seed,
     )  # fmt: skip
     tagger.check_options()
-    if template is not None and not criterion_class(criterion).learns_weights:
+    if template is not None and not CRITERIA.part(criterion).learns_weights:
         raise OptionError(f"--template {template}: criterion {criterion!r} is counted, and has no features")
     if template is not None and template not in SETS:
         load_template(Path(template))  # a mistake in it is told before anything is read
@@ -172,7 +172,7 @@ def train_command(
     dev_corpus = None if dev is None else read_corpus(dev, format, separator, comments, layout=False)
     if dev_split is not None:
         corpus, dev_corpus, sentence_weights = _split(corpus, dev_split, seed, sentence_weights)
-    if criterion_class(criterion).learns_weights:
+    if CRITERIA.part(criterion).learns_weights:
         tagger.template = chosen_template(template, corpus, label_column, partial)
         if template is None and tagger.template is not None:
             out.print(f"template: {tagger.template} (choose with --template)")

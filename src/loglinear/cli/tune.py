@@ -95,7 +95,7 @@ def tune_command(
     """Train with each combination of a grid's values, and keep the best by dev data or cross-validation."""
     from loglinear.cli.progress import TuningDisplay
     from loglinear.cli.train import read_constraints, read_weights
-    from loglinear.criteria.criterion import criterion_class
+    from loglinear.criteria.criterion import CRITERIA
     from loglinear.errors import OptionError
     from loglinear.estimators.tagger import Tagger
     from loglinear.experiments.tuning import tune
@@ -119,7 +119,7 @@ def tune_command(
     with working(out, f"reading {train}"):
         corpus, dev_corpus = own.read_all([train, dev], format, separator, comments)
     assert corpus is not None
-    counted = not any(criterion_class(spec).learns_weights for spec in chosen.get("criterion", [criterion]))
+    counted = not any(CRITERIA.part(spec).learns_weights for spec in chosen.get("criterion", [criterion]))
     if template is not None and "template" in chosen:
         raise OptionError("--template and --grid template=... both say which template; give one")
     if template is not None or not (counted or "template" in chosen):

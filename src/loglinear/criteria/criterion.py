@@ -2,23 +2,21 @@
 
 A criterion lives in score space: it sees a batch of structures, their part scores and the gold annotation, and returns
 a loss for each structure and the gradient by the part scores. It never sees a feature, a weight or a label's name.
-Each module of this package may define criteria; a class decorated with :func:`register` is found by its name.
+A criterion called ``some-name`` is a class decorated with :func:`register` in the module ``some_name`` of this package;
+what a spec may set (``mira:k=5``) are its :func:`~loglinear.options.option` fields.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import OptionError
-from loglinear.options import Option, spec_name, spec_options
+from loglinear.options import Registry, Spec, options
 
 if TYPE_CHECKING:
     from loglinear.criteria.costs import Cost
@@ -26,6 +24,10 @@ if TYPE_CHECKING:
     from loglinear.structures.structure import Scores, Structure
 
 Float = npt.NDArray[np.float64]
+SHARED = (  # modules of this package that hold no criterion
+    "bracket_cost", "costs", "criterion", "field_kernels", "field_likelihood", "field_lists", "head_cost", "local",
+    "online", "scaling",
+)  # fmt: skip
 
 
 class Criterion(ABC):
@@ -49,10 +51,8 @@ class Criterion(ABC):
         Whether, if it takes no partial labels, training completes them in rounds.
     local_decoding
         Whether the model it trains is one of normalised pieces, and decoded as that.
-    options
-        What a spec may set (``mira:k=5``); they arrive as keywords of the constructor.
     for_hidden
-        The names of those options that count only where labels are hidden.
+        The names of the options that count only where labels are hidden.
     optimizers
         Those that can train it, in the order of preference: the first that applies is the default.
     chooses_after
@@ -77,7 +77,6 @@ class Criterion(ABC):
     takes_partial: ClassVar[bool] = True
     completes: ClassVar[bool] = False
     local_decoding: bool = False
-    options: ClassVar[tuple[Option, ...]] = ()
     for_hidden: ClassVar[tuple[str, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
     chooses_after: int | None = None
@@ -129,13 +128,13 @@ class Criterion(ABC):
         return gold
 
 
+@options
 class CostCriterion(Criterion):
     """A criterion that knows how bad a mistake is."""
 
     uses_cost = True
 
-    def __init__(self, cost: Cost) -> None:
-        self.cost = cost
+    cost: Cost
 
     def costs(self, structure: Structure, gold: Gold) -> Float:
         """Cost of each choice at each position ([N, Y] for the labels of a chain)."""
@@ -159,27 +158,8 @@ def subtract_gold(structure: Structure, scores: Scores, gold: Gold, weights: Flo
     return gold_score
 
 
-_REGISTRY: dict[str, type[Criterion]] = {}
-C = TypeVar("C", bound=type[Criterion])
-
-
-def register(criterion: C) -> C:
-    """Class decorator: make a criterion known by its name."""
-    _REGISTRY[criterion.name] = criterion
-    return criterion
-
-
-@cache
-def _discover() -> None:
-    package = importlib.import_module("loglinear.criteria")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"loglinear.criteria.{module.name}")
-
-
-def criteria() -> dict[str, type[Criterion]]:
-    """All criteria by name."""
-    _discover()
-    return dict(sorted(_REGISTRY.items()))
+CRITERIA: Registry[Criterion] = Registry.of_package("criterion", "loglinear.criteria", without=SHARED)
+register = CRITERIA.register
 
 
 def missing_operations(criterion: type[Criterion], structure: type) -> list[str]:
@@ -189,41 +169,30 @@ def missing_operations(criterion: type[Criterion], structure: type) -> list[str]
 
 def criteria_of(structure: type) -> dict[str, type[Criterion]]:
     """The criteria by name whose operations a class of structures has."""
-    return {name: each for name, each in criteria().items() if not missing_operations(each, structure)}
+    return {name: each for name, each in CRITERIA.all().items() if not missing_operations(each, structure)}
 
 
-def criterion_class(spec: str) -> type[Criterion]:
-    """The criterion that a spec names; an error lists those there are."""
-    known = criteria()
-    name = spec_name(spec)
-    if name not in known:
-        raise OptionError(f"criterion={name!r} is not known; there are: {', '.join(known)}")
-    return known[name]
-
-
-def make_criterion(spec: str, cost: Any = None) -> Criterion:
+def make_criterion(spec: str | Spec[Criterion], cost: Any = None) -> Criterion:
     """A criterion ready for use; ``cost`` goes with those that use one, and only with those.
 
-    It is a :class:`~loglinear.criteria.costs.Cost`, or what stands for one on another structure than chains.
+    It is a :class:`~loglinear.criteria.costs.Cost`, or its counterpart for another structure than chains.
     """
-    criterion = criterion_class(spec)
-    values = spec_options(spec, criterion.options, "criterion")
-    if issubclass(criterion, CostCriterion):
+    spec = CRITERIA.spec(spec)
+    if spec.part.uses_cost:
         if cost is None:
-            raise OptionError(f"criterion={criterion.name!r} needs a cost")
-        return criterion(cost, **values)
+            raise OptionError(f"criterion={spec.name!r} needs a cost")
+        return spec.make(cost)
     if cost is not None:
-        raise OptionError(f"criterion={criterion.name!r} takes no cost; {', '.join(cost_users())} do")
-    return criterion(**values)
+        raise OptionError(f"criterion={spec.name!r} takes no cost; {', '.join(cost_users())} do")
+    return spec.make()
 
 
-def decoded_locally(spec: str) -> bool:
+def decoded_locally(spec: str | Spec[Criterion]) -> bool:
     """Whether the models that this criterion trains are products of normalised pieces."""
-    criterion = criterion_class(spec)
-    values = spec_options(spec, criterion.options, "criterion")
-    return criterion.local_decoding or values.get("decoding") == "local"
+    spec = CRITERIA.spec(spec)
+    return spec.part.local_decoding or spec["decoding"] == "local"
 
 
 def cost_users() -> list[str]:
     """Names of the criteria that use a cost."""
-    return [name for name, criterion in criteria().items() if criterion.uses_cost]
+    return [name for name, criterion in CRITERIA.all().items() if criterion.uses_cost]

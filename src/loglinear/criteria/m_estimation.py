@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Criterion, Float, register
-from loglinear.criteria.hmm import SMOOTHING, TRANSITION_SMOOTHING
-from loglinear.options import Option
+from loglinear.criteria.criterion import Float, register
+from loglinear.criteria.hmm import Counted
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 @register
-class MEstimation(Criterion):
+@options
+class MEstimation(Counted):
     """exp(-s(y*))."""
 
     name = "m-estimation"
@@ -37,21 +38,11 @@ class MEstimation(Criterion):
     convex = True
     needs = ("score", "add_labelling")
     takes_partial, completes = False, True
-    uses_base = True
     optimizers = ("lbfgs", "newton")
-    options = (
-        SMOOTHING,
-        TRANSITION_SMOOTHING,
-        Option("input_only", False, "features of the input alone too, whatever the label", choices=(False, True)),
-        Option("rounds", 5, "most rounds, where labels are hidden", least=1, kind=int),
-    )
     for_hidden = ("rounds",)
 
-    def __init__(
-        self, smoothing: float = 1.0, transition_smoothing: float = 0.0, input_only: bool = False, rounds: int = 5
-    ) -> None:
-        self.smoothing, self.transition_smoothing = smoothing, transition_smoothing
-        self.input_only, self.rounds = input_only, rounds
+    input_only: bool = option(False, "features of the input alone too, whatever the label")
+    rounds: int = option(5, "most rounds, where labels are hidden", least=1)
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -21,10 +21,9 @@ import numpy as np
 from loglinear.criteria.criterion import CostCriterion, Float, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
 from loglinear.kernels import kernel
-from loglinear.options import Option
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
-    from loglinear.criteria.costs import Cost
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
 
@@ -55,6 +54,7 @@ def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
 
 
 @register
+@options
 class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
     """max_y (s(y) + c(y)) - s(y*)."""
 
@@ -62,14 +62,9 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
     summary = "MIRA: the smallest step that puts the gold above the k best by their cost"
     convex = True
     needs = ("score", "viterbi", "k_best", "add_labelling", "restrict")
-    options = (
-        Option("k", 1, "wrong labellings that each step looks at", least=1, kind=int),
-        Option("C", 1.0, "the largest step size", above=0, kind=float),
-    )
 
-    def __init__(self, cost: Cost, k: int = 1, C: float = 1.0) -> None:
-        super().__init__(cost)
-        self.k, self.C = k, C
+    k: int = option(1, "wrong labellings that each step looks at", least=1)
+    C: float = option(1.0, "the largest step size", above=0)
 
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)

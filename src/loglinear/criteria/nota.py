@@ -29,7 +29,7 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
 from loglinear.criteria.local import as_contexts, excess, per_context, right_contexts
 from loglinear.errors import OptionError
-from loglinear.options import Option
+from loglinear.options import check, declared, option, options
 
 if TYPE_CHECKING:
     from loglinear.structures.chain import Chain, ChainScores
@@ -40,6 +40,7 @@ DRAWN_AT_ONCE = 1 << 20
 
 
 @register
+@options
 class NoneOfTheAbove(Criterion):
     """sum_t -s_t(gold) + sum_{y'} log(1 + sum_y exp s_t(y', y)).
 
@@ -61,34 +62,24 @@ class NoneOfTheAbove(Criterion):
     summary = "piecewise with none of the above: wrong contexts learn to answer nothing"
     convex = True
     needs = ("add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
-    options = (
-        Option("rate", 1.0, "probability with which a wrong context counts", least=0, kind=float),
-        Option("threshold", None, "count wrong contexts with a greater marginal probability", least=0, kind=float),
-        Option("after", 20, "iterations after which the threshold is applied", least=1, kind=int),
-        Option("decoding", "global", "as a chain or by normalised pieces", choices=("global", "local")),
-        Option("scaling", False, "scale the pieces to each other afterwards", choices=(False, True)),
-    )
 
-    def __init__(
-        self,
-        rate: float = 1.0,
-        threshold: float | None = None,
-        after: int = 20,
-        decoding: str = "global",
-        scaling: bool = False,
-    ) -> None:
-        values = {"rate": rate, "threshold": threshold, "after": after, "decoding": decoding, "scaling": scaling}
-        for option in self.options:
-            option.check(values[option.name])
-        self.check(values)
-        self.rate, self.threshold, self.after, self.scaling = rate, threshold, after, scaling
-        self.chooses_after = None if threshold is None else after
-        self.local_decoding = decoding == "local"
+    rate: float = option(1.0, "probability with which a wrong context counts", least=0)
+    threshold: float | None = option(None, "count wrong contexts with a greater marginal probability", least=0)
+    after: int = option(20, "iterations after which the threshold is applied", least=1)
+    decoding: str = option("global", "as a chain or by normalised pieces", choices=("global", "local"))
+    scaling: bool = option(False, "scale the pieces to each other afterwards")
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.check({name: getattr(self, name) for name in declared(type(self))})
+        self.chooses_after = None if self.threshold is None else self.after
+        self.local_decoding = self.decoding == "local"
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
         """Refuse options that do not go together; ``values`` need not hold all of them."""
-        given = {option.name: values.get(option.name, option.default) for option in cls.options}
+        known = declared(cls)
+        given = {name: values.get(name, each.default) for name, each in known.items()}
         if given["rate"] > 1.0:
             raise OptionError(f"rate={given['rate']:g} must be at most 1: it is a probability")
         if given["threshold"] is not None:
@@ -96,7 +87,7 @@ class NoneOfTheAbove(Criterion):
                 raise OptionError(f"threshold={given['threshold']:g} must be less than 1: no probability is greater")
             if given["rate"] != 1.0:
                 raise OptionError("rate and threshold are two ways to choose wrong contexts; give one of both")
-        elif given["after"] != next(option.default for option in cls.options if option.name == "after"):
+        elif given["after"] != known["after"].default:
             raise OptionError(f"after={given['after']} goes with a threshold; give one, as in threshold=0.2")
         if given["scaling"] and given["decoding"] == "local":
             raise OptionError("scaling calibrates pieces for global decoding; leave it out, or decoding=local")

@@ -22,15 +22,15 @@ import numpy as np
 from loglinear.criteria.criterion import CostCriterion, Float, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
 from loglinear.errors import OptionError
-from loglinear.options import Option
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
-    from loglinear.criteria.costs import Cost
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
 
 
 @register
+@options
 class PassiveAggressive(OnlineLearner, CostCriterion):
     """s(y) + sqrt(c(y)) - s(y*) for the best y, 0 if it is y*."""
 
@@ -38,14 +38,9 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
     summary = "passive-aggressive: best score plus the root of its cost - score of the gold"
     convex = False
     needs = ("score", "viterbi", "add_labelling", "restrict")
-    options = (
-        Option("variant", 1, "0, 1 or 2: no cap, a capped step, a softened step", choices=(0, 1, 2), kind=int),
-        Option("C", 1.0, "how aggressive: the largest step size of variant 1", above=0, kind=float),
-    )
 
-    def __init__(self, cost: Cost, variant: int = 1, C: float = 1.0) -> None:
-        super().__init__(cost)
-        self.variant, self.C = variant, C
+    variant: int = option(1, "0, 1 or 2: no cap, a capped step, a softened step", choices=(0, 1, 2))
+    C: float = option(1.0, "how aggressive: the largest step size of variant 1", above=0)
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:

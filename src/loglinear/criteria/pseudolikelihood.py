@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loglinear.criteria.criterion import Criterion, Float, register
-from loglinear.options import Option
+from loglinear.options import option, options
 from loglinear.structures.chain_conditionals import add_given_neighbours
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @register
+@options
 class Pseudolikelihood(Criterion):
     """- sum_t log p(y*_t given its neighbours)."""
 
@@ -31,10 +32,11 @@ class Pseudolikelihood(Criterion):
     convex = True
     needs = ()
     takes_partial = False
-    options = (Option("joint", False, "predict the observed columns too, each given the rest", choices=(False, True)),)
 
-    def __init__(self, joint: bool = False) -> None:
-        self.predicts_fields = joint
+    joint: bool = option(False, "predict the observed columns too, each given the rest")
+
+    def __post_init__(self) -> None:
+        self.predicts_fields = self.joint
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -23,7 +23,7 @@ from loglinear.estimators.ridge_solver import solve
 from loglinear.estimators.training import Training, TrainingInterrupted, TrainingOutcome, catching_signals
 from loglinear.optimizers.flat_dual import why_not_flat_dual
 from loglinear.optimizers.objective import AnyObjective, Objective
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
+from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
 from loglinear.options import spec_name
 from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
@@ -143,7 +143,7 @@ class Plan:
 
     def _l2(self, part: TwoOrMore, criterion: Criterion, optimizer: Optimizer) -> float:
         given = l2_factor(self.classifier.l2, self.classifier.variance)
-        return part.l2(criterion, given) if optimizer_class(optimizer.name).takes_l2 else 0.0
+        return part.l2(criterion, given) if OPTIMIZERS.part(optimizer.name).takes_l2 else 0.0
 
     # -- training ----------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class, missing_operations
+from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.errors import OptionError
 from loglinear.estimators import options as shared
 from loglinear.estimators.combinations import check_optimizer
 from loglinear.features.bag_of_words import check_text
 from loglinear.features.table_features import check_kinds
-from loglinear.options import Option, spec_name, spec_options
+from loglinear.options import Option, spec_name
 from loglinear.structures.flat import Flat
 from loglinear.structures.flat_features import BIASES
 from loglinear.threads import thread_count
@@ -48,12 +48,12 @@ def default(name: str) -> Any:
 
 def classifier_criteria() -> list[str]:
     """Names of the criteria that can train a classifier."""
-    return [name for name in criteria() if _why_not(name) is None]
+    return [name for name in CRITERIA.all() if _why_not(name) is None]
 
 
 def _why_not(name: str) -> str | None:
     """What speaks against a criterion of the registry, or None."""
-    criterion = criterion_class(name)
+    criterion = CRITERIA.part(name)
     if not criterion.needs or not criterion.learns_weights:
         return "it is for chains"
     missing = missing_operations(criterion, Flat)
@@ -70,11 +70,11 @@ def check_classifier(classifier: Any) -> None:
     check_kinds(classifier.kinds or {})
     name, known = spec_name(classifier.criterion), classifier_criteria()
     if name not in known:
-        why = _why_not(name) if name in criteria() else None
+        why = _why_not(name) if name in CRITERIA.all() else None
         reason = f"{name!r} trains no classifier: {why}" if why else f"{name!r} is not known"
         raise OptionError(f"criterion={reason}; there are: {', '.join(known)}")
-    criterion = criterion_class(name)
-    values = spec_options(classifier.criterion, criterion.options, "criterion")
+    criterion = CRITERIA.part(name)
+    values = dict(CRITERIA.spec(classifier.criterion).values)
     criterion.check(values)
     if classifier.cost is not None and not criterion.uses_cost:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.candidate_model import CandidateEncoder
 from loglinear.estimators.classifier_inputs import RowEncoder
@@ -26,7 +26,7 @@ from loglinear.estimators.classifier_options import LEAST_SQUARES, ONE_VERSUS_AL
 from loglinear.estimators.linear_model import LinearScores
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
-from loglinear.options import spec_name, spec_options
+from loglinear.options import spec_name
 from loglinear.structures.candidate_features import CandidateCorpus, CandidateFeatures
 from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
 
@@ -118,7 +118,7 @@ class TwoOrMore:
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion that a spec names, with the cost if it uses one."""
-        if not criterion_class(spec).uses_cost:
+        if not CRITERIA.part(spec).uses_cost:
             return make_criterion(spec)
         counts = np.bincount(self.gold, self.data.weights, len(self.labels))
         return make_criterion(spec, cost_of(cost, self.labels, counts, self.told_apart))
@@ -161,7 +161,7 @@ class TwoOrMore:
             raise DataError(f"Negative values in data ({least:g}): criterion={classifier.criterion!r} needs counts")
         if own_base(classifier):
             return classifier.base
-        values = spec_options(classifier.criterion, criterion_class(classifier.criterion).options, "criterion")
+        values = dict(CRITERIA.spec(classifier.criterion).values)
         n, data = self.features.n_labels, self.data
         counts = np.bincount(self.gold, data.weights, n)
         if not counts.all():
@@ -201,4 +201,4 @@ class TwoOrMore:
 
 def uses_base(classifier: Any) -> bool:
     """Whether the criterion has a generative base."""
-    return criterion_class(spec_name(classifier.criterion)).uses_base
+    return CRITERIA.part(spec_name(classifier.criterion)).uses_base

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from loglinear.criteria.criterion import Criterion, cost_users, criteria, criterion_class, missing_operations
+from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.errors import OptionError
 from loglinear.estimators.options import OPTIONS, default
 from loglinear.generative.base import read_base
 from loglinear.generative.own_base import OwnBase, is_own
-from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
-from loglinear.options import spec_name, spec_options
+from loglinear.optimizers.optimizer import OPTIMIZERS, make_optimizer
+from loglinear.options import spec_name
 from loglinear.structures.chain import Chain
 
 
 def check_combination(tagger: Any) -> None:
     """Refuse a :class:`~loglinear.Tagger` whose criterion, optimizer and other options do not fit together."""
-    criterion = criterion_class(tagger.criterion)
-    values = spec_options(tagger.criterion, criterion.options, "criterion")
+    criterion = CRITERIA.part(tagger.criterion)
+    values = dict(CRITERIA.spec(tagger.criterion).values)
     criterion.check(values)
     _check_criterion(tagger, criterion)
     if tagger.hash_bits is not None:
@@ -33,8 +33,8 @@ def check_combination(tagger: Any) -> None:
 
 def without_effect(spec: str) -> str:
     """What to add to the report on data whose labels are all known: options that are given for hidden ones."""
-    criterion = criterion_class(spec)
-    given = spec_options(spec, criterion.options, "criterion")
+    criterion = CRITERIA.part(spec)
+    given = dict(CRITERIA.spec(spec).values)
     moot = [f"{name}={given[name]!r}" for name in criterion.for_hidden if name in given]
     if not moot:
         return ""
@@ -58,7 +58,7 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
     elif tagger.base is not None:
         read_base(tagger.base)
     if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
-        able = ", ".join(other for other, each in criteria().items() if each.learns_from_hidden())
+        able = ", ".join(other for other, each in CRITERIA.all().items() if each.learns_from_hidden())
         raise OptionError(
             f"sub_labels={tagger.sub_labels}: which sub-label is right is not known, and criterion={name!r} needs one "
             f"label for each token; those that do not are {able}"
@@ -98,15 +98,15 @@ def _check_hashed(tagger: Any, criterion: type[Criterion], joint: bool) -> None:
 
 def check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:
     """Refuse an optimizer, and penalties, that do not fit the criterion of a tagger, or a classifier."""
-    optimizer = optimizer_class(spec)
+    optimizer = OPTIMIZERS.part(spec)
     if optimizer.name not in criterion.optimizers:
         if criterion.optimizers == ("online",):
             reason = "its steps are its own"
         elif optimizer.name != "online":
-            able = [other for other, each in criteria().items() if optimizer.name in each.optimizers]
+            able = [other for other, each in CRITERIA.all().items() if optimizer.name in each.optimizers]
             reason = f"that is for {', '.join(able)}"
         else:
-            learners = ", ".join(other for other, each in criteria().items() if each.optimizers == ("online",))
+            learners = ", ".join(other for other, each in CRITERIA.all().items() if each.optimizers == ("online",))
             reason = f"it does not say how far to step, as {learners} do"
         raise OptionError(
             f"criterion={criterion.name!r} is trained by {', '.join(criterion.optimizers)}, "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.criteria.head_cost import make_head_cost
 from loglinear.data.columns import Column
 from loglinear.data.conllu import NOTHING, Dependencies
@@ -175,7 +175,7 @@ def phases(parser: Any, problem: DependencyProblem, n_threads: int) -> list[Phas
 
         return prepare
 
-    kind = criterion_class(parser.criterion)
+    kind = CRITERIA.part(parser.criterion)
     cost: Any = make_head_cost(parser.cost) if kind.uses_cost else None
     own = Phase(MAIN, optimizer, of(make_criterion(parser.criterion, cost), l2))
     if kind.starts_from is None:

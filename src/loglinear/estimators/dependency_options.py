@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loglinear.criteria.criterion import cost_users, criteria, criterion_class, missing_operations
+from loglinear.criteria.criterion import CRITERIA, cost_users, missing_operations
 from loglinear.criteria.head_cost import make_head_cost
 from loglinear.errors import OptionError
 from loglinear.estimators.options import l2_factor
 from loglinear.generative.sampled_expectations import SMOOTHING
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
+from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
 from loglinear.options import Option, spec_name, spec_options
 from loglinear.structures.arc_scores import ArcTree
 
@@ -79,13 +79,13 @@ def read_base(spec: str | None) -> BaseOptions:
 
 def dependency_criteria() -> list[str]:
     """Names of the criteria that can train a parser."""
-    trained = [name for name in criteria() if name != M_ESTIMATION and _why_not(name) is None]
+    trained = [name for name in CRITERIA.all() if name != M_ESTIMATION and _why_not(name) is None]
     return [GENERATIVE, M_ESTIMATION, *trained]
 
 
 def _why_not(name: str) -> str | None:
     """What speaks against a criterion of the registry, or None."""
-    criterion = criterion_class(name)
+    criterion = CRITERIA.part(name)
     if not criterion.needs or not criterion.learns_weights or criterion.uses_base:
         return "it is for chains"
     missing = missing_operations(criterion, ArcTree)
@@ -103,11 +103,11 @@ def check_dependency_parser(parser: Any) -> None:
     else:
         known = dependency_criteria()
         if name not in known:
-            why = _why_not(name) if name in criteria() else None
+            why = _why_not(name) if name in CRITERIA.all() else None
             reason = f"{name!r} trains no parser: {why}" if why else f"{name!r} is not known"
             raise OptionError(f"criterion={reason}; there are: {', '.join(known)}")
-        criterion = criterion_class(name)
-        criterion.check(spec_options(parser.criterion, criterion.options, "criterion"))
+        criterion = CRITERIA.part(name)
+        criterion.check(dict(CRITERIA.spec(parser.criterion).values))
         if parser.cost is not None and not criterion.uses_cost:
             raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
         if parser.base is not None:
@@ -138,18 +138,18 @@ def _check_generative(parser: Any, name: str) -> None:
 def optimizer_spec(parser: Any) -> str:
     """The optimizer of a parser, by name with its options."""
     name = spec_name(parser.criterion)
-    possible = ("lbfgs",) if name == M_ESTIMATION else tuple(o for o in criterion_class(name).optimizers if o != "dual")
+    possible = ("lbfgs",) if name == M_ESTIMATION else tuple(o for o in CRITERIA.part(name).optimizers if o != "dual")
     if parser.optimizer is None:
         return QUICKEST if spec_name(QUICKEST) in possible else possible[0]
     if spec_name(parser.optimizer) not in possible:
-        optimizer_class(parser.optimizer)
+        OPTIMIZERS.part(parser.optimizer)
         raise OptionError(f"optimizer={parser.optimizer!r} does not train {name!r} of trees; {', '.join(possible)} do")
     return str(parser.optimizer)
 
 
 def optimizer_of(parser: Any, spec: str) -> Optimizer:
     """An optimizer ready for use."""
-    by_passes = optimizer_class(spec).iterations_are == "passes"
+    by_passes = OPTIMIZERS.part(spec).iterations_are == "passes"
     most = PASSES if parser.max_iter is None and by_passes else parser.max_iter
     return make_optimizer(spec, max_iter=most, tolerance=parser.tolerance, seed=parser.seed)
 
@@ -159,7 +159,7 @@ def penalty_of(parser: Any) -> float:
     name = spec_name(parser.criterion)
     if name == GENERATIVE:
         return 0.0
-    chosen = optimizer_class(optimizer_spec(parser))
+    chosen = OPTIMIZERS.part(optimizer_spec(parser))
     optimizer_of(parser, optimizer_spec(parser))
     given = [option for option in ("l2", "variance") if getattr(parser, option) is not None]
     if not chosen.takes_l2:

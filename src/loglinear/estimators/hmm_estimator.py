@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from loglinear.criteria.criterion import criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ChainModel
@@ -23,7 +23,7 @@ from loglinear.estimators.density_predictor import DensityPredictor
 from loglinear.estimators.tagger import Tagger
 from loglinear.estimators.training import Progress
 from loglinear.generative.hmm import HiddenMarkovModel
-from loglinear.options import spec_options
+from loglinear.options import Spec, declared
 
 Float = npt.NDArray[np.float64]
 Tokens = list[list[tuple[str, ...]]]
@@ -173,10 +173,10 @@ class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lear
     def load(cls, source: str | Path | bytes) -> HMM:
         """Read a model from a file or from its bytes. Loading runs no code of the file's."""
         tagger = Tagger.load(source)
-        if criterion_class(tagger.criterion) is not HiddenMarkov or tagger.sub_labels > 1:
+        if CRITERIA.part(tagger.criterion) is not HiddenMarkov or tagger.sub_labels > 1:
             kind = tagger.criterion if tagger.sub_labels == 1 else f"{tagger.criterion} with sub-labels"
             raise OptionError(f"the model's criterion is {kind}, not a plain hmm; load it with Tagger.load")
-        options = spec_options(tagger.criterion, HiddenMarkov.options, "criterion")
+        options = dict(CRITERIA.spec(tagger.criterion).values)
         hmm = cls(order=tagger.order, constraints=tagger.constraints, seed=tagger.seed, **options)
         hmm._keep(tagger)
         return hmm
@@ -185,16 +185,14 @@ class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lear
 
     def _tagger(self) -> Tagger:
         """The tagger that these options ask for."""
-        values = {option.name: getattr(self, option.name) for option in HiddenMarkov.options}
-        for option in HiddenMarkov.options:
-            option.check(values[option.name])
-        changed = [
-            f"{option.name}={option.kind(values[option.name])!r}"  # type: ignore[misc]  # all are of a kind
-            for option in HiddenMarkov.options
-            if values[option.name] not in (None, option.default)
-        ]
+        changed: dict[str, Any] = {}
+        for name, each in declared(HiddenMarkov).items():
+            value = getattr(self, name)
+            each.check(value)
+            if value not in (None, each.default):
+                changed[name] = value if each.kind is None else each.kind(value)
         return Tagger(
-            criterion="hmm" + (":" + ",".join(changed) if changed else ""), order=self.order,
+            criterion=str(Spec(HiddenMarkov, changed)), order=self.order,
             constraints=self.constraints, threads=self.threads, seed=self.seed, verbose=self.verbose,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from loglinear.criteria.criterion import criterion_class, decoded_locally
+from loglinear.criteria.criterion import CRITERIA, decoded_locally
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns import Attributes, Columns
 from loglinear.errors import DataError, OptionError
@@ -23,7 +23,6 @@ from loglinear.features.template_encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import Base, HmmBase, read_base
 from loglinear.generative.own_base import OwnBase, is_own
 from loglinear.generative.sampled_expectations import Sampling
-from loglinear.options import spec_options
 from loglinear.structures.chain_features import ChainFeatures
 from loglinear.structures.gold import Gold
 from loglinear.threads import thread_count
@@ -40,7 +39,7 @@ def prepared(
     ``sample_weight`` is a number for each sequence, or None; ``label_column`` the corpus' own, None if labels came
     apart.
     """
-    criterion = criterion_class(options.criterion)
+    criterion = CRITERIA.part(options.criterion)
     if not len(corpus):
         raise DataError("there is no sequence to train on")
     if isinstance(corpus, Attributes):
@@ -54,7 +53,7 @@ def prepared(
     if not criterion.learns_from_hidden() and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
-    values = spec_options(options.criterion, criterion.options, "criterion")
+    values = dict(CRITERIA.spec(options.criterion).values)
     labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
@@ -119,7 +118,7 @@ def _fitted_base(
         return base.bound(labels, columns), base.sampling(options.seed), corpus
     check_emitted(corpus, f"criterion={options.criterion!r}")
     assert isinstance(corpus, Columns) and columns is not None
-    if not criterion_class(options.criterion).learns_weights:  # it is what training is to find
+    if not CRITERIA.part(options.criterion).learns_weights:  # it is what training is to find
         even, seen = even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
         return even, None, seen
     smoothing, step_smoothing = _smoothing(options)
@@ -155,7 +154,7 @@ def _smoothing(options: Any) -> tuple[float, float]:
 
 def _criterion_options(options: Any) -> dict[str, Any]:
     """What the criterion's spec sets."""
-    return spec_options(options.criterion, criterion_class(options.criterion).options, "criterion")
+    return dict(CRITERIA.spec(options.criterion).values)
 
 
 def _input_only(encoder: Encoder) -> npt.NDArray[np.bool_]:

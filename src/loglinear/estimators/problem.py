@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import Criterion, criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.criteria.field_likelihood import FieldLikelihood
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.criteria.scaling import scaled, scaling_gradient
@@ -67,10 +67,10 @@ class Problem:
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion of that spec over this problem's labels; ``cost`` is what a user gives, None for Hamming."""
-        if not criterion_class(spec).uses_cost:
+        if not CRITERIA.part(spec).uses_cost:
             return make_criterion(spec, None)
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
-        if criterion_class(spec).starts_from and not table.table.any():
+        if CRITERIA.part(spec).starts_from and not table.table.any():
             raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")
         return make_criterion(spec, table.split(self.model.sub_labels))
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion, criteria, make_criterion
+from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.errors import OptionError
 from loglinear.estimators.span_model import SpanModel, SpanProblem
 from loglinear.estimators.training import Progress
@@ -24,8 +24,8 @@ from loglinear.features.span_attributes import Own, SpanAttributes
 from loglinear.generative.pcfg_estimate import treebank_pcfg
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import make_optimizer, optimizer_class
-from loglinear.options import Option
+from loglinear.optimizers.optimizer import OPTIMIZERS, make_optimizer
+from loglinear.options import Option, options_of
 from loglinear.structures.cfg_chart import best_chart
 from loglinear.structures.cfg_pieces import Edges, PieceObjective
 from loglinear.threads import in_threads
@@ -228,14 +228,14 @@ class TreeByTree(SpanCriterion):
 def _own_options(chain: type[Criterion]) -> tuple[Option, ...]:
     """What a criterion of chains may be told beside what all criteria of spans have."""
     shared = {option.name for option in SPAN_OPTIONS}
-    return tuple(option for option in chain.options if option.name not in shared)
+    return tuple(each for name, each in options_of(chain).items() if name not in shared)
 
 
 def _tree_by_tree(name: str, optimizer: str) -> None:
     """Make a criterion of chains one of trees, trained by ``optimizer`` unless told otherwise."""
-    chain = criteria()[name]
+    chain = CRITERIA[name]
     possible = tuple(each for each in chain.optimizers if each != "dual")
-    penalised = any(optimizer_class(each).takes_l2 for each in possible)
+    penalised = any(OPTIMIZERS.part(each).takes_l2 for each in possible)
     options = [option for option in SPAN_OPTIONS if option.name != "l2" or penalised]
     options += [BASE, *_own_options(chain)]
     if chain.uses_cost:

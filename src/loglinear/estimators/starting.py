@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from loglinear.criteria.criterion import criteria, criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
 from loglinear.estimators.chain_model import ChainModel
 from loglinear.estimators.problem import Problem
@@ -39,7 +39,7 @@ OPENING_VARIANCE = 1.0  # of the M-estimate that training starts from; its loss 
 
 def opening_tagger(tagger: Tagger, spec: str) -> Tagger:
     """An untrained tagger like this one, but of the criterion ``spec``, whose model it is to start from."""
-    criterion = criterion_class(spec)
+    criterion = CRITERIA.part(spec)
     if not criterion.learns_weights:
         raise OptionError(
             f"init={spec!r}: {criterion.name} has no weights to start from; m-estimation has it as a base"
@@ -56,7 +56,7 @@ def opening_tagger(tagger: Tagger, spec: str) -> Tagger:
 
 def names_a_criterion(init: Any) -> bool:
     """Whether a start is the name of a criterion rather than a file or a model."""
-    return isinstance(init, str | Path) and spec_name(str(init)) in criteria() and not Path(init).exists()
+    return isinstance(init, str | Path) and spec_name(str(init)) in CRITERIA.all() and not Path(init).exists()
 
 
 def starting(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.criteria.costs import describe
-from loglinear.criteria.criterion import criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators import base_file, tagger_file
@@ -39,8 +39,8 @@ from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
 from loglinear.generative.em import EMState
 from loglinear.generative.own_base import OwnBase, is_own
-from loglinear.optimizers.optimizer import Optimizer, make_optimizer, optimizer_class
-from loglinear.options import spec_name, spec_options
+from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
+from loglinear.options import spec_name
 from loglinear.structures.constraints import Constraints
 from loglinear.threads import thread_count
 
@@ -319,8 +319,8 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def _l2(self) -> float:
         """The factor of ||w||^2, none for optimizers that take no penalty."""
-        spec = self.optimizer or criterion_class(self.criterion).optimizers[0]
-        return l2_factor(self.l2, self.variance) if optimizer_class(spec).takes_l2 else 0.0
+        spec = self.optimizer or CRITERIA.part(self.criterion).optimizers[0]
+        return l2_factor(self.l2, self.variance) if OPTIMIZERS.part(spec).takes_l2 else 0.0
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
@@ -334,18 +334,18 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
         if y is None and not partial and self.finds_labels:  # every column is something observed
             return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
-        remedy = "" if criterion_class(self.criterion).learns_weights else HOW_MANY
+        remedy = "" if CRITERIA.part(self.criterion).learns_weights else HOW_MANY
         annotation = annotation_of(corpus, y, label_column, partial, remedy)
         return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
 
     def _emits_columns(self) -> bool:
         """Whether the model has a base that emits the columns of the data."""
-        return criterion_class(self.criterion).uses_base and not is_own(self.base)
+        return CRITERIA.part(self.criterion).uses_base and not is_own(self.base)
 
     @property
     def finds_labels(self) -> bool:
         """Whether the labels are to be found in unlabelled data."""
-        options = spec_options(self.criterion, criterion_class(self.criterion).options, "criterion")
+        options = dict(CRITERIA.spec(self.criterion).values)
         return options.get("labels") is not None
 
     def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
@@ -390,7 +390,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
     def _storage(self, precision: str | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        if precision is not None and not criterion_class(self.criterion).learns_weights:
+        if precision is not None and not CRITERIA.part(self.criterion).learns_weights:
             raise OptionError(
                 f"precision={precision!r}: criterion={self.criterion!r} has no weights to be kept as such"
             )
@@ -430,7 +430,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
             tagger.check_options()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
-        if isinstance(model.encoder, TemplateEncoder) and criterion_class(tagger.criterion).learns_weights:
+        if isinstance(model.encoder, TemplateEncoder) and CRITERIA.part(tagger.criterion).learns_weights:
             tagger.template = model.encoder.templates
             tagger.gazetteers = list(model.encoder.gazetteers.values()) or None
         tagger.constraints = model.constraints

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import criteria
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.data.trees import Tree
 from loglinear.errors import OptionError
 from loglinear.estimators.tree_search import TreeModel
 from loglinear.features.span_attributes import Own
-from loglinear.options import Option, spec_name, spec_options
+from loglinear.options import Option, spec_name
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -103,7 +103,7 @@ def tree_criteria() -> dict[str, type[TreeCriterion]]:
 
 def _why_not(name: str) -> str:
     """Why a name is none of a criterion for trees; the names of those there are come after it."""
-    taggers = criteria()
+    taggers = CRITERIA.all()
     if name not in taggers:
         return "is not one that trains parsers: "
     if "squared_distance" in taggers[name].needs:
@@ -120,5 +120,5 @@ def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     if name not in known:
         raise OptionError(f"criterion={spec!r} {_why_not(name)}{', '.join(sorted(known))}")
     criterion = known[name]
-    given = spec_options(spec, criterion.options, "criterion")
+    given = dict(CRITERIA.spec(spec).values)
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}

@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from loglinear.criteria.criterion import criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.comparison_grids import default_grid, grid_with, named, tagger_for
@@ -82,7 +82,7 @@ def compare(
     specs = named(criteria)
     if X_dev is None or X_test is None:
         raise OptionError("a comparison needs dev data to tune on and test data to compare on")
-    as_rows = prototype.template is not None or not any(criterion_class(spec).learns_weights for spec in specs)
+    as_rows = prototype.template is not None or not any(CRITERIA.part(spec).learns_weights for spec in specs)
     data = Data.of(X, y, as_rows, sample_weight, label_column, partial)
     dev = Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
     test = Data.of(X_test, y_test, as_rows, None, label_column, partial)

@@ -8,11 +8,11 @@ from typing import Any
 from sklearn.base import clone
 
 from loglinear.criteria.costs import OUTSIDE
-from loglinear.criteria.criterion import Criterion, criteria_of, criterion_class
+from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.evaluation.schemes import has_chunks
-from loglinear.options import spec_name, spec_options
+from loglinear.options import options_of, spec_name
 from loglinear.structures.chain import Chain
 
 Grid = dict[str, list[Any]]
@@ -40,21 +40,19 @@ def named(asked: str | Sequence[str]) -> list[str]:
     if not specs:
         raise OptionError("name the criteria to compare, or all")
     for spec in specs:
-        criterion = criterion_class(spec)
-        spec_options(spec, criterion.options, "criterion")
+        CRITERIA.spec(spec)
     return specs
 
 
 def default_grid(spec: str, labels: Collection[str], quick: bool = False) -> Grid:
     """The options that a criterion is tuned over: penalty, passes, step size, smoothing, cost, as it declares them."""
-    criterion = criterion_class(spec)
-    given = spec_options(spec, criterion.options, "criterion")
+    criterion, given = CRITERIA.part(spec), CRITERIA.spec(spec).values
     grid: Grid = {}
     if not criterion.learns_weights:
         grid["criterion:smoothing"] = SMOOTHING
     elif is_online(criterion):
         grid["max_iter"] = PASSES
-        if any(option.name == "C" for option in criterion.options):
+        if "C" in options_of(criterion):
             grid = {"max_iter": [PASSES[0], PASSES[-1]], "criterion:C": STEPS}
     elif criterion.uses_base:  # its loss is a mean, and the penalty of another size
         grid["variance"] = VARIANCE
@@ -80,7 +78,7 @@ def is_online(criterion: type[Criterion]) -> bool:
 
 def tagger_for(tagger: Tagger, spec: str, quick: bool = False) -> Tagger:
     """The tagger that a criterion is tuned with: as given, but for what the criterion has no use for."""
-    criterion, plain = criterion_class(spec), Tagger()
+    criterion, plain = CRITERIA.part(spec), Tagger()
     changed: dict[str, Any] = {"criterion": spec}
     if quick and tagger.max_iter is None and criterion.learns_weights and not is_online(criterion):
         changed["max_iter"] = QUICK_ITERATIONS

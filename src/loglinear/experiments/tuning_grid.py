@@ -14,14 +14,14 @@ from typing import Any
 
 from sklearn.base import clone
 
-from loglinear.criteria.criterion import criterion_class
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.fitting import default_optimizer
 from loglinear.estimators.options import OPTIONS
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.setting_content import option_content, setting_content
 from loglinear.experiments.tuning_data import Data
-from loglinear.optimizers.optimizer import optimizer_class
+from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.options import spec_name
 
 Setting = dict[str, Any]
@@ -174,7 +174,7 @@ def rehearse(tagger: Tagger, sample: Data) -> str | None:
     trial = clone(tagger, safe=False)
     trial.check_options()
     arguments = sample.fit_arguments()
-    if not criterion_class(tagger.criterion).learns_weights:
+    if not CRITERIA.part(tagger.criterion).learns_weights:
         trial.fit(**arguments)
         return None
     trial.set_params(max_iter=1, min_count=1, threads=1)
@@ -227,7 +227,7 @@ def _strength(candidate: Candidate) -> float:
 def can_start_from_weights(candidate: Candidate) -> bool:
     """Whether a training may begin with another's weights and end where it would have."""
     tagger = candidate.tagger
-    criterion = criterion_class(tagger.criterion)
-    if candidate.optimizer not in FROM_WEIGHTS or not optimizer_class(candidate.optimizer).takes_l2:
+    criterion = CRITERIA.part(tagger.criterion)
+    if candidate.optimizer not in FROM_WEIGHTS or not OPTIMIZERS.part(candidate.optimizer).takes_l2:
         return False
     return criterion.convex and criterion.smooth and criterion.starts_from is None and tagger.sub_labels == 1

@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.optimizers.optimizer import Optimizer, Result, l1_of_each, register
-from loglinear.options import Option
+from loglinear.options import option
 
 Vector = npt.NDArray[np.float64]
 Objective = Callable[[Vector], tuple[float, Vector]]
@@ -141,14 +141,11 @@ class LBFGS(Optimizer):
 
     name = "lbfgs"
     summary = "L-BFGS, or OWL-QN with an L1 penalty: batch steps on all cores"
-    options = (
-        Option("memory", 10, "pairs of steps that the curvature is estimated from", kind=int, least=1, most=200),
-    )
     default_iterations = 1000
     iterations_are = "iterations"
     exact = True
 
-    memory: int = 10
+    memory: int = option(10, "pairs of steps that the curvature is estimated from", least=1, most=200)
     max_iter: int = 1000
     tolerance: float = 1e-5
     period: int = 10

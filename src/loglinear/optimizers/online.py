@@ -27,7 +27,7 @@ from loglinear.optimizers.learner import NO_STEP
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
-from loglinear.options import Option
+from loglinear.options import option
 from loglinear.structures.structure import Scores, Structure
 
 
@@ -38,7 +38,6 @@ class Online(Optimizer):
 
     name = "online"
     summary = "the learner's own steps, one a sequence"
-    options = (Option("average", True, "keep the mean of the weights after each sequence", choices=(False, True)),)
     takes_l1 = False
     takes_l2 = False
     default_iterations = 20
@@ -46,7 +45,7 @@ class Online(Optimizer):
     max_iter: int = 20
     tolerance: float = 1e-5
     seed: int = 0
-    average: bool = True
+    average: bool = option(True, "keep the mean of the weights after each sequence")
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
         return PassState.from_arrays(arrays)

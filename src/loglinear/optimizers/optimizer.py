@@ -6,19 +6,15 @@ after each. What it needs to go on is its state, which a checkpoint keeps.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.errors import OptionError
-from loglinear.options import Option, spec_name, spec_options
+from loglinear.options import Registry, Spec
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -69,12 +65,11 @@ class Result:
 class Optimizer(ABC):
     """How to get to good weights.
 
-    Class attributes feed the command line, the error messages and the documentation:
+    What a spec may set (``sgd:step=0.1``) are its :func:`~loglinear.options.option` fields. Class attributes feed the
+    command line, the error messages and the documentation:
 
     name, summary
         What it is called, and what it does in one line.
-    options
-        What a spec may set (``sgd:step=0.1``).
     takes_l1, takes_l2
         Whether it can serve these penalties.
     default_iterations
@@ -87,7 +82,6 @@ class Optimizer(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    options: ClassVar[tuple[Option, ...]] = ()
     takes_l1: ClassVar[bool] = True
     takes_l2: ClassVar[bool] = True
     default_iterations: ClassVar[int] = 50
@@ -113,36 +107,18 @@ class Optimizer(ABC):
         """The state of :meth:`State.to_arrays`."""
 
 
-_REGISTRY: dict[str, type[Optimizer]] = {}
-O = TypeVar("O", bound=type[Optimizer])  # noqa: E741
-
-
-def register(optimizer: O) -> O:
-    """Class decorator: make an optimizer known by its name."""
-    _REGISTRY[optimizer.name] = optimizer
-    return optimizer
-
-
-@cache
-def _discover() -> None:
-    package = importlib.import_module("loglinear.optimizers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"loglinear.optimizers.{module.name}")
-
-
-def optimizers() -> dict[str, type[Optimizer]]:
-    """All optimizers by name."""
-    _discover()
-    return dict(sorted(_REGISTRY.items()))
-
-
-def optimizer_class(spec: str) -> type[Optimizer]:
-    """The optimizer that a spec names; an error lists those there are."""
-    known = optimizers()
-    name = spec_name(spec)
-    if name not in known:
-        raise OptionError(f"optimizer={name!r} is not known; there are: {', '.join(known)}")
-    return known[name]
+OPTIMIZERS: Registry[Optimizer] = Registry(
+    "optimizer",
+    {
+        "adagrad": "loglinear.optimizers.stochastic",
+        "dual": "loglinear.optimizers.dual",
+        "lbfgs": "loglinear.optimizers.lbfgs",
+        "newton": "loglinear.optimizers.newton",
+        "online": "loglinear.optimizers.online",
+        "sgd": "loglinear.optimizers.stochastic",
+    },
+)
+register = OPTIMIZERS.register
 
 
 def l1_of_each(l1: float | Float, objective: Any, n: int) -> float | Float:
@@ -151,9 +127,8 @@ def l1_of_each(l1: float | Float, objective: Any, n: int) -> float | Float:
     return l1 if penalised == n or not np.any(l1) else np.where(np.arange(n) < penalised, l1, 0.0)
 
 
-def make_optimizer(spec: str, *, max_iter: int | None, tolerance: float, seed: int) -> Optimizer:
+def make_optimizer(spec: str | Spec[Optimizer], *, max_iter: int | None, tolerance: float, seed: int) -> Optimizer:
     """An optimizer ready for use."""
-    chosen = optimizer_class(spec)
-    values = spec_options(spec, chosen.options, "optimizer")
-    most = chosen.default_iterations if max_iter is None else max_iter
-    return chosen(max_iter=most, tolerance=tolerance, seed=seed, **values)  # type: ignore[call-arg]  # all take these
+    spec = OPTIMIZERS.spec(spec)
+    most = spec.part.default_iterations if max_iter is None else max_iter
+    return spec.make(max_iter=most, tolerance=tolerance, seed=seed)

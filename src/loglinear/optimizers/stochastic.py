@@ -24,7 +24,7 @@ from loglinear.optimizers.lazy_weights import Float, LazyWeights
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
-from loglinear.options import Option
+from loglinear.options import option
 
 SAMPLE = 500  # sequences that the step size is calibrated on
 FIRST_TRIAL, SMALLEST_TRIAL, MOST_TRIALS = 0.25, 1e-12, 12
@@ -37,8 +37,8 @@ class Stochastic(Optimizer):
     max_iter: int = 50
     tolerance: float = 1e-5
     seed: int = 0
-    step: float | None = None
-    average: bool = False
+    step: float | None = option(None, "size of the first steps (calibrated on a sample if not given)", above=0)
+    average: bool = option(False, "keep the mean of the weights after each step")
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
         return PassState.from_arrays(arrays)
@@ -148,12 +148,8 @@ class SGD(Stochastic):
 
     name = "sgd"
     summary = "stochastic gradient descent, one step a sequence"
-    options = (
-        Option("step", None, "size of the first steps (calibrated on a sample if not given)", kind=float, above=0),
-        Option("decay", 1.0, "the step is divided by 1 + decay * passes; 0 keeps it fixed", kind=float, least=0),
-        Option("average", False, "keep the mean of the weights after each step", choices=(False, True)),
-    )
-    decay: float = 1.0
+
+    decay: float = option(1.0, "the step is divided by 1 + decay * passes; 0 keeps it fixed", least=0)
 
     def step_at(self, step: float, passes: float) -> float:
         return step / (1.0 + self.decay * passes)
@@ -166,10 +162,6 @@ class AdaGrad(Stochastic):
 
     name = "adagrad"
     summary = "AdaGrad: stochastic steps, smaller for weights that moved much"
-    options = (
-        Option("step", None, "size of the steps (calibrated on a sample if not given)", kind=float, above=0),
-        Option("average", False, "keep the mean of the weights after each step", choices=(False, True)),
-    )
 
     def adaptive(self, step: float) -> float | None:
         return step

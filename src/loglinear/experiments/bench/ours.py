@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.criterion import criteria_of, criterion_class
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, atomic_output, read_columns, write_columns
 from loglinear.estimators.dev_data import DevData
 from loglinear.estimators.tagger import Tagger
@@ -23,7 +23,7 @@ from loglinear.experiments.bench.figures import median
 from loglinear.experiments.bench.job import Job
 from loglinear.features.template import TemplateSet
 from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.optimizers.optimizer import optimizer_class
+from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.structures.chain import Chain
 from loglinear.threads import available_cores
 
@@ -33,12 +33,12 @@ WARM_SENTENCES, EVALUATIONS = 60, 5
 
 def optimizer_of(job: Job) -> str:
     """The optimizer's spec, the criterion's first choice if none is asked for."""
-    return criterion_class(job.criterion).optimizers[0] if job.optimizer is None else job.optimizer
+    return CRITERIA.part(job.criterion).optimizers[0] if job.optimizer is None else job.optimizer
 
 
 def make_tagger(job: Job, **options: Any) -> Tagger:
     """The tagger that a job asks for."""
-    penalised = optimizer_class(optimizer_of(job)).takes_l2
+    penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
     given: dict[str, Any] = {
         "criterion": job.criterion, "optimizer": job.optimizer, "template": TemplateSet.parse(job.template),
         "l2": job.l2 if penalised else None, "max_iter": job.max_iter, "threads": job.threads,
@@ -104,7 +104,7 @@ def measure_ours(job: Job, say: Say) -> dict[str, Any]:
         "iterations": iterations,
         "per_pass": optimise / max(1, iterations),
         "history": history,
-        "exact_history": optimizer_class(optimizer_of(job)).exact,
+        "exact_history": OPTIMIZERS.part(optimizer_of(job)).exact,
         "optimizer": optimizer_of(job),
         "objective": tagger.objective_,
         "message": tagger.message_,
@@ -132,7 +132,7 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
     corpus, test = read_columns(job.train), read_columns(job.test)
     tagger = make_tagger(job, threads=available_cores(), patience=10**9)
     problem = tagger.problem(corpus)
-    penalised = optimizer_class(optimizer_of(job)).takes_l2
+    penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
     objective = problem.objective(problem.criterion(job.criterion), job.l2, available_cores()) if penalised else None
     objectives: list[float | None] = []
     original = DevData.score

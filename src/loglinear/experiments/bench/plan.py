@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from loglinear.criteria.criterion import criteria_of, criterion_class
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.bench.children import in_child
@@ -35,7 +35,7 @@ def distinct(ways: Iterable[Way]) -> tuple[Way, ...]:
     """The ways without those whose optimizer is the default of one before."""
     kept: dict[tuple[str, str], Way] = {}
     for criterion, optimizer in ways:
-        chosen = criterion_class(criterion).optimizers[0] if optimizer is None else optimizer
+        chosen = CRITERIA.part(criterion).optimizers[0] if optimizer is None else optimizer
         kept.setdefault((criterion, chosen), (criterion, optimizer))
     return tuple(kept.values())
 

@@ -19,7 +19,7 @@ from loglinear.estimators.tagger import Tagger
 from loglinear.experiments.bench.common import Say
 from loglinear.experiments.bench.job import Job
 from loglinear.experiments.bench.ours import make_tagger, optimizer_of, tag_file, warm_up
-from loglinear.optimizers.optimizer import optimizer_class
+from loglinear.optimizers.optimizer import OPTIMIZERS
 
 Place = tuple[Any, str]
 OURS = "loglinear.experiments.bench.ours"
@@ -99,7 +99,7 @@ def profile(job: Job, say: Say) -> dict[str, Any]:
     """Stages of training and of tagging, and the kernels of both."""
     say("warming up")
     warm_up(job)
-    optimizer = optimizer_class(optimizer_of(job))
+    optimizer = OPTIMIZERS.part(optimizer_of(job))
     owner = next(kind for kind in optimizer.__mro__ if "minimise" in vars(kind))
     training: dict[str, list[Place]] = {**TRAINING, "passes": [(owner, "minimise")]}
     model, tagged = (Path(job.scratch) / f"profile.{kind}" for kind in ("model", "tagged"))
