@@ -19,7 +19,7 @@ from loglinear.data.trees import Tree
 from loglinear.errors import OptionError
 from loglinear.estimators.tree_search import TreeModel
 from loglinear.features.span_attributes import Own
-from loglinear.options import Option, spec_name
+from loglinear.options import Option, spec_name, spec_options
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -120,5 +120,5 @@ def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
     if name not in known:
         raise OptionError(f"criterion={spec!r} {_why_not(name)}{', '.join(sorted(known))}")
     criterion = known[name]
-    given = dict(CRITERIA.spec(spec).values)
+    given = spec_options(spec, criterion.options, "criterion")
     return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
