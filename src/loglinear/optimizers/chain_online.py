@@ -32,6 +32,7 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
+NOT_SCORES = "the scores contain NaN or +inf; only finite numbers and -inf are scores"
 AT_ONCE = 4096  # sequences in a call of the kernel, after which Ctrl-C is heard
 ALL_WELL, NO_SCORES = -1, -2  # statuses of the kernel; others are numbers of sequences
 ONLY, FIRST, INNER, LAST = 0, 1, 2, 3  # kinds of positions in the table of costs
@@ -401,6 +402,8 @@ class ChainOnline:
         laid_out = features.lay_out(weights, self._objective.penalties)
         _, _, bigrams, trigrams = features.segments
         trigram = np.zeros((0, 0, 0)) if laid_out.trigram is None else laid_out.trigram
+        if not all((table < np.inf).all() for table in (laid_out.transition, trigram, laid_out.start, laid_out.stop)):
+            raise DataError(NOT_SCORES)
         return Tables(
             laid_out.transition,
             trigram,
@@ -422,7 +425,7 @@ class ChainOnline:
                 now, len(order) - first, self._sequences, tables, self._learner, self._most, weights, sums
             )
             if status == NO_SCORES:
-                raise DataError("the scores contain NaN or +inf; only finite numbers and -inf are scores")
+                raise DataError(NOT_SCORES)
             if status != ALL_WELL:
                 raise InfeasibleError(status)
             total, moves = total + losses, moves + moved
