@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 10_000
 def prepare(task: str, rows: int, columns: int, classes: int, path: Path) -> str:
     """Write a task's rows and labels; says what they are."""
     if task == "text":
-        from loglinear.data.text_classes import generate_text_classes
+        from loglinear.data.corpora.generator import generate_text_classes
 
         x, y = generate_text_classes(rows, columns, classes, seed=0)
     else:
@@ -100,7 +100,7 @@ def fit_ours(x: Any, y: Any, threads: int, tolerance: float, passes: int | None,
     from loglinear.criteria.criterion import make_criterion
     from loglinear.optimizers.objective import Objective
     from loglinear.optimizers.optimizer import make_optimizer
-    from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
+    from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
     from loglinear.structures.gold import Gold
 
     features = FlatFeatures(x.shape[1], int(y.max()) + 1)
@@ -125,13 +125,13 @@ def passes_to(x: Any, y: Any, threads: int, target: float) -> dict[str, Any]:
 
 
 def train_ours(x: Any, y: Any, threads: int, tolerance: float, passes: int | None) -> dict[str, Any]:
-    from loglinear.optimizers import flat_dual
+    from loglinear.optimizers.dual import flat
 
-    few, usual = np.arange(2 * len(np.unique(y))) % len(np.unique(y)), flat_dual.SINGLE_FROM
-    for flat_dual.SINGLE_FROM in (usual, 0):  # load the kernels for both precisions
+    few, usual = np.arange(2 * len(np.unique(y))) % len(np.unique(y)), flat.SINGLE_FROM
+    for flat.SINGLE_FROM in (usual, 0):  # load the kernels for both precisions
         rows = np.eye(len(few)) if isinstance(x, np.ndarray) else sp.csr_matrix(np.eye(len(few)))
         fit_ours(rows, few.astype(np.int32), threads, 1e-2, 5)
-    flat_dual.SINGLE_FROM = usual
+    flat.SINGLE_FROM = usual
     wall, processor = time.perf_counter(), time.process_time()
     result, columns, bias = fit_ours(x, y, threads, tolerance, passes)
     facts = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}

@@ -26,7 +26,7 @@ from benchmarks.corpora import data_folder
 from loglinear import DependencyParser, read_conllu
 from loglinear.data import Dependencies
 from loglinear.data.files import atomic_output
-from loglinear.estimators.relation_model import RelationModel
+from loglinear.estimators.dependency.model import RelationModel
 from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.significance import paired_bootstrap
 

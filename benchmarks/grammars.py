@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.corpora import data_folder
-from loglinear.data.tree_annotation import TreeTransform
-from loglinear.data.tree_transforms import restore
-from loglinear.data.trees import Tree, read_trees
+from loglinear.data.trees.annotation import TreeTransform
+from loglinear.data.trees.transforms import restore
+from loglinear.data.trees.tree import Tree, read_trees
 from loglinear.evaluation.brackets import bracket_scores
-from loglinear.generative.pcfg import PCFG
-from loglinear.generative.pcfg_estimate import treebank_pcfg
+from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.model import PCFG
 
 GRAMMARS: dict[str, tuple[str, TreeTransform]] = {
     "plain": ("ptb.train.mrg", TreeTransform("none", horizontal=None)),

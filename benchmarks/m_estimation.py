@@ -32,7 +32,7 @@ from loglinear import Tagger, read_columns
 from loglinear.data import Columns
 from loglinear.errors import OptionError
 from loglinear.experiments.reproduce.tasks import noun_phrases
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.features.templates.encoder import TemplateEncoder
 
 VARIANCES = [*np.logspace(-1, 1, 7).round(4).tolist(), math.inf]
 M = "m-estimation"

@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.corpora import data_folder
 from loglinear import Tagger, read_columns
 from loglinear.data import Columns
-from loglinear.optimizers import chain_online
+from loglinear.optimizers.online import chain
 
 CRITERIA = ("perceptron", "mira", "mira:k=5", "passive-aggressive")
 
@@ -38,7 +38,7 @@ def main() -> None:
     table = Table("criterion", "compiled (s)", "in Python (s)", "times", "objective")
     for criterion in CRITERIA:
         compiled, value = passes(criterion, corpus)
-        with mock.patch.object(chain_online, "learner_of", lambda criterion: None):
+        with mock.patch.object(chain, "learner_of", lambda criterion: None):
             plain, same = passes(criterion, corpus)
         assert abs(value - same) <= 1e-6 * value
         table.add_row(criterion, f"{compiled:.2f}", f"{plain:.2f}", f"{plain / compiled:.1f}", f"{value:,.1f}")

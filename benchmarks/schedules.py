@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.corpora import data_folder
 from loglinear import Tagger, read_columns
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.data.files import atomic_output
 
 WAYS: dict[str, dict[str, Any]] = {

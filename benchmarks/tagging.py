@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.chunking import data_folder, read_as_users_do, strings_as_users_make_them
 from loglinear import Tagger, read_columns, template_text
 from loglinear.data import Column, atomic_output, write_columns
-from loglinear.features.template import TemplateSet
+from loglinear.features.templates.language import TemplateSet
 
 SENTENCE = 25  # tokens of the single sentence
 CALLS = 200  # of it at a time

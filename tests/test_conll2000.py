@@ -5,9 +5,9 @@ import pycrfsuite
 import pytest
 
 from loglinear import Tagger, chunk_scores, read_columns
-from loglinear.features.sets import named_set
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.structures.chain_features import ChainFeatures
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.sets import named_set
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 
 

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 import loglinear
 from loglinear import kernels
-from loglinear.threads import in_threads, thread_count
+from loglinear.system import in_threads, thread_count
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ import numpy as np
 from loglinear import callee
 from loglinear.callee import STEP, move
 from loglinear.kernels import kernel
-from loglinear.lanes import load, store
+from loglinear.kernels.lanes import load, store
 
 @kernel
 def between(x):  # what changes is two calls away
@@ -116,7 +116,7 @@ def copied_package(tmp_path):
         ("callee.py", "x + 10.0", "x + 20.0", ["-19.0", "6.0"]),
         ("callee.py", "return -x", "return x", ["11.0", "6.0"]),
         ("callee.py", "STEP = 1.0", "STEP = 2.0", ["-8.0", "6.0"]),
-        ("lanes.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
+        ("kernels/lanes.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
     ],
 )
 def test_an_edit_of_what_a_kernel_uses_takes_effect(copied_package, file, before, after, result):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from loglinear.kernels import loose_kernel
-from loglinear.lanes import above, exponential, greater, greatest, lesser, load, load_flags, same, store, total
+from loglinear.kernels.lanes import above, exponential, greater, greatest, lesser, load, load_flags, same, store, total
 
 F = np.float32
 eights = hnp.arrays(np.float32, 8, elements=st.floats(-100, 100, width=32))

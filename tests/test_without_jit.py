@@ -41,8 +41,8 @@ import numpy as np
 import scipy.sparse as sp
 from flat_problems import flat_objective
 from loglinear.criteria.criterion import make_criterion
-from loglinear.optimizers.dual import DualAscent
-from loglinear.optimizers.online import Online
+from loglinear.optimizers.dual.chain import DualAscent
+from loglinear.optimizers.online.general import Online
 
 rng = np.random.default_rng(0)
 rows = rng.normal(size=(12, 3))

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear import __version__
-from loglinear.errors import ModelFileError
+from loglinear.errors import ModelFileError, OptionError
 
 FORMAT = "loglinear"
 FORMAT_VERSION = 1
@@ -439,3 +439,97 @@ def unpack_strings(blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) 
         return [str(encoded[first:last], "utf-8", "surrogatepass") for first, last in places]
     except UnicodeDecodeError:
         raise ModelFileError("a string of the model is not UTF-8: copy it again, or train anew") from None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Names in a model file: those of the columns that rows have, and the labels that rows can have.
+#
+# Columns are ``n_features_in_`` and, where the training data named them, ``feature_names_in_``. Labels are strings,
+# whole numbers, numbers or truth values, all of one kind, and come back as an array of the same kind.
+
+
+Arrays = dict[str, npt.NDArray[Any]]
+_KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+
+
+def store_columns(estimator: Any) -> Arrays:
+    """The arrays that hold the columns' names; none if they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return {}
+    blob, offsets = pack_strings([str(name) for name in names])
+    return {"columns.bytes": blob, "columns.offsets": offsets}
+
+
+def restore_columns(estimator: Any, arrays: Arrays, n_columns: int) -> None:
+    """Give ``estimator`` the columns of a model of ``n_columns``."""
+    estimator.n_features_in_ = n_columns
+    if "columns.bytes" not in arrays:
+        return
+    names = unpack_strings(arrays["columns.bytes"], arrays["columns.offsets"])
+    if len(names) != n_columns or len(set(names)) != n_columns:
+        raise ValueError("the names of the columns do not fit")
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def store_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+    """Labels [Y] as JSON."""
+    values = labels.tolist()
+    for name, kind in _KINDS.items():
+        if all(type(value) is kind for value in values):
+            return {"kind": name, "values": values}
+    raise OptionError(
+        f"labels such as {values[0]!r:.40} cannot be written to a model file: use strings, whole numbers or numbers"
+    )
+
+
+def restore_labels(stored: Any) -> npt.NDArray[Any]:
+    """Labels [Y] from JSON, distinct and in ascending order."""
+    kind, values = _KINDS[stored["kind"]], stored["values"]
+    if not isinstance(values, list) or not values or not all(type(value) is kind for value in values):
+        raise ValueError("the labels are not of one kind")
+    if any(a >= b for a, b in pairwise(values)):
+        raise ValueError("the labels are not in ascending order")
+    return np.array(values)
+
+
+def checked_floats(array: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[np.float64]:
+    """A copy of an array of finite float64 of such a shape; any other is a ValueError."""
+    if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"the {what} cannot be read")
+    return np.array(array)
+
+
+def checked_log_shares(array: npt.NDArray[Any], n: int, what: str) -> npt.NDArray[np.float64]:
+    """A copy of log-probabilities [n] that add up to one; zero probability may be among them."""
+    if array.dtype != np.float64 or array.shape != (n,) or not (array <= 1e-9).all():
+        raise ValueError(f"the {what} cannot be read")
+    if not abs(float(np.exp(array).sum()) - 1.0) < 1e-6:
+        raise ValueError(f"the {what} do not add up to one")
+    return np.array(array)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Weights as numbers of less precision: float64, float32 or float16, and a power of two that they are multiplied by.
+#
+#     w = 2^k s          s of the given precision, k = 0 unless the greatest weight is beyond what it holds
+#
+# float16 has 11 bits, so that a weight is changed by at most 1 part in 2048 (a small one by at most
+# 3e-8), and reaches to 65504.
+
+
+Float = npt.NDArray[np.float64]
+MOST_EXPONENT = 1023
+
+
+def stored(weights: Float, precision: npt.DTypeLike) -> tuple[npt.NDArray[Any], int]:
+    """The numbers s and the exponent k of finite ``weights``."""
+    greatest = float(np.abs(weights).max(initial=0.0))
+    limit = float(np.finfo(precision).max)
+    exponent = max(0, int(np.frexp(greatest)[1]) - int(np.frexp(limit)[1]) + 1) if greatest > limit / 2.0 else 0
+    return np.ldexp(weights, -exponent).astype(precision), exponent
+
+
+def restored(numbers: npt.NDArray[Any], exponent: int) -> Float:
+    """The weights that were :func:`stored`."""
+    return np.asarray(np.ldexp(numbers.astype(np.float64), exponent))

@@ -368,8 +368,8 @@ def test_an_interrupted_training_says_how_to_go_on(files):
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [
-        (("template", "ner"), "loglinear.features.sets.template_text"),
-        (("data", "list"), "loglinear.data.download.corpora_cache"),
+        (("template", "ner"), "loglinear.features.templates.sets.template_text"),
+        (("data", "list"), "loglinear.data.corpora.download.corpora_cache"),
     ],
 )
 @pytest.mark.parametrize("message", ["", "training interrupted"])

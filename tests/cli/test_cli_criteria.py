@@ -7,7 +7,7 @@ import pytest
 from loglinear import Tagger, read_columns
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
-from loglinear.generative.own_base import OwnBase
+from loglinear.generative.base import OwnBase
 from loglinear.optimizers.optimizer import OPTIMIZERS
 
 

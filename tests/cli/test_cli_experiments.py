@@ -6,10 +6,10 @@ import json
 import pytest
 
 from loglinear import Tagger
-from loglinear.cli.experiment_options import interrupted
+from loglinear.cli.options import interrupted
 from loglinear.cli.train import suggested_template
 from loglinear.data import Columns
-from loglinear.data.bundled import bundled_text
+from loglinear.data.corpora.bundled import bundled_text
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from loglinear.data.trees import parse_trees
+from loglinear.data.trees.tree import parse_trees
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory):
-    from loglinear.data.bundled import bundled_trees
+    from loglinear.data.corpora.bundled import bundled_trees
 
     folder = tmp_path_factory.mktemp("trees")
     for split in ("train", "dev"):

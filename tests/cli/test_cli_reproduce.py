@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import loglinear
-from loglinear.data.bundled import bundled_trees
-from loglinear.experiments.reproduce import chunking, parsing
-from loglinear.experiments.reproduce.workers import Workers
-from loglinear.user_cache import cache_folder
+from loglinear.data.corpora.bundled import bundled_trees
+from loglinear.experiments.reproduce import m_estimation, piecewise
+from loglinear.experiments.workers import Workers
+from loglinear.system import cache_folder
 
 TREES = [
     "(ROOT (S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (N cat)))))",
@@ -23,9 +23,9 @@ TREES = [
 ]
 FEW = """
 import sys
-from loglinear.experiments.reproduce import entities
+from loglinear.experiments.reproduce import softmax_margin
 keep = ("perceptron", "CLL", "risk", "softmax-margin")
-entities.SYSTEMS = {name: entities.SYSTEMS[name] for name in keep}
+softmax_margin.SYSTEMS = {name: softmax_margin.SYSTEMS[name] for name in keep}
 from loglinear.cli import main
 sys.argv = ["loglinear", "reproduce", "softmax-margin", "--quick", "--threads", "2", "--json", sys.argv[1]]
 main()
@@ -35,7 +35,7 @@ main()
 @pytest.fixture(autouse=True)
 def cache_of_its_own(monkeypatch, tmp_path):
     """What was fetched on this machine is not found."""
-    monkeypatch.setattr("loglinear.experiments.reproduce.found.corpora_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("loglinear.experiments.corpora.corpora_cache", lambda: tmp_path / "cache")
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def corpora(tmp_path):
 
 
 def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp_path, monkeypatch):
-    few = {name: parsing.SYSTEMS[name] for name in parsing.QUICK}
-    monkeypatch.setattr(parsing, "SYSTEMS", few)
+    few = {name: piecewise.PARSING_SYSTEMS[name] for name in piecewise.QUICK_PARSING}
+    monkeypatch.setattr(piecewise, "PARSING_SYSTEMS", few)
     kept, page = tmp_path / "cells.json", tmp_path / "page.md"
     first = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page, "--threads", "1")
     assert first.status == 0, first.err
@@ -70,10 +70,10 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
 @pytest.fixture
 def small(monkeypatch):
     """The M-estimation tables with one variance and one size."""
-    monkeypatch.setattr(chunking, "QUICK_VARIANCES", (1.0,))
-    monkeypatch.setattr(chunking, "QUICK_SIZES", (40,))
-    monkeypatch.setattr(chunking, "ITERATIONS", 5)
-    monkeypatch.setattr("loglinear.experiments.reproduce.dependencies.QUICK", ("generative",))
+    monkeypatch.setattr(m_estimation, "QUICK_VARIANCES", (1.0,))
+    monkeypatch.setattr(m_estimation, "QUICK_SIZES", (40,))
+    monkeypatch.setattr(m_estimation, "ITERATIONS", 5)
+    monkeypatch.setattr("loglinear.experiments.reproduce.m_estimation.QUICK_DEPENDENCIES", ("generative",))
 
 
 def test_the_page_is_written_from_the_file_alone_and_is_the_same_each_time(run, tmp_path, small):
@@ -141,8 +141,8 @@ def figures_of(path):
 
 INTERRUPTED = """
 import sys
-from loglinear.experiments.reproduce import parsing
-parsing.SYSTEMS = {name: parsing.SYSTEMS[name] for name in ("crf-cfg", "mecfg", "generative")}
+from loglinear.experiments.reproduce import piecewise
+piecewise.PARSING_SYSTEMS = {name: piecewise.PARSING_SYSTEMS[name] for name in ("crf-cfg", "mecfg", "generative")}
 from loglinear.cli import main
 sys.argv = ["loglinear", "reproduce", "piecewise", "--threads", "1", *sys.argv[1:]]
 main()

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import CRITERIA, criteria_of, make_criterion
 from loglinear.errors import OptionError
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 
 NAMES = sorted(criteria_of(Chain))

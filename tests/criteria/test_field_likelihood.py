@@ -12,16 +12,16 @@ from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
 import loglinear.criteria.field_likelihood as field_likelihood
-import loglinear.criteria.field_lists as field_lists
+from loglinear.criteria import field_likelihood as criteria_field_likelihood
 from loglinear.criteria.field_likelihood import FieldLikelihood
-from loglinear.data.bundled import bundled_rows
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
+from loglinear.data.corpora.bundled import bundled_rows
 from loglinear.errors import OptionError
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.sets import template_text
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.structures.chain_features import ChainFeatures
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.sets import template_text
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 
 POOL = [
@@ -145,7 +145,7 @@ def cases(draw):
 def test_loss_and_gradient_equal_brute_force(case_and_rng, scale, coarse_from, node_from):
     case, rng = case_and_rng
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(field_lists, "COARSE_FROM", coarse_from)
+        patch.setattr(criteria_field_likelihood, "COARSE_FROM", coarse_from)
         patch.setattr(field_likelihood, "NODE_FROM", node_from)
         likelihood = case.likelihood()
     weights = scale * rng.choice([-1.0, 0.0, 1.0], case.features.n_features)

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from test_criteria import local_loss, log_probability_by_pieces, piece_of, problems, score_of
 
 from loglinear.criteria.criterion import CRITERIA, make_criterion
-from loglinear.criteria.local import as_contexts, as_table, locally_normalised, right_contexts
+from loglinear.criteria.local import as_contexts, as_table, locally_normalised, right_contexts, scaled, scaling_gradient
 from loglinear.criteria.nota import NoneOfTheAbove
-from loglinear.criteria.scaling import scaled, scaling_gradient
 from loglinear.errors import OptionError
 from loglinear.options import declared
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 
 seeds = st.integers(0, 2**32 - 1)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data import column_file, read_columns, write_columns
-from loglinear.data.factorise import Factoriser
+from loglinear.data import read_columns, write_columns
+from loglinear.data.columns import column_file
+from loglinear.data.columns.scanning import Factoriser
 from loglinear.data.files import byte_blocks, read_bytes, text_blocks
 from loglinear.errors import DataError
 

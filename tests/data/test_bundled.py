@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loglinear.data.bundled import SPLITS, bundled_rows, bundled_text, bundled_trees
-from loglinear.data.treebank.derive import TASKS
-from loglinear.data.treebank.labels import ENTITY_TYPES, split_entity
+from loglinear.data.corpora.bundled import SPLITS, TASKS, bundled_rows, bundled_text, bundled_trees
+from loglinear.data.trees.heads import ENTITY_TYPES, split_entity
 from loglinear.errors import OptionError
 
 PHRASES = frozenset(

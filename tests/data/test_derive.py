@@ -11,13 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.bundled import SPLITS, bundled_trees
-from loglinear.data.generator import generate_trees
-from loglinear.data.treebank.chunks import chunk_tags
-from loglinear.data.treebank.dependencies import RELATIONS, dependencies
-from loglinear.data.treebank.derive import TASKS, entity_tags, pos_tags, rows_text, task_rows, without_entities
-from loglinear.data.treebank.labels import ENTITY_TYPES, split_entity
-from loglinear.data.trees import Tree, parse_tree, read_trees
+from loglinear.data.corpora.bundled import (
+    SPLITS,
+    TASKS,
+    bundled_trees,
+    chunk_tags,
+    entity_tags,
+    pos_tags,
+    rows_text,
+    task_rows,
+    without_entities,
+)
+from loglinear.data.corpora.generator import generate_trees
+from loglinear.data.trees.heads import ENTITY_TYPES, RELATIONS, dependencies, split_entity
+from loglinear.data.trees.tree import Tree, parse_tree, read_trees
 from loglinear.errors import OptionError
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))

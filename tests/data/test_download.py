@@ -8,10 +8,10 @@ import zipfile
 
 import pytest
 
-from loglinear.data import download
-from loglinear.data.download import PublicCorpus
+from loglinear.data.corpora import download
+from loglinear.data.corpora.download import PublicCorpus
 from loglinear.errors import DataError, OptionError
-from loglinear.user_cache import cache_folder, passed_over
+from loglinear.system import cache_folder, passed_over
 
 TEXT = b"dog NN B-NP\n\n"
 

@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.generator import _grow, _Sampler, generate_rows, generate_trees
-from loglinear.data.treebank.derive import TASKS, task_rows
-from loglinear.data.treebank.grammar import grammar, heights
-from loglinear.data.treebank.labels import ENTITY_TYPES
-from loglinear.data.treebank.lexicon import OPEN_CLASSES, closed_classes, plural, verb_forms
+from loglinear.data.corpora.bundled import TASKS, task_rows
+from loglinear.data.corpora.generator import (
+    OPEN_CLASSES,
+    _grow,
+    _Sampler,
+    closed_classes,
+    generate_rows,
+    generate_trees,
+    grammar,
+    heights,
+    plural,
+    verb_forms,
+)
+from loglinear.data.trees.heads import ENTITY_TYPES
 from loglinear.errors import OptionError
 
 
@@ -27,7 +36,7 @@ def test_the_first_sentences_do_not_depend_on_how_many_follow(seed: int, n: int,
 
 
 def test_the_same_seed_gives_the_same_text_in_another_process() -> None:
-    code = "from loglinear.data.generator import generate_trees; print(*generate_trees(20, 11), sep='\\n')"
+    code = "from loglinear.data.corpora.generator import generate_trees; print(*generate_trees(20, 11), sep='\\n')"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert other.splitlines() == [str(tree) for tree in generate_trees(20, 11)]
 

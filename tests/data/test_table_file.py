@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.table_file import read_table, write_table
+from loglinear.data.tables import read_table, write_table
 from loglinear.errors import DataError, LoglinearError, OptionError
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)

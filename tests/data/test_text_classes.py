@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loglinear.data.text_classes import generate_text_classes
+from loglinear.data.corpora.generator import generate_text_classes
 from loglinear.errors import OptionError
 
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.tree_annotation import TreeTransform, forgetful
-from loglinear.data.tree_cleaning import part_marked, without_marks
-from loglinear.data.tree_notes import PHRASE_NOTES, TAG_NOTES, notes_on
-from loglinear.data.tree_transforms import base_label, binarise, is_intermediate, noted, restore
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.annotation import PHRASE_NOTES, TAG_NOTES, TreeTransform, forgetful, notes_on
+from loglinear.data.trees.cleaning import part_marked, without_marks
+from loglinear.data.trees.transforms import base_label, binarise, is_intermediate, noted, restore
+from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import OptionError
 
 token = st.sampled_from(["NP", "VP", "S", "PP", "IN", "NN", "VBZ", "CC", "-LRB-", "a^b", "@x", ",", "A|B", "<", "x\\"])

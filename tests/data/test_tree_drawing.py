@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.tree_drawing import draw, draw_svg, outline, text_width
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.drawing import draw, draw_svg, outline, text_width
+from loglinear.data.trees.tree import Tree, parse_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 token = st.text(

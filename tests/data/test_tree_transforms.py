@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.tree_cleaning import clean, read_treebank, rooted
-from loglinear.data.tree_transforms import FACTORS, base_label, binarise, is_intermediate, noted, restore
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.cleaning import clean, read_treebank, rooted
+from loglinear.data.trees.transforms import FACTORS, base_label, binarise, is_intermediate, noted, restore
+from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))

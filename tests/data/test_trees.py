@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.trees import Tree, parse_tree, parse_trees, read_trees
+from loglinear.data.trees.tree import Tree, parse_tree, parse_trees, read_trees
 from loglinear.errors import DataError
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))

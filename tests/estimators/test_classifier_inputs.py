@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from loglinear import Classifier, LoglinearError, Tagger, read_columns
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.features.bag_of_words import PATTERNS
+from loglinear.features.tables import PATTERNS
 
 TEXTS = ["a good good film", "a bad film", "good", "bad, bad and bad", "a film, so so", "so so"]
 LABELS = ["+", "-", "+", "-", "0", "0"]

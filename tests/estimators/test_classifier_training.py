@@ -10,9 +10,9 @@ from text_problem import text_problem
 
 from loglinear import Classifier, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.classifier_options import classifier_criteria
-from loglinear.estimators.training import TrainingInterrupted
+from loglinear.estimators.classifier.options import classifier_criteria
 from loglinear.generative.naive_bayes import NaiveBayesModel
+from loglinear.training.run import TrainingInterrupted
 
 CRITERIA = ["cll", "jrb", "least-squares", "m-estimation", "max-margin", "mira", "passive-aggressive", "perceptron"]
 CRITERIA += ["risk", "softmax-margin"]

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from loglinear import Constraints, Tagger
 from loglinear.data import Column, Columns
 from loglinear.errors import OptionError
-from loglinear.estimators.density import LogNormaliser
-from loglinear.estimators.density_moves import Draws, Moves, moved
-from loglinear.structures.chain import Chain
+from loglinear.estimators.tagger.density import Draws, LogNormaliser, Moves, moved
+from loglinear.structures.chain.structure import Chain
 
 SINGLE = "U0:%x[0,0]\nU1:%x[0,1]\nB\n"
 JOINED = "U0:%x[0,0]/%x[0,1]\nU1:%x[0,1]\nB\n"

@@ -14,10 +14,10 @@ from sklearn.exceptions import NotFittedError
 
 from loglinear import DependencyParser, model_file, read_conllu
 from loglinear.data import Dependencies
-from loglinear.data.tree_checks import cycle_member, is_projective
+from loglinear.data.dependency_checks import cycle_member, is_projective
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators import dependency_file
-from loglinear.estimators.training import TrainingInterrupted
+from loglinear.estimators.dependency import file as dependency_file
+from loglinear.training.run import TrainingInterrupted
 
 NOUNS, VERBS = ["dog", "cat", "man", "bird", "house"], ["saw", "liked", "fed", "chased"]
 ADJECTIVES = ["old", "big", "red"]

@@ -7,7 +7,7 @@ from test_smaller_models import X, Y
 from loglinear import Tagger, model_file
 from loglinear.criteria.criterion import criteria_of
 from loglinear.errors import ModelFileError, OptionError
-from loglinear.structures.chain import Chain
+from loglinear.structures.chain.structure import Chain
 
 FEATURES = [[{"word": w, "length": len(w)} for w in x] for x in X]
 WORDS = {"template": "words", "l2": 0.1}

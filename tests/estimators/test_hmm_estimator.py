@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from loglinear import HMM, Tagger
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.estimators.training import TrainingInterrupted
+from loglinear.training.run import TrainingInterrupted
 
 ORDERS = pytest.mark.parametrize("order", [1, 2])
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from loglinear import HMM, InputClassifier, Tagger
 from loglinear.data import Column, Columns
-from loglinear.data.generator import generate_rows
+from loglinear.data.corpora.generator import generate_rows
 from loglinear.errors import DataError, OptionError
 
 

@@ -19,11 +19,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from loglinear import Constraints, Tagger
 from loglinear.errors import InfeasibleError
-from loglinear.estimators import local_model
-from loglinear.estimators.local_model import FLOOR
-from loglinear.estimators.local_tagger import LocalTagger
-from loglinear.features.python_features import token_attributes
-from loglinear.structures.chain import Chain
+from loglinear.estimators.tagger import local
+from loglinear.estimators.tagger.local import FLOOR, LocalTagger
+from loglinear.features.names import token_attributes
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import constraint_masks
 
 
@@ -206,9 +205,9 @@ def test_sizes_of_calls_make_no_difference(data, more_data, classifier, monkeypa
     tagger = LocalTagger(classifier, template="words", threads=1).fit(*data)
     tagger.model_.linear = False
     whole = tagger.model_.marginals(tagger._encode(more_data[0], None)[0])
-    monkeypatch.setattr(local_model, "MOST_ROWS", 7)
-    monkeypatch.setattr(local_model, "MOST_DENSE", 1000)
-    monkeypatch.setattr(local_model, "runs", lambda offsets, first, end, most: [(i, i + 1) for i in range(end)])
+    monkeypatch.setattr(local, "MOST_ROWS", 7)
+    monkeypatch.setattr(local, "MOST_DENSE", 1000)
+    monkeypatch.setattr(local, "runs", lambda offsets, first, end, most: [(i, i + 1) for i in range(end)])
     pieces = tagger.model_.marginals(tagger._encode(more_data[0], None)[0], n_threads=3)
     assert pieces == pytest.approx(whole, abs=1e-9)
 

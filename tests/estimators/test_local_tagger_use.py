@@ -16,8 +16,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from loglinear import read_columns
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators import local_tagger
-from loglinear.estimators.local_tagger import LocalTagger
+from loglinear.estimators.tagger import local
+from loglinear.estimators.tagger.local import LocalTagger
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_sample_weight_wants_a_classifier_that_takes_it(data):
 
 
 def test_dense_data_too_big_says_how_big(data, more_data, monkeypatch):
-    monkeypatch.setattr(local_tagger, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(local, "MOST_BYTES", 50_000)
     with pytest.raises(OptionError, match=r"columns would take .* GB .*raise min_count"):
         LocalTagger(GaussianNB(), template="words").fit(*data)
     forced = LocalTagger(MultinomialNB(), template="words", dense=True)

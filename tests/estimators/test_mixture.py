@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from loglinear import Mixture, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.mixture_file import KIND, to_storage
+from loglinear.estimators.mixture import KIND, to_storage
 
 NEGATIVE = "the check's data is standardised, so it has negative numbers, which are no counts"
 TAGS = "the check asks every estimator that has predict_proba for its classifier_tags"

@@ -10,11 +10,11 @@ from sklearn.base import clone
 
 from loglinear import Tagger
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.estimators.approximate_decoding import best_found
-from loglinear.estimators.training import TrainingInterrupted
+from loglinear.estimators.tagger.model import best_found
+from loglinear.generative.base import Feature, OwnBase, named_features
 from loglinear.generative.m_estimation import sentence_counts
-from loglinear.generative.own_base import Feature, OwnBase, named_features
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.training.run import TrainingInterrupted
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\nB"
 

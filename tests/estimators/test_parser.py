@@ -16,13 +16,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from loglinear import Parser, read_treebank
-from loglinear.data import tree_annotation, tree_transforms
-from loglinear.data.bundled import bundled_trees
-from loglinear.data.tree_words import is_fallback
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.corpora.bundled import bundled_trees
+from loglinear.data.trees import annotation, transforms
+from loglinear.data.trees.tree import Tree, is_fallback, parse_tree
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators import parser_options
-from loglinear.estimators.tree_criteria import tree_criteria
+from loglinear.estimators import options as estimator_options
+from loglinear.estimators.parser.problem import tree_criteria
 from loglinear.evaluation import bracket_scores
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
@@ -270,12 +269,12 @@ def test_trees_to_score_may_be_strings(parser: Parser) -> None:
 
 
 def test_options_are_named_alike() -> None:
-    assert parser_options.ANNOTATIONS == tree_annotation.ANNOTATIONS
-    assert parser_options.FACTORS == tree_transforms.FACTORS
+    assert estimator_options.ANNOTATIONS == annotation.ANNOTATIONS
+    assert estimator_options.FACTORS == transforms.FACTORS
     options = {name: value for name, value in Parser().get_params().items() if name != "span_features"}  # a function
-    assert set(options) == set(parser_options.PARSER_OPTIONS)
+    assert set(options) == set(estimator_options.PARSER_OPTIONS)
     for name, value in options.items():
-        assert value == parser_options.parser_default(name)
+        assert value == estimator_options.parser_default(name)
     assert "pcfg" in tree_criteria()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.errors import InfeasibleError, LoglinearError, ModelFileError
-from loglinear.estimators.loaded_tagger import LoadedTagger
+from loglinear.estimators.tagger.predict import LoadedTagger
 
 KINDS = {
     "chunking": {"template": "chunking"},

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from loglinear import HMM, Tagger, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.weight_precision import restored, stored
+from loglinear.model_file import restored, stored
 
 X = [["the", "dog", "barks"], ["Anna", "sees", "the", "cat"], ["cats", "bark"], ["the", "cat", "sees", "Anna"]] * 3
 Y = [["D", "N", "V"], ["N", "V", "D", "N"], ["N", "V"], ["D", "N", "V", "N"]] * 3

@@ -7,19 +7,17 @@ import signal
 import numpy as np
 import pytest
 
-from loglinear.data.trees import parse_tree
+from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import ModelFileError, OptionError
-from loglinear.estimators.parser import Parser
-from loglinear.estimators.span_criteria import wrong_edges
-from loglinear.estimators.span_m_estimation import expected_counts, tree_counts
-from loglinear.estimators.span_model import SpanProblem
-from loglinear.estimators.tree_criteria import TreeTraining, tree_criteria
-from loglinear.features.span_attributes import SpanAttributes
-from loglinear.generative.pcfg_draws import draw_trees
-from loglinear.generative.pcfg_estimate import treebank_pcfg
-from loglinear.generative.sampled_expectations import Sampling
-from loglinear.structures.cfg_chart import best_chart
-from loglinear.structures.cfg_tree import CFGTree
+from loglinear.estimators.parser.estimator import Parser
+from loglinear.estimators.parser.model import SpanProblem
+from loglinear.estimators.parser.problem import TreeTraining, expected_counts, tree_counts, tree_criteria, wrong_edges
+from loglinear.features.spans import SpanAttributes
+from loglinear.generative.base import Sampling
+from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.model import draw_trees
+from loglinear.structures.tree.best import best_chart
+from loglinear.structures.tree.structure import CFGTree
 
 TREES = [
     parse_tree(text)

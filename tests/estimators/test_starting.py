@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.errors import LoglinearError
-from loglinear.estimators.starting import starting
-from loglinear.generative.hmm import HiddenMarkovModel
+from loglinear.estimators.tagger.training import starting
+from loglinear.generative.hmm.model import HiddenMarkovModel
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[0,1]\nB"
 

@@ -13,9 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 
 from loglinear import Constraints, Gazetteer, Tagger
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.features.python_features import token_attributes
+from loglinear.features.names import token_attributes
 from loglinear.structures.constraints import constraint_masks
 
 

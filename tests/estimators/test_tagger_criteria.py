@@ -7,7 +7,7 @@ from loglinear import Tagger
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import DataError, OptionError
-from loglinear.structures.chain import Chain
+from loglinear.structures.chain.structure import Chain
 
 NAMES = sorted(criteria_of(Chain))
 ONLINE = [name for name in NAMES if CRITERIA.part(name).optimizers == ("online",)]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from loglinear import Gazetteer, Tagger
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import OptionError
-from loglinear.estimators.chain_model import ANY_LABEL
-from loglinear.estimators.problem import Problem
-from loglinear.estimators.training import TrainingInterrupted
-from loglinear.features.python_features import attributes_of
+from loglinear.estimators.tagger.model import ANY_LABEL
+from loglinear.estimators.tagger.problem import Problem
+from loglinear.features.names import attributes_of
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.structures.gold import Gold
+from loglinear.training.run import TrainingInterrupted
 
 
 def test_with_weights_of_zero_the_model_is_its_base(data, more_data):

@@ -12,7 +12,7 @@ import pytest
 
 from loglinear import Tagger
 from loglinear.errors import ModelFileError, OptionError
-from loglinear.estimators.training import TrainingInterrupted
+from loglinear.training.run import TrainingInterrupted
 
 
 def test_early_stopping_keeps_the_best_weights(data, more_data):

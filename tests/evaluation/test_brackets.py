@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.tree_words import fallback_tree, is_fallback, tree_word
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.tree import Tree, fallback_tree, is_fallback, parse_tree, tree_word
 from loglinear.errors import DataError
 from loglinear.evaluation import bracket_counts, bracket_scores
 

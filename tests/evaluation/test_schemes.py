@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.evaluation import chunk_scores
-from loglinear.evaluation.schemes import as_bio, has_chunks
+from loglinear.evaluation.chunks import as_bio, has_chunks
 
 
 @st.composite

@@ -1,6 +1,6 @@
 """Workers in this process whose outcomes are known: nothing is trained."""
 
-from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES
+from loglinear.experiments.reproduce.tasks import DEPENDENCIES, TREES
 
 FIGURES = dict.fromkeys(("precision", "recall", "f1", "accuracy", "uas", "las", "exact"), 50.0)
 

@@ -6,16 +6,14 @@ import math
 import pytest
 
 from loglinear.errors import DataError, OptionError
-from loglinear.experiments.bench import corpora
-from loglinear.experiments.bench.child import measure
-from loglinear.experiments.bench.children import in_child
-from loglinear.experiments.bench.common import peak_megabytes
-from loglinear.experiments.bench.job import Job
+from loglinear.experiments import corpora
+from loglinear.experiments.bench.child import in_child, measure
+from loglinear.experiments.bench.job import Job, peak_megabytes
+from loglinear.experiments.bench.ours import Stages, kernel_places
 from loglinear.experiments.bench.plan import Benchmark, Settings, distinct
-from loglinear.experiments.bench.profile import Stages, kernel_places
-from loglinear.experiments.bench.results import Results
 from loglinear.experiments.bench.tables import make_tables
-from loglinear.experiments.table import markdown
+from loglinear.experiments.store import Results
+from loglinear.experiments.tables import markdown
 
 
 def quiet(text):
@@ -96,7 +94,7 @@ def test_a_profile_has_stages_and_kernels(job):
     assert {"read", "encode", "collect features", "passes", "save", "rest"} <= set(training)
     assert training["passes"]["calls"] == 1
     assert {"load", "read", "encode", "write"} <= {row["name"] for row in found["tagging stages"]}
-    assert any("padded_kernels" in row["name"] for row in found["training kernels"])
+    assert any("chain.padded" in row["name"] for row in found["training kernels"])
     kernels = kernel_places()
     assert not any("<lambda>" in name or "wrapper" in name for name in kernels)  # all is as it was
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from loglinear import read_columns
 from loglinear.data import Columns
 from loglinear.errors import DataError, OptionError
-from loglinear.experiments.bench import corpora
-from loglinear.experiments.bench.strings import maker, read_sentences, why_not
-from loglinear.features.sets import SETS, load_template
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.experiments import corpora
+from loglinear.experiments.bench.peer import maker, read_sentences, why_not
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.sets import SETS, load_template
 
 words = st.text("aAbé1-.", min_size=1, max_size=5)
 corpus = st.lists(st.lists(st.tuples(words, words, words), min_size=1, max_size=5), min_size=1, max_size=3)

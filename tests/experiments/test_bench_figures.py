@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.experiments.bench.figures import first_at_least, first_at_most, median, objective_bound, ratio
-from loglinear.experiments.bench.growth_table import flatness
-from loglinear.experiments.table import Table, number, times
+from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio
+from loglinear.experiments.bench.tables import flatness
+from loglinear.experiments.tables import Table, number, times
 
 positive = st.floats(1e-3, 1e6)
 histories = st.lists(st.tuples(positive, positive), max_size=30).map(

@@ -12,15 +12,13 @@ import pytest
 from loglinear import Tagger, compare
 from loglinear.criteria.criterion import criteria_of
 from loglinear.data import read_columns
-from loglinear.data.bundled import bundled_text
+from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import OptionError
 from loglinear.evaluation import calibration, chunk_scores, mcnemar, paired_bootstrap, paired_t_test
-from loglinear.experiments.comparison_charts import trade_off
-from loglinear.experiments.comparison_grids import default_grid, grid_with, named, tagger_for
-from loglinear.experiments.comparison_page import inline, page
-from loglinear.experiments.comparison_tables import score_table, training_table, type_table
-from loglinear.experiments.tuning_grid import candidates
-from loglinear.structures.chain import Chain
+from loglinear.experiments.comparison.page import inline, page, score_table, trade_off, training_table, type_table
+from loglinear.experiments.comparison.run import default_grid, grid_with, named, tagger_for
+from loglinear.experiments.tuning.grid import candidates
+from loglinear.structures.chain.structure import Chain
 
 MACHINE = {"versions": {"loglinear": "0"}, "cores": 2, "processor": "<none>"}
 
@@ -175,8 +173,10 @@ def test_stopped_it_goes_on_without_training_again(splits, tmp_path, monkeypatch
     first = compare(train, None, dev, None, test, **arguments)
     after = json.loads(results.read_text())
     assert after["cells"][:4] == before and len(after["comparison"]["systems"]) == 2
-    monkeypatch.setattr("loglinear.experiments.tuning.Tuning._fit", lambda *_: pytest.fail("tuned again"))
-    monkeypatch.setattr("loglinear.experiments.comparison._Comparison._fit", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("loglinear.experiments.tuning.run.Tuning._fit", lambda *_: pytest.fail("tuned again"))
+    monkeypatch.setattr(
+        "loglinear.experiments.comparison.run._Comparison._fit", lambda *_: pytest.fail("trained again")
+    )
     again = compare(train, None, dev, None, test, **arguments)
     assert again.to_dict() == first.to_dict()
     with pytest.raises(OptionError, match="test data differs"):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.data import read_columns
-from loglinear.data.bundled import bundled_text
+from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import OptionError
-from loglinear.experiments.regularisation_path import RegularisationPath, regularisation_path
+from loglinear.experiments.path import RegularisationPath, regularisation_path
 
 FEW = (0.01, 1.0, 100.0)
 

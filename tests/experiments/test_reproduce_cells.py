@@ -6,13 +6,21 @@ import pytest
 from known_outcomes import Sure
 
 from loglinear.errors import DataError, LoglinearError
-from loglinear.estimators.parser import Parser
-from loglinear.experiments.reproduce import chunking, entities, pieces
-from loglinear.experiments.reproduce.cells import FORMAT, Cells, read_results
-from loglinear.experiments.reproduce.comparing import beside, best, penalty
-from loglinear.experiments.reproduce.parser_training import DEPENDENCIES, TREES, measure_trees
-from loglinear.experiments.reproduce.training import Job, Warm, measure
-from loglinear.experiments.reproduce.workers import MEASURES, Workers
+from loglinear.estimators.parser.estimator import Parser
+from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
+from loglinear.experiments.reproduce.tasks import (
+    DEPENDENCIES,
+    TREES,
+    Job,
+    Warm,
+    beside,
+    best,
+    measure,
+    measure_trees,
+    penalty,
+)
+from loglinear.experiments.store import REPRODUCE_FORMAT, ReproduceCells, read_results
+from loglinear.experiments.workers import MEASURES, Workers
 
 CLL = {"criterion": "cll", "template": "ner", "max_iter": 15, "optimizer": "lbfgs"}
 
@@ -30,7 +38,7 @@ def test_workers_give_what_this_process_gives_whatever_their_number(tmp_path):
     here = {name: without_seconds(json.loads(json.dumps(measure(job)))) for name, job in jobs.items()}
     for n in (1, 2):
         with Workers(n) as workers:
-            there = Cells(tmp_path / f"{n}.json", quiet, workers).trained(jobs)
+            there = ReproduceCells(tmp_path / f"{n}.json", quiet, workers).trained(jobs)
         assert {name: without_seconds(cell) for name, cell in there.items()} == here
         assert all(cell["seconds"] > 0 for cell in there.values())
 
@@ -70,7 +78,7 @@ def test_warming_up_is_done_once_for_each_kind_of_training():
 
 def test_a_job_of_other_options_data_or_seed_is_another_cell(tmp_path):
     with Workers(1) as workers:
-        cells = Cells(tmp_path / "cells.json", quiet, workers)
+        cells = ReproduceCells(tmp_path / "cells.json", quiet, workers)
         first = cells.trained({"one": Job("entities", (), CLL)})["one"]
         assert cells.trained({"one": Job("entities", (), CLL, threads=2)})["one"] is first
         assert cells.trained({"one": Job("entities", (), {**CLL, "l2": 0.1})})["one"]["counts"] != first["counts"]
@@ -115,12 +123,12 @@ def test_the_third_figure_says_where_a_line_ends(workers, tmp_path):
     files = [tmp_path / "train.txt", tmp_path / "test.txt"]
     for file in files:
         file.write_text("")
-    _, charts = chunking.reproduce(tuple(map(str, files)), Cells(None, quiet, workers()))
+    _, charts = m_estimation.reproduce(tuple(map(str, files)), ReproduceCells(None, quiet, workers()))
     points = {line["name"]: len(line["x"]) for line in charts[2].lines}
     fails = workers is NoMinimum
     assert points["HMM"] == 1 and points["CRF"] == 8 and points["M-est."] == 8 - fails
     assert "to none" in charts[2].note and ("M-est.: to c = 10" in charts[2].note) == fails
-    _, charts = chunking.reproduce((), Cells(None, quiet, workers()))
+    _, charts = m_estimation.reproduce((), ReproduceCells(None, quiet, workers()))
     assert "to weak (c = 10)" in charts[2].note
 
 
@@ -140,14 +148,15 @@ def test_published_figures_stand_beside_ours():
 
 
 def test_a_grid_is_the_papers():
-    grid = chunking.Grid(("x",), Cells(None, quiet))
+    grid = m_estimation.Grid(("x",), ReproduceCells(None, quiet))
     assert len(grid.variances("CRF")) == 8 and len(grid.variances("HMM")) == 1
-    job = grid.job("CRF", chunking.EXTENDED, 0.1)
+    job = grid.job("CRF", m_estimation.EXTENDED, 0.1)
     assert job.unknown and job.options["order"] == 2 and job.options["max_iter"] == 100
-    assert not grid.job("M-est.", chunking.HMM, 1.0).unknown and not grid.job("HMM", chunking.HMM, 1.0).unknown
-    label = grid.label("CRF", chunking.HMM, 0.4642, 250)
+    assert not grid.job("M-est.", m_estimation.HMM, 1.0).unknown and not grid.job("HMM", m_estimation.HMM, 1.0).unknown
+    label = grid.label("CRF", m_estimation.HMM, 0.4642, 250)
     assert (
-        grid.variance_of(label) == "0.4642" and grid.variance_of(grid.label("HMM", chunking.HMM, float("nan"))) == "-"
+        grid.variance_of(label) == "0.4642"
+        and grid.variance_of(grid.label("HMM", m_estimation.HMM, float("nan"))) == "-"
     )
 
 
@@ -158,21 +167,21 @@ def test_risk_starts_from_the_cll_model_that_is_best_on_dev(tmp_path, monkeypatc
         asked.update(jobs)
         return {name: {"dev": {"f1": 90.0 if "l2=0.1" in name else 80.0}} for name in jobs}
 
-    monkeypatch.setattr(Cells, "trained", trained)
-    grid = entities.Grid("esp", ("x",), Cells(tmp_path / "cells.json", quiet))
+    monkeypatch.setattr(ReproduceCells, "trained", trained)
+    grid = softmax_margin.Grid("esp", ("x",), ReproduceCells(tmp_path / "cells.json", quiet))
     grid.train(["CLL", "risk", "softmax-margin"])
     assert {job.init for name, job in asked.items() if "risk" in name} == {asked["esp CLL l2=0.1"].keep}
     assert all(not job.init for name, job in asked.items() if "risk" not in name)
     assert {job.options["l2"] for name, job in asked.items() if "risk" in name} == {0.0, 0.01}
     assert {job.options.get("cost") for name, job in asked.items() if "softmax" in name} == {
-        f"hamming:{m:g}" for m in entities.MULTIPLES
+        f"hamming:{m:g}" for m in softmax_margin.MULTIPLES
     }
 
 
 def test_a_model_that_was_lost_is_trained_again(tmp_path):
     keep = tmp_path / "kept.model"
     with Workers(1) as workers:
-        cells = Cells(tmp_path / "cells.json", quiet, workers)
+        cells = ReproduceCells(tmp_path / "cells.json", quiet, workers)
         job = Job("entities", (), CLL, keep=str(keep))
         first = cells.trained({"cll": job})["cll"]
         assert cells.trained({"cll": job})["cll"] is first
@@ -186,16 +195,16 @@ def test_a_file_of_something_else_is_refused(content, tmp_path):
     path = tmp_path / "cells.json"
     path.write_text(content)
     with pytest.raises(DataError, match="no results of loglinear reproduce"):
-        Cells(path)
+        ReproduceCells(path)
 
 
 def test_a_file_of_another_run_or_version_is_refused(tmp_path):
     path = tmp_path / "cells.json"
-    Cells(path, quiet, about={"paper": "piecewise", "seed": 0}).finish([], [])
+    ReproduceCells(path, quiet, about={"paper": "piecewise", "seed": 0}).finish([], [])
     for other in ({"paper": "m-estimation"}, {"seed": 1}):
         with pytest.raises(DataError, match="another run"):
-            Cells(path, quiet, about=other)
-    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
+            ReproduceCells(path, quiet, about=other)
+    path.write_text(path.read_text().replace(f'"format": {REPRODUCE_FORMAT}', '"format": 99'))
     with pytest.raises(DataError, match="another version"):
         read_results(path)
 
@@ -203,11 +212,11 @@ def test_a_file_of_another_run_or_version_is_refused(tmp_path):
 def test_a_run_that_is_interrupted_loses_no_finished_cell(tmp_path):
     path, jobs = tmp_path / "cells.json", {name: Job(TREES, (), PARSERS[TREES]) for name in ("one", "stop", "two")}
     with pytest.raises(KeyboardInterrupt):
-        Cells(path, quiet, Sure()).trained(jobs)
+        ReproduceCells(path, quiet, Sure()).trained(jobs)
     assert set(read_results(path)["cells"]) == {"one"}
     del jobs["stop"]
     workers = Sure()
-    assert set(Cells(path, quiet, workers).trained(jobs)) == {"one", "two"} and workers.done == ["two"]
+    assert set(ReproduceCells(path, quiet, workers).trained(jobs)) == {"one", "two"} and workers.done == ["two"]
 
 
 @pytest.mark.parametrize("task", ["entities", "tags", *PARSERS])
@@ -216,7 +225,7 @@ def test_cells_of_other_data_are_made_again(task, tmp_path):
     for name in ("first", "first", "second"):
         (tmp_path / name).write_text(name)
         workers = Sure()
-        Cells(path, quiet, workers).trained({"one": Job(task, (str(tmp_path / name),), CLL)})
+        ReproduceCells(path, quiet, workers).trained({"one": Job(task, (str(tmp_path / name),), CLL)})
         made.append(len(workers.done))
     assert made == [1, 0, 1]
 
@@ -234,13 +243,13 @@ def test_a_row_may_take_the_penalty_of_another_and_entities_are_trained_on_all_i
             for name in jobs
         }  # fmt: skip
 
-    monkeypatch.setattr(Cells, "trained", trained)
-    table = pieces.entities("esp", ("x",), Cells(None, quiet))
+    monkeypatch.setattr(ReproduceCells, "trained", trained)
+    table = piecewise.entities("esp", ("x",), ReproduceCells(None, quiet))
     finals = {name: job for name, job in asked.items() if job.task == "entities-all"}
-    assert len(finals) == len(pieces.ENTITIES) == len(table.rows)
+    assert len(finals) == len(piecewise.ENTITIES) == len(table.rows)
     assert all(job.options["l2"] == 0.1 and job.options["pair_features"] for job in finals.values())
     assert sum("local" in name for name in asked) == 1, "its own penalties are not tried"
     asked.clear()
-    rows = pieces.tags("conll2000", ("x",), Cells(None, quiet)).rows
-    assert [row.name for row in rows] == list(pieces.TAGS) and {job.task for job in asked.values()} == {"tags"}
+    rows = piecewise.tags("conll2000", ("x",), ReproduceCells(None, quiet)).rows
+    assert [row.name for row in rows] == list(piecewise.TAGS) and {job.task for job in asked.values()} == {"tags"}
     assert asked["conll2000 tags CRF, affixes and shapes, l2=0.1"].options["template"] == "pos"

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from loglinear.data import Columns
 from loglinear.errors import DataError, OptionError
-from loglinear.experiments.reproduce import found
+from loglinear.experiments import corpora
 from loglinear.experiments.reproduce.papers import files_for
 from loglinear.experiments.reproduce.tasks import TASKS, UNKNOWN, noun_phrases, split_of, with_unknown_words
-from loglinear.user_cache import cache_folder
+from loglinear.system import cache_folder
 
 CHUNKS = "the DT B-NP\ndog NN I-NP\nran VBD B-VP\n\n"
 
@@ -34,9 +34,9 @@ def test_corpora_are_found_at_any_depth_and_told_apart_by_content(tmp_path):
     data = tmp_path / "data"
     put(data / "a", "Main StreetName\n\n", "train.txt", "test.txt")
     there = put(data / "b" / "c", CHUNKS, "train.txt", "test.txt")
-    put(data / ".hidden", "x", *found.FILES["eng"])
+    put(data / ".hidden", "x", *corpora.FILES["eng"])
     put(data / "half", "x", "ned.train")
-    assert found.find(data, ["conll2000", "eng", "ned"]) == {"conll2000": [there / "train.txt", there / "test.txt"]}
+    assert corpora.find(data, ["conll2000", "eng", "ned"]) == {"conll2000": [there / "train.txt", there / "test.txt"]}
 
 
 def test_links_are_followed_and_loops_end(tmp_path):
@@ -46,38 +46,38 @@ def test_links_are_followed_and_loops_end(tmp_path):
     (data / "a" / "up").symlink_to(data)
     (data / "itself").symlink_to(data / "itself")
     (data / "gone").symlink_to(tmp_path / "nowhere")
-    assert len(list(found.folders_under(data))) == 2
+    assert len(list(corpora.folders_under(data))) == 2
     (data / "linked").symlink_to(there.parent)
-    assert found.find(data, ["conll2000"])["conll2000"][0] == data / "linked" / "deep" / "train.txt"
-    assert found.find(data / "linked" / "deep", ["conll2000"])
+    assert corpora.find(data, ["conll2000"])["conll2000"][0] == data / "linked" / "deep" / "train.txt"
+    assert corpora.find(data / "linked" / "deep", ["conll2000"])
 
 
 def test_the_nearest_folder_wins_and_the_users_before_the_cache(tmp_path, empty_cache):
-    put(empty_cache / "corpora" / "conll2002", "x", *found.FILES["ned"])
-    assert found.find(None, ["ned"])["ned"][0].is_relative_to(empty_cache)
+    put(empty_cache / "corpora" / "conll2002", "x", *corpora.FILES["ned"])
+    assert corpora.find(None, ["ned"])["ned"][0].is_relative_to(empty_cache)
     data = tmp_path / "data"
-    put(data / "a" / "b", "x", *found.FILES["ned"])
-    near = put(data / "z", "x", *found.FILES["ned"])
-    assert found.find(data, ["ned"])["ned"][0].parent == near
+    put(data / "a" / "b", "x", *corpora.FILES["ned"])
+    near = put(data / "z", "x", *corpora.FILES["ned"])
+    assert corpora.find(data, ["ned"])["ned"][0].parent == near
 
 
 def test_fetched_files_that_are_not_right_are_refused(tmp_path, empty_cache):
-    folder = put(empty_cache / "corpora" / "conll2000", CHUNKS, *found.FILES["conll2000"])
+    folder = put(empty_cache / "corpora" / "conll2000", CHUNKS, *corpora.FILES["conll2000"])
     with pytest.raises(DataError, match=r"train.txt, test.txt; `loglinear data get conll2000 --again`") as caught:
-        found.find(None, ["conll2000"])
+        corpora.find(None, ["conll2000"])
     assert str(caught.value).startswith(f"{folder}: ")
-    data = put(tmp_path / "data", CHUNKS, *found.FILES["conll2000"])
-    assert found.find(data, ["conll2000"])["conll2000"][0].parent == data  # the user's own are the user's affair
+    data = put(tmp_path / "data", CHUNKS, *corpora.FILES["conll2000"])
+    assert corpora.find(data, ["conll2000"])["conll2000"][0].parent == data  # the user's own are the user's affair
 
 
 def test_a_paper_takes_the_first_language_that_is_there(tmp_path):
-    data = put(tmp_path / "data", "x", *found.FILES["esp"], *found.FILES["ned"])
+    data = put(tmp_path / "data", "x", *corpora.FILES["esp"], *corpora.FILES["ned"])
     assert list(files_for("softmax-margin", data)) == ["esp"]
     assert list(files_for("softmax-margin", data, ["ned"])) == ["ned"]
-    put(data, "x", *found.FILES["eng"])
+    put(data, "x", *corpora.FILES["eng"])
     assert list(files_for("softmax-margin", data)) == ["eng"]
-    put(data, CHUNKS, *found.FILES["conll2000"])
-    put(data, "x", *found.FILES["craft"], *found.FILES["ewt"])
+    put(data, CHUNKS, *corpora.FILES["conll2000"])
+    put(data, "x", *corpora.FILES["craft"], *corpora.FILES["ewt"])
     assert list(files_for("piecewise", data)) == ["eng", "conll2000", "craft"]
     assert list(files_for("m-estimation", data)) == ["conll2000"]
     assert list(files_for("m-estimation", data, ["ewt"])) == ["ewt"]

@@ -9,11 +9,11 @@ from known_outcomes import Sure
 
 from loglinear.errors import DataError
 from loglinear.evaluation.significance import paired_bootstrap
-from loglinear.experiments.reproduce.cells import Cells
-from loglinear.experiments.reproduce.figures import Chart
+from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
 from loglinear.experiments.reproduce.report import write_report
-from loglinear.experiments.table import Row, Table
+from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.tables import Row, Table
 
 OTHERS = (None, "x", -1, [], {"a": 1})
 CHARTS = [
@@ -25,7 +25,7 @@ CHARTS = [
 def run_of(paper, path):
     """The paper's tables and charts, of known outcomes, kept in a file or made from it again."""
     about = {"paper": paper, "seed": 0, "quick": True, "command": f"loglinear reproduce {paper}"}
-    cells = Cells(path, lambda _: None, Sure(), about)
+    cells = ReproduceCells(path, lambda _: None, Sure(), about)
     tables, charts = PAPERS[paper].make({}, cells, 0)
     cells.finish(tables, charts)
     return json.loads(path.read_text())
@@ -61,7 +61,7 @@ def one_line(error, path):
 def few_draws(monkeypatch):
     """What takes its time and has no part in this."""
     few = partial(paired_bootstrap, draws=5)
-    monkeypatch.setattr("loglinear.experiments.reproduce.comparing.paired_bootstrap", few)
+    monkeypatch.setattr("loglinear.experiments.reproduce.tasks.paired_bootstrap", few)
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 

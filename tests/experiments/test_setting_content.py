@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from loglinear.experiments.setting_content import content_of, option_content
+from loglinear.experiments.store import content_of, option_content
 
 
 def test_a_file_among_the_options_is_known_by_its_content(tmp_path):
@@ -125,7 +125,7 @@ def test_a_function_that_holds_itself_has_an_end():
 
 def test_content_is_the_same_in_every_process():
     program = (
-        "from loglinear.experiments.setting_content import content_of\n"
+        "from loglinear.experiments.store import content_of\n"
         "words = {'O', 'B-NP', 'I-NP'}\n"
         "def make(words):\n    return lambda g, p: g[0][0] in words or p[0][0] in {'a', 'b', 'c'}\n"
         "print(content_of(make(words)), content_of({'a': words}))"

@@ -1,6 +1,6 @@
 """Tables in Markdown."""
 
-from loglinear.experiments.table import Table, table_text
+from loglinear.experiments.tables import Table, table_text
 
 
 def test_a_bar_within_a_cell_does_not_part_it():

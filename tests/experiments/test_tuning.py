@@ -19,11 +19,11 @@ from sklearn.model_selection import GridSearchCV
 import loglinear
 from loglinear import Tagger, tune
 from loglinear.data import Columns, read_columns
-from loglinear.data.bundled import bundled_text
+from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import DataError, OptionError
 from loglinear.evaluation import chunk_scores
-from loglinear.experiments.tuning_data import Data
-from loglinear.experiments.tuning_grid import read_grid
+from loglinear.experiments.tuning.data import Data
+from loglinear.experiments.tuning.grid import read_grid
 
 PENALTIES = [0.01, 0.1, 1.0]
 
@@ -190,7 +190,7 @@ def test_a_grid_that_has_grown_finds_its_cells_and_other_data_is_refused(train, 
     ):
         with pytest.raises(OptionError, match="another experiment"):
             tune(**{"X": train, "X_dev": dev, "grid": {"l2": [1.0]}, "tagger": prototype, "results": results, **change})
-    monkeypatch.setattr("loglinear.experiments.tuning_cells.__version__", "9.9")
+    monkeypatch.setattr("loglinear.experiments.store.__version__", "9.9")
     with pytest.raises(OptionError, match="version differs"):
         tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=prototype, results=results)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.data import Column
-from loglinear.features.arc_encoder import BETWEEN, ArcEncoder, arc_runs
-from loglinear.features.arc_templates import (
+from loglinear.features.arcs import (
+    BETWEEN,
     LEFT_TAG,
     NONE,
     PAIR,
@@ -20,8 +20,11 @@ from loglinear.features.arc_templates import (
     THREE_TAGS,
     VIEW_BITS,
     WORD,
+    ArcEncoder,
+    TokenVocabulary,
+    arc_runs,
+    stem_of,
 )
-from loglinear.features.arc_vocabulary import TokenVocabulary, stem_of
 
 WORDS, TAGS = ["walking", "walked", "a", "in", "1987"], ["N", "V", "D"]
 

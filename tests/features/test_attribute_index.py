@@ -8,11 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_template_encoder import rows, template_sets
 
-from loglinear.data.columns import Columns
-from loglinear.features import attribute_index, quick_encoder
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.data.columns.corpus import Columns
+from loglinear.features.templates import index
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import TemplateSet
 
 
 def fitted(train, templates, pair_features=False, gazetteers=None, min_count=1):
@@ -41,9 +41,9 @@ def assert_same(found, expected):
 @given(rows, rows, template_sets, st.booleans(), st.sampled_from([0, 2, 1024]), st.integers(1, 3), st.integers(1, 3))
 def test_the_index_finds_what_the_tables_hold(train, test, templates, pair_features, direct, n_threads, min_count):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribute_index, "DIRECT_LEAST", direct)
-        patch.setattr(attribute_index, "DIRECT_SHARE", min(direct, 1))  # 0: every table is a hashed one
-        patch.setattr(quick_encoder, "POSITIONS_AT_ONCE", 3)
+        patch.setattr(index, "DIRECT_LEAST", direct)
+        patch.setattr(index, "DIRECT_SHARE", min(direct, 1))  # 0: every table is a hashed one
+        patch.setattr(index, "POSITIONS_AT_ONCE", 3)
         encoder = fitted(train, templates, pair_features, min_count=min_count)
         assert encoder.quick is not None
         for corpus in map(Columns.from_rows, (train, test, test)):  # the third time from memory
@@ -53,7 +53,7 @@ def test_the_index_finds_what_the_tables_hold(train, test, templates, pair_featu
 @given(rows, rows, template_sets)
 def test_where_codes_are_too_many_the_tables_serve(train, test, templates):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribute_index, "MOST_CODES", 0)
+        patch.setattr(index, "MOST_CODES", 0)
         encoder = fitted(train, templates)
         assume(templates.observing)  # without any, there is nothing to have codes
         assert encoder.quick is None
@@ -78,7 +78,7 @@ def test_gazetteers_and_values_that_occur_nowhere(monkeypatch):
 
 
 def test_strings_are_remembered_up_to_a_number_and_not_pickled(monkeypatch):
-    monkeypatch.setattr(quick_encoder, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(index, "MOST_REMEMBERED", 3)
     encoder = fitted([["a", "b", "c", "d", "e", "f"]], TemplateSet.parse("U:%x[0,0]"))
     corpus = Columns.from_rows([["f", "e", "x", "d", "c", "b", "a"]])
     for _ in range(2):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.data import Columns
-from loglinear.features import encoding, observed_pairs
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.features import block, encoding
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
 
 TEMPLATES = """\
 U00:%x[0,0]
@@ -69,6 +69,6 @@ def test_pairs_are_those_that_stand_together(seed, n_codes, at_once):
         for attribute in ids[pointer[t] : pointer[t + 1]].tolist():
             expected[attribute] |= set(codes[code_pointer[t] : code_pointer[t + 1]].tolist())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(observed_pairs, "MOST_BYTES", at_once)
-        starts, found = observed_pairs.observed_pairs(pointer, ids, a, code_pointer, codes, n_codes)
+        patch.setattr(block, "MOST_BYTES", at_once)
+        starts, found = block.observed_pairs(pointer, ids, a, code_pointer, codes, n_codes)
     assert [found[starts[k] : starts[k + 1]].tolist() for k in range(a)] == [sorted(each) for each in expected]

@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 
 from loglinear.data import Columns
 from loglinear.features import encoding
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.hashed_encoder import (
-    Buckets,
-    HashedNameEncoder,
-    HashedTemplateEncoder,
-    mixed,
-    string_hashes,
-)
-from loglinear.features.name_encoder import NameEncoder
-from loglinear.features.python_features import attributes_of
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.features.names import NameEncoder, attributes_of
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder, mixed, string_hashes
+from loglinear.features.templates.language import TemplateSet
 
 TEMPLATES = """\
 U00:%x[0,0]
@@ -119,7 +112,7 @@ def test_hashes_are_those_written_down_here():
 
 
 def test_hashes_are_the_same_in_every_process():
-    program = "from loglinear.features.hashed_encoder import *; print(string_hashes(['the', 'Öl']).tolist())"
+    program = "from loglinear.features.templates.hashed import *; print(string_hashes(['the', 'Öl']).tolist())"
     found = {
         subprocess.run(
             [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True,

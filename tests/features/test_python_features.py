@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError
-from loglinear.features.name_encoder import NameEncoder
-from loglinear.features.python_features import attributes_of, token_attributes
+from loglinear.features.names import NameEncoder, attributes_of, token_attributes
 
 names = st.text("abc:", min_size=1, max_size=3)
 numbers = st.floats(-1e6, 1e6) | st.integers(-1000, 1000)

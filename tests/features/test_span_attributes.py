@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError
-from loglinear.features.span_attributes import PLACES, SpanAttributes, span_offsets
-from loglinear.features.word_classes import word_classes
+from loglinear.features.spans import PLACES, SpanAttributes, span_offsets, word_classes
 
 words = st.sampled_from(["the", "dog", "Dogs", "3.5", "x-rays", "ran"])
 corpora = st.lists(st.lists(words, min_size=1, max_size=5), min_size=1, max_size=4)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.table_file import TableFile
+from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
-from loglinear.features.bag_of_words import BagOfWords
-from loglinear.features.table_features import TableFeatures, kind_of
+from loglinear.features.tables import BagOfWords, TableFeatures, kind_of
 
 
 def table(**columns: list[str]) -> TableFile:

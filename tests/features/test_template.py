@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError, TemplateError
-from loglinear.features.sets import SETS, load_template, named_set, template_text
-from loglinear.features.template import Macro, Template, TemplateSet, brief, compile_regex, shape
+from loglinear.features.templates.language import Macro, Template, TemplateSet, brief, compile_regex, shape
+from loglinear.features.templates.sets import SETS, load_template, named_set, template_text
 
 macros = st.builds(
     Macro,

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import TemplateSet
 
 LINES = [
     "U00:%x[0,0]",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from loglinear.generative.hmm import Counts, HiddenMarkovModel, number_of_states
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, number_of_states
 
 SIZES = (3, 2)
 

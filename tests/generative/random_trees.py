@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loglinear.data.trees import Tree
+from loglinear.data.trees.tree import Tree
 
 
 def random_tree(rng: np.random.Generator, label: str = "S", depth: int = 0, cycles: bool = False) -> Tree:

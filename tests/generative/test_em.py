@@ -8,11 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_hmm import SIZES, cut, probability, random_model
 
-from loglinear.generative.baum_welch import Expectation, expected_counts
-from loglinear.generative.em import EM, baum_welch
-from loglinear.generative.em_starts import known_counts, perturbed, random_start, start_from
-from loglinear.generative.hmm import Counts, HiddenMarkovModel, possible_steps
-from loglinear.structures.chain import Chain
+from loglinear.generative.hmm.em import (
+    EM,
+    Expectation,
+    baum_welch,
+    expected_counts,
+    known_counts,
+    perturbed,
+    random_start,
+    start_from,
+)
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, possible_steps
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 
 

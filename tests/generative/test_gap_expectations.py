@@ -7,15 +7,22 @@ from hypothesis import strategies as st
 from test_window_expectations import VALUES, all_sequences, corpus_of, rising_model
 
 from loglinear.errors import OptionError
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.gap_expectations import ANY, Wanted, expected_pairs, label_pairs, pair_counts
-from loglinear.generative.hmm import Counts, HiddenMarkovModel, number_of_states
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.generative.hmm.expectations import (
+    ANY,
+    FieldValues,
+    Wanted,
+    expected_features,
+    expected_pairs,
+    label_pairs,
+    pair_counts,
+)
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, number_of_states
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
-from loglinear.generative.window_expectations import FieldValues, expected_features
 from loglinear.optimizers.optimizer import make_optimizer
-from loglinear.structures.chain import Chain
-from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 
 GAPPED = [

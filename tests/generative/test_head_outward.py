@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from all_trees import trees
 from loglinear.data import Column
 from loglinear.errors import DataError, OptionError
-from loglinear.features.arc_encoder import ArcEncoder
-from loglinear.features.arc_vocabulary import TokenVocabulary
-from loglinear.generative.arc_expectations import drawn_counts, tree_counts
-from loglinear.generative.head_outward import HeadOutwardModel
-from loglinear.generative.sampled_expectations import Sampling
+from loglinear.features.arcs import ArcEncoder, TokenVocabulary
+from loglinear.generative.base import Sampling
+from loglinear.generative.head_outward import HeadOutwardModel, drawn_counts, tree_counts
 
 ROOT = "<root>"
 

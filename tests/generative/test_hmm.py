@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_hmm import SIZES, cut, probability, random_model
 
-from loglinear.generative.baum_welch import expected_counts
-from loglinear.generative.hmm import Counts, HiddenMarkovModel
-from loglinear.structures.chain import Chain
+from loglinear.generative.hmm.em import expected_counts
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear import Tagger
-from loglinear.data.columns import Column, Columns
+from loglinear.data.columns.corpus import Column, Columns
 from loglinear.generative.base import HmmBase
-from loglinear.generative.hmm import HiddenMarkovModel
+from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import make_optimizer
-from loglinear.structures.chain import Chain
+from loglinear.structures.chain.structure import Chain
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[0,0]/%x[1,0]\nB\n"
 VALUES = ["a", "b", "c"]

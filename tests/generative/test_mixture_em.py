@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from loglinear.errors import DataError
-from loglinear.generative.gaussian_covariance import SHAPES, CovariancePrior
-from loglinear.generative.mixture import Climb, MixtureModel, ObjectiveFellWarning, climb
-from loglinear.generative.mixture_components import Components, GaussianComponents, MultinomialComponents
-from loglinear.generative.mixture_starts import start_model
+from loglinear.generative.covariance import SHAPES, CovariancePrior
+from loglinear.generative.mixture import (
+    Climb,
+    Components,
+    GaussianComponents,
+    MixtureModel,
+    MultinomialComponents,
+    ObjectiveFellWarning,
+    climb,
+    start_model,
+)
 from loglinear.generative.naive_bayes import NaiveBayesModel
 
 KINDS = ("multinomial", *SHAPES)

@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import random_trees
 
-from loglinear.data.trees import parse_tree
+from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import DataError, OptionError
-from loglinear.features.word_classes import ANYTHING, word_classes
-from loglinear.generative.lexicon import LexiconSmoothing
-from loglinear.generative.pcfg import PCFG
-from loglinear.generative.pcfg_draws import draw_trees
-from loglinear.generative.pcfg_estimate import count_trees, treebank_pcfg
-from loglinear.generative.unary_closure import UnaryClosure, radius_of
+from loglinear.features.spans import ANYTHING, word_classes
+from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
+from loglinear.generative.pcfg.lexicon import LexiconSmoothing
+from loglinear.generative.pcfg.model import PCFG, UnaryClosure, draw_trees, radius_of
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

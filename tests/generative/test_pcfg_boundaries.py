@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import random_trees
 
-from loglinear.data.trees import parse_tree
+from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import DataError
-from loglinear.generative.pcfg_boundaries import Boundaries
-from loglinear.generative.pcfg_draws import draw_trees
-from loglinear.generative.pcfg_estimate import treebank_pcfg
-from loglinear.generative.pcfg_expectations import Expectations
-from loglinear.structures.tree_coder import constituents
+from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.expectations import Boundaries, Expectations
+from loglinear.generative.pcfg.model import draw_trees
+from loglinear.structures.tree.grammar import constituents
 
 
 @settings(max_examples=20, deadline=None)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from random_trees import random_trees
 
 from loglinear.errors import DataError, OptionError
-from loglinear.generative.pcfg_em import InsideOutside, compatible_spans, em, perturbed, random_pcfg
-from loglinear.generative.pcfg_estimate import treebank_pcfg
+from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, em, perturbed, random_pcfg
 
 few = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import random_trees
 
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError
-from loglinear.generative.pcfg_draws import draw_trees
-from loglinear.generative.pcfg_estimate import count_trees, treebank_pcfg
-from loglinear.generative.pcfg_expectations import Expectations
+from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
+from loglinear.generative.pcfg.expectations import Expectations
+from loglinear.generative.pcfg.model import draw_trees
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

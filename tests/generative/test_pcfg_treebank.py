@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loglinear.data.tree_transforms import binarise, restore
-from loglinear.data.trees import read_trees
+from loglinear.data.trees.transforms import binarise, restore
+from loglinear.data.trees.tree import read_trees
 from loglinear.evaluation.brackets import bracket_scores
-from loglinear.generative.pcfg_estimate import count_trees, treebank_pcfg
-from loglinear.generative.pcfg_expectations import Expectations
+from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
+from loglinear.generative.pcfg.expectations import Expectations
 
 
 def test_expected_rule_counts_are_the_mean_counts_of_the_treebank(corpora):

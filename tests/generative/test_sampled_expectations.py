@@ -8,15 +8,14 @@ from test_gap_expectations import enumerated, looping_model
 from test_window_expectations import TEMPLATES, VALUES, corpus_of, rising_model
 
 from loglinear.errors import OptionError
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.base import HmmBase, read_base
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import TemplateSet
+from loglinear.generative.base import DRAWS_AT_ONCE, HmmBase, Sampling, read_base
+from loglinear.generative.hmm.model import OpenVocabulary
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
-from loglinear.generative.open_vocabulary import OpenVocabulary
-from loglinear.generative.sampled_expectations import DRAWS_AT_ONCE, Sampling
 from loglinear.optimizers.optimizer import make_optimizer
-from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 
 
@@ -98,7 +97,7 @@ def test_the_mean_and_its_error_are_those_of_all_batches(monkeypatch):
         counts.append(sentence_counts(features, encoder.transform(corpus), labels).toarray())
         return corpus, labels
 
-    monkeypatch.setattr("loglinear.generative.sampled_expectations.DRAWS_AT_ONCE", 40)
+    monkeypatch.setattr("loglinear.generative.base.DRAWS_AT_ONCE", 40)
     found = Sampling(100).estimate(draw, encoder, features)
     assert [len(each) for each in counts] == [40, 40, 20]
     everything = np.concatenate(counts)

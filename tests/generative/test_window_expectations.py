@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.columns import Column, Columns
+from loglinear.data.columns.corpus import Column, Columns
 from loglinear.errors import OptionError
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.hmm import Counts, HiddenMarkovModel, number_of_states
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.generative.hmm.expectations import FieldValues, expected_features, expected_ngrams
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, number_of_states
 from loglinear.generative.m_estimation import sentence_counts
-from loglinear.generative.window_expectations import FieldValues, expected_features, expected_ngrams
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_features import ChainFeatures, ChainGradient
+from loglinear.structures.chain.features import ChainFeatures, ChainGradient
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 
 VALUES = [["a", "B1", "b"], ["X", "y"]]

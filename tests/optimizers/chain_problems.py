@@ -7,7 +7,7 @@ from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import make_criterion
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.chain_features import ChainFeatures, Penalties
+from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.gold import Gold
 
 

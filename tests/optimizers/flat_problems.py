@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import make_criterion
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.flat_features import BIASES, FlatCorpus, FlatFeatures
+from loglinear.structures.flat.features import BIASES, FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 
 SMOOTH = ("cll", "softmax-margin")

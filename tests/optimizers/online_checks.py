@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loglinear.optimizers.online import Online
+from loglinear.optimizers.online.general import Online
 
 SPECS = [
     "perceptron", "mira", "mira:k=3,C=0.2", "mira:k=9", "passive-aggressive", "passive-aggressive:variant=0",

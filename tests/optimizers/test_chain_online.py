@@ -10,9 +10,9 @@ from online_checks import SPECS, assert_as_in_python, assert_goes_on
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import make_criterion
 from loglinear.errors import DataError, InfeasibleError
-from loglinear.optimizers import chain_online
-from loglinear.optimizers.chain_online import ChainOnline
-from loglinear.optimizers.online import Online
+from loglinear.optimizers.online import chain
+from loglinear.optimizers.online.chain import ChainOnline
+from loglinear.optimizers.online.general import Online
 from loglinear.structures.gold import Gold
 
 problems = chain_objectives(orders=(1, 2), edges=True)
@@ -32,10 +32,10 @@ def test_a_compiled_pass_is_that_in_python(spec, objective, average, seed, at_on
     learns_by(objective, spec, seed)
     assert ChainOnline.of(objective) is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chain_online, "AT_ONCE", at_once)
+        patch.setattr(chain, "AT_ONCE", at_once)
         # A step of MIRA makes labellings tie, and rounding says which is next: with values, sums are in another order.
         passes = 1 if objective.corpus.state.values is not None else 3
-        assert_as_in_python(objective, chain_online, average, seed, passes)
+        assert_as_in_python(objective, chain, average, seed, passes)
 
 
 @settings(max_examples=10, deadline=None)

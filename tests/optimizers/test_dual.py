@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from loglinear.criteria.criterion import CostCriterion, make_criterion
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.optimizers import dual
-from loglinear.optimizers.dual import DualAscent
+from loglinear.optimizers.dual import chain
+from loglinear.optimizers.dual.chain import DualAscent
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.chain import Chain
-from loglinear.structures.chain_features import ChainFeatures, Penalties
+from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 
 
@@ -72,7 +72,7 @@ def test_the_share_of_a_step_is_that_of_the_second_order(objective):
 def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes):
     features = objective.features
     state = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, np.zeros(features.n_features)).state
-    assume(isinstance(state, dual.DualState))
+    assume(isinstance(state, chain.DualState))
     weight = objective.sequence_weights
     lengths = np.diff(objective.corpus.offsets)
     gold = np.eye(features.n_labels)[objective.gold.labels]
@@ -138,7 +138,7 @@ def test_where_steps_do_not_fit_lbfgs_goes_on(objective, l1):
     """With no pass allowed before it, the end is that of L-BFGS, and a stored state goes on exactly."""
     zero = np.zeros(objective.features.n_features)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dual, "MOST_PASSES", 2)
+        patch.setattr(chain, "MOST_PASSES", 2)
         optimizer = DualAscent(max_iter=300, tolerance=1e-12)
         seen = []
         found = optimizer.minimise(objective, zero, l1=l1, callback=lambda state: seen.append(state.to_arrays()))

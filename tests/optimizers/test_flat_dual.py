@@ -11,13 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from loglinear.criteria.criterion import make_criterion
-from loglinear.data.text_classes import generate_text_classes
+from loglinear.data.corpora.generator import generate_text_classes
 from loglinear.errors import OptionError
-from loglinear.optimizers import flat_dual
-from loglinear.optimizers.dual import DualAscent, why_not_dual
-from loglinear.optimizers.dual_finish import FinishState
-from loglinear.optimizers.flat_dual import FlatDual, FlatDualState
-from loglinear.optimizers.flat_dual_problem import FlatProblem
+from loglinear.optimizers.dual import flat
+from loglinear.optimizers.dual.chain import DualAscent, why_not_dual
+from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, FlatProblem
+from loglinear.optimizers.dual.general import FinishState
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import make_optimizer
 from loglinear.structures.gold import Gold
@@ -171,7 +170,7 @@ def text(n=9000, criterion="cll", **more):
 
 @pytest.mark.parametrize("criterion", ALL)
 def test_the_weights_do_not_depend_on_threads(criterion, monkeypatch):
-    monkeypatch.setattr(flat_dual, "SINGLE_FROM", 0)
+    monkeypatch.setattr(flat, "SINGLE_FROM", 0)
     one, two, three = (
         FlatDual(max_iter=4, tolerance=0.0).minimise(text(criterion=criterion, n_threads=n), np.zeros(1505))
         for n in (1, 2, 3)
@@ -205,7 +204,7 @@ def test_dense_rows_in_two_parts_do_not_run_away():
 
 
 def test_single_precision_is_given_up_where_it_does_not_do(monkeypatch):
-    monkeypatch.setattr(flat_dual, "SINGLE_FROM", 0)
+    monkeypatch.setattr(flat, "SINGLE_FROM", 0)
     objective = text(n=2000)
     rough = FlatDual(max_iter=2, tolerance=1e-12).minimise(objective, zeros(objective)).state
     assert rough.table.dtype == rough.kept.dtype == np.float32
@@ -272,7 +271,7 @@ def test_the_gap_of_any_weights_is_a_bound(objective, l1):
 @given(objective=flat_objectives(), l1=st.sampled_from([0.0, 0.3]))
 def test_after_too_many_passes_lbfgs_goes_on(objective, l1):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flat_dual, "MOST_PASSES", 2)
+        patch.setattr(flat, "MOST_PASSES", 2)
         optimizer, seen = DualAscent(max_iter=2000, tolerance=1e-9), []
         found = optimizer.minimise(
             objective, zeros(objective), l1=l1, callback=lambda state: seen.append(state.to_arrays())

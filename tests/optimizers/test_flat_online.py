@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from online_checks import SPECS, assert_as_in_python, assert_goes_on
 
 from loglinear.criteria.criterion import make_criterion
-from loglinear.optimizers import flat_online
-from loglinear.optimizers.flat_online import FlatOnline
+from loglinear.optimizers.online import flat
+from loglinear.optimizers.online.flat import FlatOnline
 from loglinear.structures.gold import Gold
 
 
@@ -19,7 +19,7 @@ from loglinear.structures.gold import Gold
 def test_a_compiled_pass_is_that_in_python(spec, objective, average, seed):
     objective.criterion = make_criterion(spec, None if spec == "perceptron" else objective.criterion.cost)
     assert FlatOnline.of(objective) is not None
-    assert_as_in_python(objective, flat_online, average, seed)
+    assert_as_in_python(objective, flat, average, seed)
 
 
 @settings(max_examples=10, deadline=None)

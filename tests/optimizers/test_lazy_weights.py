@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.optimizers.lazy_weights import LazyWeights
-from loglinear.structures.chain_features import ChainFeatures
-from loglinear.structures.chain_sparse_gradient import SparseChainGradient
-from loglinear.structures.flat import FlatScores
-from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
+from loglinear.optimizers.passes import LazyWeights
+from loglinear.structures.chain.features import ChainFeatures, SparseChainGradient
+from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
+from loglinear.structures.flat.structure import FlatScores
 
 N_LABELS, N_ATTRIBUTES, N_SEQUENCES = 2, 4, 5
 

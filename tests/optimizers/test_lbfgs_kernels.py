@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from objectives import seeds
 
-from loglinear.optimizers import line_search
+from loglinear.optimizers import lbfgs_run
 from loglinear.optimizers.lbfgs_run import add_then_dot, dot, move_in_orthant, pseudo_gradient, two_loop
 
 # -- kernels ------------------------------------------------------------------------------------------------------
@@ -105,17 +105,17 @@ def test_wolfe_steps_satisfy_both_conditions(minimum: float, first: float, wiggl
         steps.append(t)
         return phi(t)
 
-    reached = line_search.wolfe(probe, value, slope, first, 40)
+    reached = lbfgs_run.wolfe(probe, value, slope, first, 40)
     assert reached is not None and reached == phi(steps[-1])[0]
-    assert reached <= value + line_search.ARMIJO * steps[-1] * slope + 1e-9 * abs(value)
-    assert phi(steps[-1])[1] >= line_search.CURVATURE * slope
+    assert reached <= value + lbfgs_run.ARMIJO * steps[-1] * slope + 1e-9 * abs(value)
+    assert phi(steps[-1])[1] >= lbfgs_run.CURVATURE * slope
 
 
 def test_line_searches_give_up_on_a_wrong_gradient() -> None:
-    assert line_search.wolfe(lambda t: (1.0 + t, -1.0), 1.0, -1.0, 1.0, 20) is None
-    assert line_search.armijo(lambda t: (1.0 + t, -t), 1.0, 1.0, 20) is None
+    assert lbfgs_run.wolfe(lambda t: (1.0 + t, -1.0), 1.0, -1.0, 1.0, 20) is None
+    assert lbfgs_run.armijo(lambda t: (1.0 + t, -t), 1.0, 1.0, 20) is None
 
 
 def test_a_line_without_end_is_followed_only_so_far() -> None:
-    reached = line_search.wolfe(lambda t: (-t, -1.0), 0.0, -1.0, 1.0, 5)
+    reached = lbfgs_run.wolfe(lambda t: (-t, -1.0), 0.0, -1.0, 1.0, 5)
     assert reached is not None and -1e6 < reached < -1.0

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.criteria.criterion import make_criterion
-from loglinear.data.columns import Columns
-from loglinear.features.template import TemplateSet
-from loglinear.features.template_encoder import TemplateEncoder
+from loglinear.data.columns.corpus import Columns
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
 from loglinear.optimizers import objective as objectives
 from loglinear.optimizers.objective import Objective, shards
-from loglinear.structures.chain_features import ChainFeatures, Penalties
+from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.gold import Gold
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB1:%x[0,0]\nB\n"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear import Tagger, read_columns
-from loglinear.data.bundled import bundled_text
+from loglinear.data.corpora.bundled import bundled_text
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 

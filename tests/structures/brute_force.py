@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.structures.chain import ChainScores
+from loglinear.structures.chain.structure import ChainScores
 
 Floats = npt.NDArray[np.float64]
 

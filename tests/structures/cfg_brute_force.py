@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loglinear.structures.cfg_grammar import CFGGrammar, span_number
-from loglinear.structures.cfg_tree import CFGScores, CFGTree
+from loglinear.structures.tree.grammar import CFGGrammar, span_number
+from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 Node = tuple[int, int, int, int, int]  # i, j, rule or tag, split, step
 

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from all_trees import AllTrees, trees
+from loglinear.criteria.costs import HeadCost, make_head_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, make_criterion
-from loglinear.criteria.head_cost import HeadCost, make_head_cost
 from loglinear.errors import OptionError
-from loglinear.estimators.dependency_options import dependency_criteria
-from loglinear.features.arc_encoder import ArcCorpus
+from loglinear.estimators.dependency.options import dependency_criteria
+from loglinear.features.arcs import ArcCorpus
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import make_optimizer
-from loglinear.structures.arc_features import ArcFeatures
-from loglinear.structures.arc_scores import ArcScores, arc_offsets
+from loglinear.structures.arcs.features import ArcFeatures
+from loglinear.structures.arcs.structure import ArcScores, arc_offsets
 from loglinear.structures.gold import Gold
 
 N_FEATURES = 7

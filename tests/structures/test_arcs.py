@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from all_trees import AllTrees, crosses, trees
-from loglinear.data.tree_checks import is_projective, projectivised
+from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.structures import arc_sums
-from loglinear.structures.arc_nonprojective import NonProjectiveTree
-from loglinear.structures.arc_projective import ProjectiveTree
-from loglinear.structures.arc_scores import ArcScores
+from loglinear.structures.arcs import sums
+from loglinear.structures.arcs.structure import ArcScores, NonProjectiveTree, ProjectiveTree
 
 KINDS = {True: ProjectiveTree, False: NonProjectiveTree}
 
@@ -113,16 +111,16 @@ def test_log_space_gives_the_same(batch):
     everything, n = np.arange(structure.n_sequences), structure.n_sequences
     log_z, status, expected = np.empty(n), np.empty(n, dtype=np.uint8), np.zeros(structure.n_arcs)
     arguments = (structure.offsets, everything, scores.arcs, structure.single_root, np.ones(n))
-    arc_sums.in_logs(*arguments, log_z, status, expected)
+    sums.in_logs(*arguments, log_z, status, expected)
     assert log_z == pytest.approx([referee.log_z for referee in referees])
     for block, referee in zip(blocks_of(structure, expected), referees, strict=True):
         assert block == pytest.approx(referee.expected(), abs=1e-8)
     direction = np.random.default_rng(0).normal(size=structure.n_arcs)
     complex_z, complex_expected = np.empty(n, dtype=complex), np.zeros(structure.n_arcs, dtype=complex)
     arcs = scores.arcs + 1e-30j * direction
-    arc_sums.in_logs(*arguments[:2], arcs, *arguments[3:], complex_z, status, complex_expected)
+    sums.in_logs(*arguments[:2], arcs, *arguments[3:], complex_z, status, complex_expected)
     plain_z, plain = np.empty(n, dtype=complex), np.zeros(structure.n_arcs, dtype=complex)
-    arc_sums.scaled(structure.offsets, arcs, *arguments[3:], plain_z, status, plain)
+    sums.scaled(structure.offsets, arcs, *arguments[3:], plain_z, status, plain)
     if not status.any():
         assert 1e30 * complex_z.imag == pytest.approx(1e30 * plain_z.imag, abs=1e-8)
         assert 1e30 * complex_expected.imag == pytest.approx(1e30 * plain.imag, abs=1e-8)

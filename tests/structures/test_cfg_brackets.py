@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_cfg_tree import Batch, batches, few
 
-from loglinear.structures.cfg_brackets import BracketLabels, bracketing
-from loglinear.structures.cfg_grammar import span_number
-from loglinear.structures.cfg_tree import CFGScores
+from loglinear.structures.tree.best import BracketLabels, bracketing
+from loglinear.structures.tree.grammar import span_number
+from loglinear.structures.tree.structure import CFGScores
 
 
 def each_span_its_row(scores: CFGScores) -> CFGScores:

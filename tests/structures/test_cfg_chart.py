@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cfg_outcomes import treebanks
 
-from loglinear.structures.cfg_chart import best_chart
-from loglinear.structures.cfg_grammar import CFGGrammar, spans_of
-from loglinear.structures.cfg_tree import CFGScores, CFGTree
-from loglinear.structures.tree_coder import TreeCoder
+from loglinear.structures.tree.best import best_chart
+from loglinear.structures.tree.grammar import CFGGrammar, TreeCoder, spans_of
+from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 
 @settings(deadline=None, max_examples=30)

@@ -7,18 +7,17 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from test_cfg_outcomes import treebanks
 
-from loglinear.criteria.bracket_cost import BracketCost
+from loglinear.criteria.costs import BracketCost
 from loglinear.criteria.criterion import make_criterion
-from loglinear.features.span_attributes import SpanAttributes
+from loglinear.features.spans import SpanAttributes
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import make_optimizer
-from loglinear.structures.cfg_features import EncodedTrees, SpanFeatures, word_spans
-from loglinear.structures.cfg_outcomes import Outcomes
-from loglinear.structures.cfg_pieces import PieceFeatures
-from loglinear.structures.cfg_tree import CFGTree
 from loglinear.structures.gold import Gold
-from loglinear.structures.tree_coder import ANY_ROOT, TreeCoder
+from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, word_spans
+from loglinear.structures.tree.grammar import ANY_ROOT, Outcomes, TreeCoder
+from loglinear.structures.tree.pieces import PieceFeatures
+from loglinear.structures.tree.structure import CFGTree
 
 
 def cost_of(coder):
@@ -100,7 +99,7 @@ def test_the_cost_counts_brackets_that_the_gold_tree_lacks(trees):
 
 @pytest.mark.parametrize("spec", ["cll", "softmax-margin", "max-margin", "perceptron", "mira", "mira:k=3"])
 def test_every_optimizer_fits_a_treebank(spec):
-    from loglinear.data.trees import parse_tree
+    from loglinear.data.trees.tree import parse_tree
 
     trees = [
         parse_tree(text)
@@ -125,7 +124,7 @@ def test_every_optimizer_fits_a_treebank(spec):
 
 
 def test_threads_make_no_difference():
-    from loglinear.data.trees import parse_tree
+    from loglinear.data.trees.tree import parse_tree
 
     trees = [parse_tree("(S (A a) (S (A b) (B a)))"), parse_tree("(S (B a) (A b))")] * 700
     coder, corpus, gold, features, weights = encoded(trees)

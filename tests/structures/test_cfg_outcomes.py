@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.trees import Tree
-from loglinear.structures.cfg_outcomes import Outcomes
-from loglinear.structures.cfg_tree import CFGTree
-from loglinear.structures.tree_coder import TreeCoder
+from loglinear.data.trees.tree import Tree
+from loglinear.structures.tree.grammar import Outcomes, TreeCoder
+from loglinear.structures.tree.structure import CFGTree
 
 words, tags, phrases = st.sampled_from(["a", "b"]), st.sampled_from(["T", "V"]), st.sampled_from(["A", "B", "S"])
 binary_trees = st.recursive(

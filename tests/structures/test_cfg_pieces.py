@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from loglinear.features.encoding import Incidence
-from loglinear.structures import cfg_pieces
-from loglinear.structures.cfg_pieces import Edges, PieceFeatures, PieceObjective
+from loglinear.structures.tree import pieces
+from loglinear.structures.tree.pieces import Edges, PieceFeatures, PieceObjective
 
 
 def problem(seed):
@@ -87,4 +87,4 @@ def test_threads_make_no_difference(seed, n_threads):
     one, several = (PieceObjective(features, spans, many, True, 0.1, n)(weights) for n in (1, n_threads))
     assert one[0] == several[0] and np.array_equal(one[1], several[1])
     assert len(many) < 2000 or len(PieceObjective(features, spans, many, True, 0.1)._shards) > 1
-    assert cfg_pieces.SHARDS > 1
+    assert pieces.SHARDS > 1

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.structures import cfg_inside
-from loglinear.structures.cfg_grammar import CFGGrammar, spans_of
-from loglinear.structures.cfg_tree import CFGScores, CFGTree
+from loglinear.structures.tree import sums
+from loglinear.structures.tree.grammar import CFGGrammar, spans_of
+from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 Batch = tuple[CFGTree, CFGScores]
@@ -239,17 +239,17 @@ def test_the_scaled_road_is_taken_and_left_where_it_should_be(monkeypatch):
     rng = np.random.default_rng(1)
     grammar = CFGGrammar(2, 0, [1], [[0, 0, 0], [0, 1, 1], [1, 1, 1]], [[0, 1]])
     tree, found = CFGTree(grammar, [4, 5]), []
-    original = cfg_inside.inside_outside
+    original = sums.inside_outside
 
     def spy(*arguments):
         original(*arguments)
         found.append(arguments[7].copy())
 
-    monkeypatch.setattr(cfg_inside, "inside_outside", spy)
+    monkeypatch.setattr(sums, "inside_outside", spy)
     tree.expectations(random_scores(rng, tree, False, 1.0))
     tree.expectations(random_scores(rng, tree, False, 2000.0))
-    assert (found[0] == cfg_inside.DONE).all()
-    assert (found[1] == cfg_inside.NEEDS_LOG_SPACE).all()
+    assert (found[0] == sums.DONE).all()
+    assert (found[1] == sums.NEEDS_LOG_SPACE).all()
 
 
 def test_costs_add_up_whatever_their_rows():

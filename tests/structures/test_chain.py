@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.structures.chain.structure import Chain, ChainScores
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 

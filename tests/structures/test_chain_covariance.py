@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from test_chain import batches, few, raises_if_infeasible, random_scores, referees
 
 from loglinear.errors import DataError, InfeasibleError
-from loglinear.structures import chain_covariance, chain_covariance_log
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_covariance import DONE, INFEASIBLE, NEEDS_LOG_SPACE
+from loglinear.structures.chain import covariance
+from loglinear.structures.chain.covariance import DONE, INFEASIBLE, NEEDS_LOG_SPACE
+from loglinear.structures.chain.structure import Chain, ChainScores
 
 compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="too long a chain for plain Python")
 seeds = st.integers(0, 2**32 - 1)
@@ -43,7 +43,7 @@ def log_space(chain: Chain, scores: ChainScores, cost: np.ndarray) -> tuple[np.n
     result, mean = chain._blank_parts(scores, scores.edge is not None), np.empty(chain.n_sequences)
     status, ones = np.empty(chain.n_sequences, np.uint8), np.ones(chain.n_sequences)
     which = np.arange(chain.n_sequences)
-    chain_covariance_log.covariance(chain.offsets, which, parts, costs, unit, ones, mean, status, result)
+    covariance.covariance_in_logs(chain.offsets, which, parts, costs, unit, ones, mean, status, result)
     assert (status == DONE).all()
     edge, trigram = result[4] if scores.edge is not None else None, result[5] if scores.order == 2 else None
     return mean, ChainScores(*result[:4], edge, trigram)
@@ -230,7 +230,7 @@ def test_the_scaled_kernel_leaves_what_it_cannot_do():
     for one, wanted in expected:
         parts, status = chain._checked(one), np.empty(3, np.uint8)
         result, cost = chain._blank_parts(one, False), np.zeros(one.emission.shape)
-        chain_covariance.covariance(chain.offsets, parts, cost, 1.0, np.ones(3), np.empty(3), status, result)
+        covariance.covariance(chain.offsets, parts, cost, 1.0, np.ones(3), np.empty(3), status, result)
         assert status.tolist() == wanted
 
 
@@ -368,7 +368,7 @@ def test_each_kernel_compiles_once_whatever_arrays_come():
         odd = replace(scores, emission=np.asfortranarray(scores.emission).astype(np.float32), start=np.zeros(3, int))
         for one, cost in itertools.product((scores, odd), (np.ones((5, 3)), np.ones((5, 3), bool), np.ones((3, 5)).T)):
             chain.cost_covariance(one, cost, [1, 2])
-    modules = (chain_covariance, chain_covariance_log)
+    modules = (covariance, covariance)
     counts = [len(f.signatures) for module in modules for f in vars(module).values() if hasattr(f, "signatures")]
     assert counts and max(counts) == 1
 

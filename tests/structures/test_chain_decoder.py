@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.structures.chain import Chain
-from loglinear.structures.chain_decoder import ChainDecoder
-from loglinear.structures.chain_features import ChainFeatures, Penalties
+from loglinear.structures.chain.best import ChainDecoder
+from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.structure import Chain
 
 
 @st.composite

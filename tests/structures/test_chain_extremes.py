@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from test_chain import random_scores
 
 from loglinear.errors import InfeasibleError
-from loglinear.structures import chain_first_order, chain_labelling, chain_log, chain_second_order
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_first_order import DONE, INFEASIBLE, NEEDS_LOG_SPACE
+from loglinear.structures.chain import log_sums, structure, sums
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.chain.sums import DONE, INFEASIBLE, NEEDS_LOG_SPACE
 
 NAMES = ("emission", "transition", "start", "stop", "edge", "trigram")
 
@@ -37,15 +37,15 @@ def scaled_and_log(chain: Chain, scores: ChainScores, only_done: bool = False):
     """Status of each sequence, and (log Z, expected parts) of the scaled kernel and of the log-space kernel."""
     parts, with_edges = chain._checked(scores), scores.edge is not None
     if scores.order == 2:
-        kernel = chain_second_order.forward_backward
+        kernel = sums.forward_backward_second_order
     else:
-        kernel = chain_first_order.forward_backward_edges if with_edges else chain_first_order.forward_backward
+        kernel = sums.forward_backward_edges if with_edges else sums.forward_backward
     weights, status = np.linspace(0.5, 2.0, chain.n_sequences), np.empty(chain.n_sequences, np.uint8)
     scaled = np.empty(chain.n_sequences), buffers(scores, with_edges)
     logged = np.empty(chain.n_sequences), buffers(scores, with_edges)
     kernel(chain.offsets, parts, weights, scaled[0], status, scaled[1])
     which = np.flatnonzero(status == DONE) if only_done else np.arange(chain.n_sequences)
-    chain_log.forward_backward(chain.offsets, which, parts, weights, logged[0], logged[1])
+    log_sums.forward_backward(chain.offsets, which, parts, weights, logged[0], logged[1])
     return status, scaled, logged
 
 
@@ -229,6 +229,6 @@ def test_each_kernel_compiles_once_whatever_arrays_come():
             labels = chain.viterbi(one)[0]
             chain.score(one, labels.astype(np.int64))
             chain.add_labelling(scores.zeros_like(), labels.tolist(), np.ones(2, np.float32))
-    modules = (chain_first_order, chain_second_order, chain_log, chain_labelling)
+    modules = (sums, sums, log_sums, structure)
     counts = [len(f.signatures) for module in modules for f in vars(module).values() if hasattr(f, "signatures")]
     assert max(counts) == 1

@@ -18,8 +18,8 @@ from scipy.special import logsumexp
 from test_chain import batches, random_scores
 
 from loglinear.errors import DataError
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_conditionals import add_given_neighbours
+from loglinear.structures.chain.pieces import add_given_neighbours
+from loglinear.structures.chain.structure import Chain, ChainScores
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.structures.chain import ChainScores
-from loglinear.structures.chain_features import ChainFeatures, ChainGradient
-from loglinear.structures.chain_sparse_gradient import SparseChainGradient
+from loglinear.structures.chain.features import ChainFeatures, ChainGradient, SparseChainGradient
+from loglinear.structures.chain.structure import ChainScores
 
 
 @st.composite

@@ -13,10 +13,9 @@ from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.candidate_features import CandidateCorpus, CandidateFeatures
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.flat import Flat, FlatScores
-from loglinear.structures.flat_features import FlatCorpus, FlatFeatures
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
+from loglinear.structures.flat.structure import Flat, FlatScores
 from loglinear.structures.gold import Gold
 
 SPECS = ["cll", "softmax-margin", "max-margin", "risk", "jrb", "perceptron", "mira:k=2"]

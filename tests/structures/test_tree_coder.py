@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.trees import Tree, parse_tree
+from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError
-from loglinear.structures.cfg_tree import CFGScores, CFGTree
-from loglinear.structures.tree_coder import TreeCoder, constituents
+from loglinear.structures.tree.grammar import TreeCoder, constituents
+from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "x"])
 TAGS = st.builds(lambda tag, word: Tree(tag, word=word), st.sampled_from(["D", "N", "NP"]), st.sampled_from("abc"))

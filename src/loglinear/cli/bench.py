@@ -12,9 +12,9 @@ from loglinear.cli.common import show_table, wide_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from loglinear.experiments.bench.corpora import Corpus
     from loglinear.experiments.bench.job import Job
     from loglinear.experiments.bench.plan import Benchmark, Settings
+    from loglinear.experiments.corpora import Corpus
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -124,11 +124,11 @@ def bench_command(
     from loglinear.cli.train import check_place
     from loglinear.criteria.criterion import criteria_of
     from loglinear.errors import OptionError
-    from loglinear.experiments.bench.corpora import size_of
     from loglinear.experiments.bench.peer import ALGORITHMS
     from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, peer_is_installed
-    from loglinear.experiments.bench.results import Results
-    from loglinear.structures.chain import Chain
+    from loglinear.experiments.corpora import size_of
+    from loglinear.experiments.store import Results
+    from loglinear.structures.chain.structure import Chain
 
     if quick and full:
         raise OptionError("--quick and --full ask for opposite things; give one")
@@ -175,7 +175,7 @@ def _corpora(
     train: str | None, test: Path | None, template: str | None, tasks: list[str], quick: bool, folder: Path
 ) -> list[Corpus]:
     from loglinear.errors import OptionError
-    from loglinear.experiments.bench.corpora import has_conll2000, own, prepare
+    from loglinear.experiments.corpora import has_conll2000, own, prepare
 
     if train is None:
         if test is not None:
@@ -193,7 +193,7 @@ def _corpora(
 
 def _all_tasks(screen: Console) -> list[str]:
     """What --full measures on: real corpora if they are there."""
-    from loglinear.experiments.bench.corpora import has_conll2000
+    from loglinear.experiments.corpora import has_conll2000
 
     if has_conll2000():
         return ["conll2000", "pos", "generated:1e6"]
@@ -203,8 +203,8 @@ def _all_tasks(screen: Console) -> list[str]:
 
 def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
     from loglinear.errors import OptionError
-    from loglinear.experiments.bench.strings import why_not
-    from loglinear.features.template import TemplateSet
+    from loglinear.experiments.bench.peer import why_not
+    from loglinear.features.templates.language import TemplateSet
 
     for corpus in corpora:
         if reason := why_not(TemplateSet.parse(corpus.template)):
@@ -244,9 +244,9 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
     from dataclasses import asdict
 
     from loglinear.data import atomic_output
-    from loglinear.experiments.bench.results import machine
     from loglinear.experiments.bench.tables import make_tables
-    from loglinear.experiments.table import markdown
+    from loglinear.experiments.store import machine
+    from loglinear.experiments.tables import markdown
 
     tables = make_tables(benchmark.results, benchmark.settings, peer_missing)
     for table in tables:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli.common import Threads, console, option, working
-from loglinear.cli.table_options import (
+from loglinear.cli.options import (
     CategoryColumns,
     Ignored,
     Label,
@@ -23,8 +23,8 @@ from loglinear.cli.table_options import (
 from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
-    from loglinear.data.table_file import TableFile
-    from loglinear.estimators.classifier import Classifier
+    from loglinear.data.tables import TableFile
+    from loglinear.estimators.classifier.estimator import Classifier
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -123,11 +123,11 @@ def train_command(
 ) -> None:
     """Train a classifier on a table with a column of labels, and write a model file."""
     from loglinear.cli.train import check_place
-    from loglinear.data.table_file import read_table
+    from loglinear.data.tables import read_table
     from loglinear.errors import OptionError
-    from loglinear.estimators.classifier import Classifier
-    from loglinear.estimators.classifier_options import check_classifier
-    from loglinear.estimators.training import TrainingInterrupted
+    from loglinear.estimators.classifier.estimator import Classifier
+    from loglinear.estimators.classifier.options import check_classifier
+    from loglinear.training.run import TrainingInterrupted
 
     if label is None:
         raise OptionError("name the column of the labels: --label COLUMN")
@@ -186,7 +186,7 @@ def run_command(
 ) -> None:
     """Label the rows of a table: the same table with the label, and how probable it is."""
     from loglinear.data import atomic_output
-    from loglinear.data.table_file import read_table, table_format_of, write_table
+    from loglinear.data.tables import read_table, table_format_of, write_table
     from loglinear.errors import OptionError
 
     classifier = _loaded(model, threads)
@@ -224,7 +224,7 @@ def eval_command(
 
     from loglinear.cli.train import check_place
     from loglinear.data import atomic_output
-    from loglinear.data.table_file import read_table
+    from loglinear.data.tables import read_table
     from loglinear.errors import OptionError
     from loglinear.evaluation.labels import accuracy_report
     from loglinear.experiments.charts import table_chart
@@ -268,7 +268,7 @@ def eval_command(
 
 def _loaded(model: Path, threads: int | None) -> Classifier:
     from loglinear.errors import OptionError
-    from loglinear.estimators.classifier import Classifier
+    from loglinear.estimators.classifier.estimator import Classifier
 
     classifier = Classifier.load(model)
     if classifier.kinds_ is None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loglinear.cli.common import console, option, working
-from loglinear.cli.table_options import TABLE, Ignored, NumberColumns, TableFormat, TextColumns, Words
-from loglinear.estimators.mixture_options import OPTIONS, check_mixture
+from loglinear.cli.options import TABLE, Ignored, NumberColumns, TableFormat, TextColumns, Words
+from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
+from loglinear.estimators.options import MIXTURE_OPTIONS, check_mixture
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from loglinear.cli.cluster_rows import ClusterRows
-    from loglinear.data.table_file import TableFile
+    from loglinear.data.tables import TableFile
     from loglinear.estimators.mixture import Mixture, MixtureProgress
+    from loglinear.features.tables import BagOfWords
+
 
 MODEL, CHARTS = "The mixture", "Charts"
 EXAMPLES = """
@@ -34,7 +38,7 @@ loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (e
 
 
 def _option(name: str, *flags: str, **extra: Any) -> Any:
-    return option(name, *flags, panel=MODEL, options=OPTIONS, **extra)
+    return option(name, *flags, panel=MODEL, options=MIXTURE_OPTIONS, **extra)
 
 
 def cluster_command(
@@ -79,11 +83,11 @@ def cluster_command(
     variance: Annotated[float | None, _option("variance")] = None,
     smoothing: Annotated[float | None, _option("smoothing")] = None,
     floor: Annotated[float | None, _option("floor")] = None,
-    start: Annotated[str, _option("start")] = OPTIONS["start"].default,
-    restarts: Annotated[int, _option("restarts")] = OPTIONS["restarts"].default,
-    rounds: Annotated[int, _option("rounds")] = OPTIONS["rounds"].default,
-    tolerance: Annotated[float, _option("tolerance")] = OPTIONS["tolerance"].default,
-    seed: Annotated[int, _option("seed")] = OPTIONS["seed"].default,
+    start: Annotated[str, _option("start")] = MIXTURE_OPTIONS["start"].default,
+    restarts: Annotated[int, _option("restarts")] = MIXTURE_OPTIONS["restarts"].default,
+    rounds: Annotated[int, _option("rounds")] = MIXTURE_OPTIONS["rounds"].default,
+    tolerance: Annotated[float, _option("tolerance")] = MIXTURE_OPTIONS["tolerance"].default,
+    seed: Annotated[int, _option("seed")] = MIXTURE_OPTIONS["seed"].default,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -104,9 +108,8 @@ def cluster_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Find clusters in a table, by a mixture of Gaussians (numbers) or multinomials (counts, bags of words)."""
-    from loglinear.cli.cluster_rows import ClusterRows
     from loglinear.cli.train import check_place
-    from loglinear.data.table_file import read_table
+    from loglinear.data.tables import read_table
     from loglinear.errors import OptionError
     from loglinear.estimators.mixture import Mixture
 
@@ -168,8 +171,8 @@ def _train(mixture: Mixture, x: Any, seen: ClusterRows, known: list[str | None] 
 
     import numpy as np
 
-    from loglinear.cli.progress import TrainingDisplay
-    from loglinear.estimators.training import Progress
+    from loglinear.cli.common import TrainingDisplay
+    from loglinear.training.run import Progress
 
     began = time.perf_counter()
     with TrainingDisplay(out, None) as display, warnings.catch_warnings(record=True) as said:
@@ -196,7 +199,7 @@ def _known(table: TableFile, label: str | None) -> list[str | None] | None:
 
 def _summarise(mixture: Mixture, table: TableFile, seen: ClusterRows, seconds: float, top: int, out: Console) -> None:
     from loglinear.cli.common import show_table
-    from loglinear.cli.inspect_mixture import component_table
+    from loglinear.cli.inspect import component_table
 
     of = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
     out.print(f"data       {table.n_rows:,} rows, {len(seen.names):,} {of}", markup=False)
@@ -207,9 +210,9 @@ def _summarise(mixture: Mixture, table: TableFile, seen: ClusterRows, seconds: f
 
 
 def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
-    from loglinear.cli.inspect_mixture import component_labels
+    from loglinear.cli.inspect import component_labels
     from loglinear.data import atomic_output
-    from loglinear.data.table_file import table_format_of, write_table
+    from loglinear.data.tables import table_format_of, write_table
 
     probabilities = mixture.model_.posterior(x)
     best = probabilities.argmax(axis=1)
@@ -245,13 +248,13 @@ def _draw(
     mixture: Mixture, x: Any, seen: ClusterRows, plot: Path | None, plot_columns: str | None, rounds: Path | None,
     out: Console,
 ) -> None:  # fmt: skip
-    from loglinear.cli.inspect_mixture import component_labels
+    from loglinear.cli.inspect import component_labels
     from loglinear.data import atomic_output
 
     charts: list[tuple[Path, str]] = []
     if plot is not None or rounds is not None:
         with working(out, "drawing"):
-            from loglinear.experiments.mixture_charts import climb_chart, component_chart
+            from loglinear.experiments.charts import climb_chart, component_chart
 
             if plot is not None:
                 chosen = _places(plot, plot_columns, seen, mixture.components)
@@ -262,3 +265,96 @@ def _draw(
         with atomic_output(path) as stream:
             stream.write(content.encode())
         out.print(f"chart      {path}", markup=False)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a mixture sees of a table's rows: columns of numbers, or the words of a column of text.
+
+
+@dataclass(frozen=True)
+class ClusterRows:
+    """Names of columns of numbers; or columns of text, taken together, and how they are cut into words."""
+
+    numbers: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    words: BagOfWords | None = None
+
+    @classmethod
+    def choose(
+        cls,
+        table: TableFile,
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        left_out: Sequence[str],
+        cut: str,
+        min_count: int,
+    ) -> ClusterRows:
+        """What the command line asks for; if it names no columns, all columns of numbers, or else all of text."""
+        from loglinear.features.tables import BagOfWords, kind_of
+
+        for name in (*numbers, *texts, *left_out):
+            table.column(name)
+            if name in left_out and name in (*numbers, *texts):
+                raise OptionError(f"column {name!r} cannot be both left out (or the label) and looked at")
+        if not numbers and not texts:
+            kinds = {name: kind_of(cells) for name, cells in table.columns.items() if name not in left_out}
+            numbers = [name for name, kind in kinds.items() if kind == "number"]
+            texts = [] if numbers else [name for name, kind in kinds.items() if kind == "text"]
+        if texts:
+            words = BagOfWords.fit(_joined(table, texts), cut, min_count)
+            if not words.vocabulary:
+                raise DataError(
+                    f"--min-count {min_count}: no word of {', '.join(texts)} is in so many rows", table.file
+                )
+            return cls((), tuple(texts), words)
+        if not numbers:
+            there = ", ".join(table.columns)
+            raise DataError(f"no column holds numbers alone, or text; name some with --text ({there})", table.file)
+        return cls(tuple(dict.fromkeys(numbers)))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the matrix' columns."""
+        return list(self.numbers) if self.words is None else list(self.words.vocabulary)
+
+    def matrix(self, table: TableFile, counts: bool) -> Any:
+        """Rows [n, D]: an array of numbers, or words counted in CSR; ``counts``: negative numbers are refused."""
+        import numpy as np
+
+        if self.words is None:
+            x = table.numbers(self.numbers)
+            if counts and (x < 0.0).any():
+                row, column = (int(place[0]) for place in np.nonzero(x < 0.0))
+                problem = f"column {self.numbers[column]!r} is {x[row, column]:g}, and counts are not negative"
+                raise DataError(
+                    f"{problem}; take --components gaussian, or other columns", table.file, table.lines[row]
+                )
+            return x
+        return self.words.matrix(_joined(table, self.texts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a model file; words are kept there as names of columns."""
+        if self.words is None:
+            return {"numbers": True}
+        return {"texts": list(self.texts), "words": self.words.spec}
+
+    @classmethod
+    def of_model(cls, mixture: Any, path: object) -> ClusterRows:
+        """As a model's training had them."""
+        from loglinear.features.tables import BagOfWords
+
+        stored, names = mixture.source_, getattr(mixture, "feature_names_in_", None)
+        if names is None:
+            raise OptionError(f"{path} was trained on rows without names of columns; use it from Python")
+        try:
+            if not isinstance(stored, Mapping) or stored.get("numbers"):
+                return cls(tuple(names.tolist()))
+            words = BagOfWords.from_dict({"spec": stored["words"], "vocabulary": names.tolist()})
+            return cls((), tuple(str(name) for name in stored["texts"]), words)
+        except (LoglinearError, KeyError, TypeError) as error:
+            raise ModelFileError(f"{path}: how its rows were made cannot be read ({error}); train anew") from None
+
+
+def _joined(table: TableFile, names: Sequence[str]) -> list[str]:
+    """The text of each row, one column after the other."""
+    return ["\n".join(cells) for cells in zip(*(table.column(name) for name in names), strict=True)]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli import experiment_options as own
+from loglinear.cli import options as own
 from loglinear.cli.common import Comments, Format, LabelColumn, Separator, show_table, wide_console, working
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
-    from loglinear.experiments.comparison_result import ComparisonResult
+    from loglinear.experiments.comparison.result import ComparisonResult
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -90,13 +90,12 @@ def compare_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Tune each criterion on dev data, compare them on test data, and say which differences are chance."""
-    from loglinear.cli.progress import TuningDisplay
+    from loglinear.cli.common import TuningDisplay
     from loglinear.cli.train import read_constraints
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
-    from loglinear.experiments.comparison import compare
-    from loglinear.experiments.comparison_grids import named
-    from loglinear.experiments.tuning_grid import read_grid
+    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.experiments.comparison.run import compare, named
+    from loglinear.experiments.tuning.grid import read_grid
 
     out = wide_console(quiet)
     bundled = quick and train is None and dev is None and test is None
@@ -132,7 +131,7 @@ def compare_command(
         raise KeyboardInterrupt(own.interrupted(json)) from None
     with working(out, "writing"):
         _write(result, markdown, html)
-    from loglinear.experiments.comparison_tables import score_table, training_table
+    from loglinear.experiments.comparison.page import score_table, training_table
 
     for table in (score_table(result), training_table(result)):
         show_table(table, out)
@@ -145,16 +144,15 @@ def _bundled() -> list[Columns | Attributes | None]:
     from io import BytesIO
 
     from loglinear.data import read_columns
-    from loglinear.data.bundled import SPLITS, bundled_text
+    from loglinear.data.corpora.bundled import SPLITS, bundled_text
 
     return [read_columns(BytesIO(bundled_text(split, QUICK_TASK).encode())) for split in SPLITS]
 
 
 def _write(result: ComparisonResult, markdown: Path | None, html: Path | None) -> None:
-    from loglinear.experiments.bench.results import machine
-    from loglinear.experiments.comparison_page import page
-    from loglinear.experiments.comparison_tables import score_table, training_table, type_table
-    from loglinear.experiments.table import markdown as markdown_of
+    from loglinear.experiments.comparison.page import page, score_table, training_table, type_table
+    from loglinear.experiments.store import machine
+    from loglinear.experiments.tables import markdown as markdown_of
 
     command = shlex.join(["loglinear", *sys.argv[1:]])
     if markdown is not None:

@@ -37,9 +37,9 @@ def corpus_command(
 ) -> None:
     """Write the bundled corpus, or generated sentences, as columns or as trees."""
     from loglinear.data import atomic_output
-    from loglinear.data.bundled import bundled_rows, bundled_text, bundled_trees
-    from loglinear.data.conllu import conllu_text
-    from loglinear.data.generator import generate_rows, generate_trees
+    from loglinear.data.corpora.bundled import bundled_rows, bundled_text, bundled_trees
+    from loglinear.data.corpora.generator import generate_rows, generate_trees
+    from loglinear.data.dependencies import conllu_text
     from loglinear.errors import OptionError
 
     if generate is not None and split is not None:

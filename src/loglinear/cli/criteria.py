@@ -41,7 +41,7 @@ def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JS
     from rich.console import Console
 
     from loglinear.criteria.criterion import CRITERIA
-    from loglinear.estimators.tree_criteria import tree_criteria
+    from loglinear.estimators.parser.problem import tree_criteria
     from loglinear.optimizers.optimizer import OPTIMIZERS
     from loglinear.options import options_of
 

@@ -34,8 +34,8 @@ def get_command(
     again: Annotated[bool, typer.Option("--again", help="Fetch anew what is here already.")] = False,
 ) -> None:
     """Fetch corpora into the user's cache, check them, and print the folders they are in."""
-    from loglinear.data.download import get, public_corpus
-    from loglinear.user_cache import passed_over
+    from loglinear.data.corpora.download import get, public_corpus
+    from loglinear.system import passed_over
 
     for name in names:
         public_corpus(name)
@@ -51,9 +51,9 @@ def get_command(
 @app.command("list", epilog=LIST_EXAMPLES)
 def list_command() -> None:
     """Show the corpora that can be fetched, where they come from, and whether they are here and right."""
-    from loglinear.data.download import PUBLIC, corpora_cache, folder_of, wrong_files
-    from loglinear.experiments.table import Table
-    from loglinear.user_cache import passed_over
+    from loglinear.data.corpora.download import PUBLIC, corpora_cache, folder_of, wrong_files
+    from loglinear.experiments.tables import Table
+    from loglinear.system import passed_over
 
     table = Table("Public corpora", ["name", "what", "source and licence", "here"])
     for name, corpus in PUBLIC.items():

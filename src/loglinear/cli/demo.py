@@ -31,11 +31,11 @@ def demo_command(
     folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
 ) -> None:
     """Train on the bundled corpus, print scores, tagged sentences and what to try next."""
-    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.cli.common import TrainingDisplay
     from loglinear.data import atomic_output, read_columns
-    from loglinear.data.bundled import bundled_text
+    from loglinear.data.corpora.bundled import bundled_text
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.evaluation.chunks import chunk_scores
     from loglinear.evaluation.labels import accuracy_report
 

@@ -49,9 +49,8 @@ def eval_command(
 ) -> None:
     """Score labels: with neither --model nor --pred, gold and prediction are the last two columns."""
     from loglinear.errors import OptionError
-    from loglinear.evaluation.chunks import chunk_scores
+    from loglinear.evaluation.chunks import chunk_scores, has_chunks
     from loglinear.evaluation.labels import accuracy_report
-    from loglinear.evaluation.schemes import has_chunks
 
     if model is not None and pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
@@ -96,7 +95,7 @@ def _label_column(corpus: Columns | Attributes, number: int) -> Column:
 
 def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -> Column:
     from loglinear.data import Column
-    from loglinear.estimators.loaded_tagger import LoadedTagger
+    from loglinear.estimators.tagger.predict import LoadedTagger
 
     tagger = LoadedTagger.load(model, threads)
     return Column(tagger.predict_numbers(corpus)[0], tagger.classes_)

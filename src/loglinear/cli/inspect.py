@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loglinear.errors import OptionError
+
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from rich.table import Table
 
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.experiments.tables import Table as TextTable
+    from loglinear.model_file import ModelFile
+
+    Float = npt.NDArray[np.float64]
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -32,16 +41,15 @@ def inspect_command(
 ) -> None:
     """Show a model: sizes, options, the strongest features of each label, and what else it has."""
     from loglinear import model_file
-    from loglinear.cli import inspect_classifier, inspect_mixture
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
     stored = model_file.load(model)
-    if stored.kind in inspect_mixture.KINDS:
-        inspect_mixture.show_model(model, stored.kind, top, label, json)
+    if stored.kind in MIXTURE_KINDS:
+        show_model(model, stored.kind, top, label, json)
         return
-    if stored.kind in inspect_classifier.KINDS:
-        inspect_classifier.inspect_linear(stored, model, top, label or [], json)
+    if stored.kind in LINEAR_KINDS:
+        inspect_linear(stored, model, top, label or [], json)
         return
     tagger = Tagger.load(model)
     chosen = label or tagger.classes_
@@ -188,3 +196,281 @@ def _probabilities(tagger: Tagger, states: list[str], top: int) -> Table:
             ]
             table.add_row(Text(name), *values, greatest(following, after.sum(axis=0).tolist()))
     return table
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# ``loglinear inspect`` for linear models: classifiers and regressions.
+
+
+LINEAR_KINDS = ("classifier", "ridge", "least-squares")
+Weights = dict[str, dict[str, float]]  #: for each label (or target) the weight of each feature
+BIAS = "(bias)"
+
+
+def inspect_linear(stored: ModelFile, path: Path, top: int, chosen: list[str], json: bool) -> None:
+    """Show a linear model, of some labels (or targets) or all: sizes, options, the strongest weights."""
+    facts, parts = _classifier(stored, path) if stored.kind == "classifier" else _regression(stored, path)
+    known = facts["label_names"]
+    for name in chosen:
+        if name not in known:
+            raise OptionError(f"--label {name!r} is not one of the model's labels: {', '.join(known)}")
+    shown = {
+        part: {name: own for name, own in weights.items() if not chosen or name in chosen or name == ANY}
+        for part, weights in parts.items()
+    }
+    if json:
+        listed = {
+            part: [
+                {"label": name, "feature": feature, "weight": weight}
+                for name, own in weights.items()
+                for feature, weight in own.items()
+            ]
+            for part, weights in shown.items()
+        }
+        typer.echo(json_module.dumps({**facts, **listed}, ensure_ascii=False, indent=1))
+    else:
+        _show_linear(facts, shown, top)
+
+
+ANY = "(all labels)"
+
+
+def _classifier(stored: ModelFile, path: Path) -> tuple[dict[str, Any], dict[str, Weights]]:
+    from loglinear.estimators.classifier import file as classifier_file
+    from loglinear.estimators.classifier.model import CandidateModel
+
+    model = classifier_file.from_storage(stored.header, stored.arrays, str(path), None)
+    labels = [str(label) for label in model.labels.tolist()]
+    facts = _linear_facts(stored, path, labels)
+    if isinstance(model, CandidateModel):
+        names = model.encoder.names.names()
+        facts["kind"] = "classifier with a feature map"
+        return facts | {"features": len(names)}, {
+            "weights": {ANY: dict(zip(names, model.weights.tolist(), strict=True))}
+        }
+    names = model.encoder.names()
+    parts = {"weights": _named(names, labels, model.scores.coef, model.scores.intercept)}
+    if model.base is not None:
+        learnt = model.scores.minus(model.base)
+        parts = {
+            "base": _named(names, labels, model.base.coef, model.base.intercept),
+            "learnt": _named(names, labels, learnt.coef, learnt.intercept),
+        }
+    return facts | {"features": len(names), "inputs": model.encoder.kind}, parts
+
+
+def _regression(stored: ModelFile, path: Path) -> tuple[dict[str, Any], dict[str, Weights]]:
+    from loglinear.estimators.classifier.ridge import LeastSquares, Ridge
+
+    model = (Ridge if stored.kind == Ridge.kind else LeastSquares).load(path)
+    coef, intercept = stored.arrays["coef"], stored.arrays["intercept"]
+    named = getattr(model, "feature_names_in_", None)
+    names = [f"x{i}" for i in range(coef.shape[1])] if named is None else named.tolist()
+    targets = [f"y{t}" for t in range(len(coef))] if len(coef) > 1 else ["y"]
+    own = {
+        target: {BIAS: float(b)} | dict(zip(names, row.tolist(), strict=True))
+        for target, row, b in zip(targets, coef, intercept, strict=True)
+    }
+    return _linear_facts(stored, path, targets) | {"features": len(names)}, {"weights": own}
+
+
+def _linear_facts(stored: ModelFile, path: Path, labels: list[str]) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "bytes": stored.size,
+        "kind": stored.kind,
+        "labels": len(labels),
+        "label_names": labels,
+        "options": dict(stored.header["options"]),
+        "training": {
+            name: stored.header["training"].get(name) for name in ("objective", "iterations", "message", "dev_score")
+        },
+    }
+
+
+def _named(names: list[str], labels: list[str], coef: Any, intercept: Any) -> Weights:
+    """The weights of each label; with two labels those of the first are those of the second with the other sign."""
+    rows = (
+        [(-coef[0], -intercept[0]), (coef[0], intercept[0])] if len(labels) == 2 else zip(coef, intercept, strict=True)
+    )
+    return {
+        label: {BIAS: float(b)} | dict(zip(names, row.tolist(), strict=True))
+        for label, (row, b) in zip(labels, rows, strict=True)
+    }
+
+
+def _show_linear(facts: dict[str, Any], parts: dict[str, Weights], top: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out, options = Console(highlight=False), facts["options"]
+    what = "label" if facts["kind"].startswith("classifier") else "target"
+    several = "" if facts["labels"] == 1 else "s"
+    out.print(
+        f"{facts['file']}: {facts['bytes'] / 1e6:.2f} MB, {facts['kind']}, {facts['labels']:,} {what}{several}, "
+        f"{facts['features']:,} features", markup=False, soft_wrap=True,
+    )  # fmt: skip
+    given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
+    out.print(f"options: {given}", markup=False, soft_wrap=True)
+    training = facts["training"]
+    objective = "" if training["objective"] is None else f"; objective {training['objective']:,.3f}"
+    out.print(f"training: {training['message'] or 'not finished'}{objective}", markup=False, soft_wrap=True)
+    if "base" in parts:
+        out.print("scores are the sum of the base's and the learnt ones", markup=False)
+
+    def strongest(own: dict[str, float]) -> Text:
+        features = [pair for pair in own.items() if pair[0] != BIAS]
+        ranked = sorted(features, key=lambda pair: (-abs(pair[1]), pair[0]))[:top]
+        lines = [f"{weight:+8.3f}  {name}" for name, weight in ranked]
+        return Text("\n".join([*([f"{own[BIAS]:+8.3f}  {BIAS}"] if BIAS in own else []), *lines]))
+
+    table = Table(what, *(f"strongest {name}" for name in parts), show_lines=True)
+    for label in next(iter(parts.values())):
+        table.add_row(Text(label), *(strongest(weights[label]) for weights in parts.values()))
+    out.print(table)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# ``loglinear inspect`` for mixtures and naive Bayes: their components, and what tells each from the others.
+
+
+MIXTURE_KINDS = ("mixture", "naive-bayes")
+
+
+def show_model(path: Path, kind: str, top: int, labels: list[str] | None, as_json: bool) -> None:
+    """Show a model of one of the :data:`MIXTURE_KINDS`."""
+    from rich.console import Console
+
+    from loglinear.cli.common import show_table
+    from loglinear.estimators.mixture import Mixture
+    from loglinear.estimators.naive_bayes import NaiveBayes
+
+    model = Mixture.load(path) if kind == "mixture" else NaiveBayes.load(path)
+    names = component_labels(model)
+    chosen = _chosen(labels, names)
+    if as_json:
+        typer.echo(json_module.dumps(_all_of_mixture(model, path, kind, names, chosen), ensure_ascii=False, indent=1))
+        return
+    out = Console(highlight=False)
+    size = f"{path.stat().st_size / 1e3:,.1f} kB"
+    what = "naive Bayes" if kind == "naive-bayes" else f"a mixture of {_what(model)}"
+    out.print(f"{path}: {size}, {what}, {len(names)} {_things(model)}, {model.n_features_in_:,} columns", markup=False)
+    if kind == "mixture":
+        out.print(f"training: {model.message_}", markup=False, soft_wrap=True)
+    show_table(component_table(model, top, chosen), out)
+
+
+def component_labels(model: Any) -> list[str]:
+    """What the components, or classes, are called."""
+    if hasattr(model, "component_names_"):
+        return [str(k) if name is None else name for k, name in enumerate(model.component_names_)]
+    return [str(label) for label in model.classes_]
+
+
+def component_table(model: Any, top: int, chosen: list[int] | None = None) -> TextTable:
+    """Share of each component, and the columns that tell it from the others."""
+    import numpy as np
+
+    from loglinear.experiments.tables import Table as TextTable
+
+    names = component_labels(model)
+    shares = model.weights_ if hasattr(model, "weights_") else np.exp(model.class_log_prior_)
+    gaussian = getattr(model, "components", "multinomial") == "gaussian"
+    columns = ["component" if hasattr(model, "weights_") else "label", "share", _telling_title(gaussian)]
+    table = TextTable(_things(model)[0].upper() + _things(model)[1:], columns)
+    for k in range(len(names)) if chosen is None else chosen:
+        telling = _telling_means(model, k, top) if gaussian else _telling_words(model.feature_log_prob_, shares, k, top)
+        cells = _cells(model, telling, gaussian)
+        table.add(names[k], [float(shares[k])], [f"{shares[k]:.1%}", cells])
+    return table
+
+
+def _telling_title(gaussian: bool) -> str:
+    return "means far from all rows' (in deviations)" if gaussian else "columns (how much more often)"
+
+
+def _cells(model: Any, telling: list[tuple[int, float, float]], gaussian: bool) -> str:
+    names = getattr(model, "feature_names_in_", None)
+
+    def name(j: int) -> str:
+        return f"column {j}" if names is None else str(names[j])
+
+    if gaussian:
+        return ", ".join(f"{name(j)} {value:.4g} ({far:+.1f})" for j, value, far in telling)
+    return ", ".join(f"{name(j)} ({ratio:.1f}x)" for j, _, ratio in telling)
+
+
+def _telling_means(model: Any, k: int, top: int) -> list[tuple[int, float, float]]:
+    """Columns whose mean is farthest from that of all rows: number, mean, distance in standard deviations."""
+    import numpy as np
+
+    far = (model.means_[k] - model.weights_ @ model.means_) / np.sqrt(model.model_.components.prior.spread)
+    best = np.argsort(-np.abs(far), kind="stable")[:top]
+    return [(int(j), float(model.means_[k, j]), float(far[j])) for j in best]
+
+
+def _telling_words(log_theta: Float, shares: Float, k: int, top: int) -> list[tuple[int, float, float]]:
+    """Words j with the greatest theta_kj log(theta_kj / theta_j): number, theta_kj, theta_kj / theta_j."""
+    import numpy as np
+
+    theta = np.exp(log_theta)
+    overall = shares @ theta
+    gain = theta[k] * np.log(theta[k] / overall) if len(shares) > 1 else theta[k]
+    best = np.argsort(-gain, kind="stable")[:top]
+    return [(int(j), float(theta[k, j]), float(theta[k, j] / overall[j])) for j in best]
+
+
+def _all_of_mixture(model: Any, path: Path, kind: str, names: list[str], chosen: list[int]) -> dict[str, Any]:
+    import numpy as np
+
+    columns = getattr(model, "feature_names_in_", None)
+    facts: dict[str, Any] = {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "kind": kind,
+        "options": {k: v if not hasattr(v, "tolist") else v.tolist() for k, v in model.get_params(deep=False).items()},
+        "columns": None if columns is None else columns.tolist(),
+    }
+    if kind == "mixture":
+        facts["training"] = {
+            "rounds": model.n_iter_,
+            "converged": model.converged_,
+            "message": model.message_,
+            "log_likelihoods": model.log_likelihoods_,
+            "objectives": model.objectives_,
+        }
+    shares = model.weights_ if kind == "mixture" else np.exp(model.class_log_prior_)
+    gaussian = getattr(model, "components", None) == "gaussian"
+    facts["components"] = []
+    for k in chosen:
+        entry: dict[str, Any] = {"name": names[k], "share": float(shares[k])}
+        if gaussian:
+            of_one = model.covariance not in ("known", "tied")
+            entry["mean"] = model.means_[k].tolist()
+            entry["covariance"] = (model.covariances_[k] if of_one else model.covariances_).tolist()
+        else:
+            entry["probabilities"] = np.exp(model.feature_log_prob_[k]).tolist()
+        facts["components"].append(entry)
+    return facts
+
+
+def _chosen(labels: list[str] | None, names: list[str]) -> list[int]:
+    from loglinear.errors import OptionError
+
+    if not labels:
+        return list(range(len(names)))
+    for label in labels:
+        if label not in names:
+            raise OptionError(f"--label {label!r} is not one of the model's: {', '.join(names)}")
+    return [names.index(label) for label in labels]
+
+
+def _what(model: Any) -> str:
+    if model.components == "multinomial":
+        return "multinomials"
+    return f"Gaussians ({model.model_.components.covariance} covariance)"
+
+
+def _things(model: Any) -> str:
+    return "components" if hasattr(model, "component_names_") else "labels"

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli import dependencies as dependency_verbs
 from loglinear.cli.common import Threads, console, working
-from loglinear.estimators.parser_options import PARSER_OPTIONS, parser_default
+from loglinear.estimators.options import PARSER_OPTIONS, parser_default
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from loglinear.data.trees import Tree
-    from loglinear.estimators.parser import Parser
+    from loglinear.data.trees.tree import Tree
+    from loglinear.estimators.dependency.estimator import DependencyParser
+    from loglinear.estimators.parser.estimator import Parser
+
 
 app = typer.Typer(
     help="Train parsers on treebanks, parse sentences, score and draw trees.",
@@ -126,23 +127,23 @@ def train_command(
     quiet: Quiet = False,
 ) -> None:
     """Train a parser on a treebank, or on CoNLL-U, and write a model file."""
-    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.cli.common import TrainingDisplay
     from loglinear.cli.train import check_place
-    from loglinear.data.tree_cleaning import read_treebank
+    from loglinear.data.trees.cleaning import read_treebank
     from loglinear.errors import OptionError
-    from loglinear.estimators.parser import Parser
-    from loglinear.estimators.training import TrainingInterrupted
+    from loglinear.estimators.parser.estimator import Parser
+    from loglinear.training.run import TrainingInterrupted
 
     out = console()
     out.quiet = quiet
     check_place(output)
-    if dependency_verbs.is_dependencies(trees, dependencies):
+    if is_dependencies(trees, dependencies):
         phrases = ("annotation", "vertical", "horizontal", "factor", "marks", "function_tags")
-        dependency_verbs.refuse_phrase_options(context, *phrases)
-        given = dependency_verbs.given_options(context, "criterion", "max_length", "threads", "seed")
+        refuse_phrase_options(context, *phrases)
+        given = given_options(context, "criterion", "max_length", "threads", "seed")
         try:
             with _warnings_shown(out):
-                dependency_verbs.train(trees, output, dev, settings or [], given, out)
+                train(trees, output, dev, settings or [], given, out)
         except TrainingInterrupted as interruption:
             typer.echo(f"loglinear: {interruption}", err=True)
             raise typer.Exit(130) from None
@@ -211,14 +212,14 @@ def run_command(
     """Parse sentences: a tree a line; a blank line for a blank line; (ROOT (NOPARSE ...)) where there is no parse."""
     from loglinear.data import atomic_output
     from loglinear.data.files import source_name
-    from loglinear.data.tree_drawing import draw as drawn
-    from loglinear.data.trees import read_text_of
+    from loglinear.data.trees.drawing import draw as drawn
+    from loglinear.data.trees.tree import read_text_of
 
     out = console()
     out.quiet = quiet
-    if dependency_verbs.is_dependencies(input, dependencies, model):
-        dependency_verbs.refuse_phrase_options(context, "draw", "time_limit", "decoding")
-        dependency_verbs.run(model, input, output, threads, out)
+    if is_dependencies(input, dependencies, model):
+        refuse_phrase_options(context, "draw", "time_limit", "decoding")
+        run(model, input, output, threads, out)
         return
     parser = _loaded(model, threads, time_limit, decoding)
     lines = read_text_of(input).split("\n")
@@ -260,7 +261,7 @@ def eval_command(
     quiet: Quiet = False,
 ) -> None:
     """Score trees as evalb does: labelled precision, recall and F1, exact match, parts of speech, failures."""
-    from loglinear.data.tree_cleaning import clean, read_treebank, without_marks
+    from loglinear.data.trees.cleaning import clean, read_treebank, without_marks
     from loglinear.errors import DataError, OptionError
     from loglinear.evaluation.brackets import bracket_scores
 
@@ -268,10 +269,10 @@ def eval_command(
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console()
     out.quiet = quiet
-    if dependency_verbs.is_dependencies(gold, dependencies, model):
+    if is_dependencies(gold, dependencies, model):
         phrases = ("marks", "function_tags", "particles_apart", "time_limit", "decoding")
-        dependency_verbs.refuse_phrase_options(context, *phrases)
-        dependency_verbs.evaluate(gold, model, pred, max_length, json, threads, out)
+        refuse_phrase_options(context, *phrases)
+        evaluate(gold, model, pred, max_length, json, threads, out)
         return
     with _warnings_shown(out):
         trees = read_treebank(gold, function_tags, marks)
@@ -308,7 +309,7 @@ def eval_command(
 def _read_predicted(source: str) -> list[Tree | None]:
     """Predicted trees, None for empty ones."""
     from loglinear.data.files import source_name
-    from loglinear.data.trees import numbered_trees, read_text_of
+    from loglinear.data.trees.tree import numbered_trees, read_text_of
 
     return [tree for _, tree in numbered_trees(read_text_of(source), source_name(source))]
 
@@ -327,8 +328,8 @@ def draw_command(
 ) -> None:
     """Draw trees in the terminal, or one as SVG."""
     from loglinear.data import atomic_output
-    from loglinear.data.tree_drawing import draw, draw_svg
-    from loglinear.data.trees import read_trees
+    from loglinear.data.trees.drawing import draw, draw_svg
+    from loglinear.data.trees.tree import read_trees
     from loglinear.errors import DataError, OptionError
 
     forest = read_trees(trees)
@@ -350,7 +351,7 @@ def draw_command(
 
 
 def _loaded(model: Path, threads: int | None, time_limit: float | None, decoding: str) -> Parser:
-    from loglinear.estimators.parser import Parser
+    from loglinear.estimators.parser.estimator import Parser
 
     return Parser.load(model).set_params(threads=threads, time_limit=time_limit, decoding=decoding)
 
@@ -377,3 +378,157 @@ def _progress(out: Console, what: str, total: int) -> Iterator[Callable[[], None
     with Progress(*columns, console=out, transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What ``loglinear parse`` does with CoNLL-U files: the verbs of the dependency parser.
+
+
+SUFFIXES = (".conllu", ".conll")
+
+
+def is_dependencies(path: str | None, asked: bool, model: Path | None = None) -> bool:
+    """Whether a file is CoNLL-U, by its name, because it was asked for, or by the model it goes with."""
+    if asked or (path is not None and path.removesuffix(".gz").endswith(SUFFIXES)):
+        return True
+    if model is None:
+        return False
+    from loglinear import model_file
+    from loglinear.estimators.dependency.file import KIND
+
+    return model_file.load(model).kind == KIND
+
+
+def refuse_phrase_options(context: typer.Context, *names: str) -> None:
+    """Refuse those of the named options that were given: they are for phrases alone."""
+    from loglinear.errors import OptionError
+
+    flags = [f"--{name.replace('_', '-')}" for name in names if _is_given(context, name)]
+    if flags:
+        does = "makes" if len(flags) == 1 else "make"
+        raise OptionError(f"{' and '.join(flags)} {does} no sense for dependencies (CoNLL-U): only phrases have that")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def given_options(context: typer.Context, *names: str) -> dict[str, Any]:
+    """Those of the named options that were given, with their values."""
+    return {name: context.params[name] for name in names if _is_given(context, name)}
+
+
+def _options(settings: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Options of the parser: the given ones, and those of texts such as ``projective=no``."""
+    from loglinear.errors import OptionError
+    from loglinear.estimators.dependency.options import OPTIONS
+
+    values = dict(given)
+    for setting in settings:
+        name, equals, text = (part.strip() for part in setting.partition("="))
+        name = name.replace("-", "_")
+        if not equals or name not in OPTIONS:
+            raise OptionError(f"--set {setting!r}: give NAME=VALUE with one of {', '.join(OPTIONS)}")
+        value = OPTIONS[name].read(text)
+        if values.setdefault(name, value) != value:
+            raise OptionError(f"--set {setting!r}: {name} is also given as {values[name]!r}")
+    return values
+
+
+def train(source: str, output: Path, dev: str | None, settings: list[str], given: dict[str, Any], out: Console) -> None:
+    """Train on a CoNLL-U file and write a model file; ``given`` are options of the parser beside the settings."""
+    from loglinear.data.dependencies import read_conllu
+    from loglinear.estimators.dependency.estimator import DependencyParser
+    from loglinear.estimators.dependency.options import check_dependency_parser
+
+    parser = DependencyParser(**_options(settings, given))
+    check_dependency_parser(parser)
+    with working(out, f"reading {source}"):
+        corpus = read_conllu(source, single_root=parser.single_root)
+        dev_corpus = None if dev is None else read_conllu(dev, single_root=parser.single_root)
+    began = time.perf_counter()
+    with working(out, f"training on {corpus.n_sentences:,} trees"):
+        parser.fit(corpus, X_dev=dev_corpus)
+    seconds = time.perf_counter() - began
+    parser.save(output)
+    relations = parser.model_.relations
+    known = "no" if relations is None else f"{len(relations.labels):,}"
+    score = "" if parser.dev_score_ is None else f"; {100 * parser.dev_score_:.2f} % of the dev heads right"
+    left_out = corpus.n_sentences - (parser.n_trees_ or 0)
+    longer = f" ({left_out:,} longer than {parser.max_length} left out)" if left_out else ""
+    out.print(f"data       {parser.n_trees_:,} trees{longer}, {parser.n_tokens_:,} tokens, {known} relations")
+    out.print(f"features   {parser.model_.features.n_features:,} of arcs")
+    out.print(f"training   {parser.message_}{score}; {seconds:.1f} s")
+    out.print(f"model      {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    out.print(
+        f"next       loglinear parse eval GOLD.conllu --model {output};  loglinear parse run {output} FILE.conllu"
+    )
+
+
+def _loaded_dependency_parser(model: Path, threads: int | None) -> DependencyParser:
+    from loglinear.estimators.dependency.estimator import DependencyParser
+
+    parser: DependencyParser = DependencyParser.load(model).set_params(threads=threads)
+    return parser
+
+
+def run(model: Path, source: str, output: str, threads: int | None, out: Console) -> None:
+    """Parse a CoNLL-U file with tags: the same file with heads and relations."""
+    from loglinear.data import atomic_output
+    from loglinear.data.dependencies import read_conllu, write_conllu
+
+    parser = _loaded_dependency_parser(model, threads)
+    corpus = read_conllu(source, trees=False)
+    with working(out, f"parsing {corpus.n_sentences:,} sentences"):
+        parses = parser.parse(corpus)
+    for s in parses.fallback.nonzero()[0].tolist():
+        where = f"{corpus.file}:{corpus.lines[corpus.offsets[s]]}"
+        length = int(corpus.offsets[s + 1] - corpus.offsets[s])
+        why = f"{length} tokens are too many (parse_length={parser.parse_length})"
+        out.print(f"loglinear: {where}: {why}: a fallback tree stands for it", markup=False)
+    with atomic_output(output) as stream:
+        write_conllu(corpus, stream, parses.heads, parses.relations)
+
+
+def evaluate(
+    gold: str,
+    model: Path | None,
+    pred: str | None,
+    max_length: int | None,
+    json: bool,
+    threads: int | None,
+    out: Console,
+) -> None:
+    """UAS and LAS of a model, or of a file of predictions, on a CoNLL-U file."""
+    import numpy as np
+
+    from loglinear.data.dependencies import read_conllu
+    from loglinear.errors import DataError
+    from loglinear.evaluation.attachment import attachment_scores
+
+    corpus, speed, fallback = read_conllu(gold, single_root=False), None, None
+    chosen = np.flatnonzero(np.diff(corpus.offsets) <= (max_length or corpus.n_tokens))
+    if not len(chosen):
+        raise DataError(f"no sentence has at most {max_length} tokens", gold)
+    if model is not None:
+        corpus = corpus.select(chosen)
+        parser = _loaded_dependency_parser(model, threads)
+        parser.parse(corpus.select([0]))  # loads the kernels, which is no part of the speed
+        with working(out, f"parsing {corpus.n_sentences:,} sentences"):
+            begin = time.perf_counter()
+            parses = parser.parse(corpus)
+            speed = corpus.n_sentences / max(time.perf_counter() - begin, 1e-9)
+        heads, relations, fallback = parses.heads, parses.relations, parses.fallback
+    else:
+        assert pred is not None
+        other = read_conllu(pred, single_root=False)
+        if not np.array_equal(other.offsets, corpus.offsets):
+            raise DataError(f"its sentences are not those of {gold}, or of other lengths", pred)
+        other, corpus = other.select(chosen), corpus.select(chosen)
+        heads, relations = other.heads, other.relations if other.has_relations else None
+    report = attachment_scores(corpus, heads, relations, fallback=fallback)
+    if json:
+        typer.echo(json_module.dumps({**report.to_dict(), "sentences_per_second": speed}, indent=2))
+    else:
+        typer.echo(report.text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli.common import Comments, LabelColumn, Separator, Threads, console, option, show_table, working
-from loglinear.cli.table_options import (
+from loglinear.cli.options import (
     CategoryColumns,
     Ignored,
     Label,
@@ -22,7 +22,7 @@ from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
 MODEL, RUN, OUTPUT = "The model", "The run", "Output"
 BUNDLED = {"pos": "pos", "chunk": "chunking", "ner": "ner"}
@@ -159,9 +159,9 @@ def _table_problem(
     options: dict[str, Any],
 ) -> tuple[Any, tuple[Any, Any], tuple[Any, Any] | None]:
     """A classifier, its training data and, if there is any, its test data."""
-    from loglinear.data.table_file import read_table
-    from loglinear.estimators.classifier import Classifier
-    from loglinear.estimators.classifier_preparation import split_labels
+    from loglinear.data.tables import read_table
+    from loglinear.estimators.classifier.estimator import Classifier
+    from loglinear.estimators.classifier.problem import split_labels
 
     classifier = Classifier(kinds=kinds or None, text=words, raw_numbers=raw_numbers, **options)
     tables = [read_table(source, format).without(ignored or []) for source in (train, test) if source is not None]
@@ -183,7 +183,7 @@ def _tagger_problem(
     """A tagger, its training data and, if there is any, its test data."""
     from loglinear.cli.common import read_corpus
     from loglinear.cli.train import chosen_template
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
     tagger = Tagger(**options)
     tagger.check_options()
@@ -210,7 +210,7 @@ def _bundled(split: str, task: str) -> Columns:
     from io import BytesIO
 
     from loglinear.data import read_columns
-    from loglinear.data.bundled import bundled_text
+    from loglinear.data.corpora.bundled import bundled_text
     from loglinear.errors import OptionError
 
     if task not in BUNDLED:
@@ -235,8 +235,8 @@ def _run(
     from json import dumps
 
     from loglinear.data import atomic_output
-    from loglinear.data.table_file import write_table
-    from loglinear.experiments.regularisation_path import GRID, regularisation_path
+    from loglinear.data.tables import write_table
+    from loglinear.experiments.path import GRID, regularisation_path
 
     out = console()
     X_test, y_test = (None, None) if held_out is None else held_out

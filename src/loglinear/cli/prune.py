@@ -11,7 +11,7 @@ from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threa
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -46,7 +46,7 @@ def prune_command(
     """Leave the smallest weights out of a model, and what only they looked at."""
     from loglinear.cli.train import check_place
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
     if share is None and keep is None and precision is None:
         raise OptionError("say what to save: --share, --keep, or --precision")
@@ -70,7 +70,7 @@ def _comparison(
     """What the two models score on a corpus, and how many of its labels differ."""
     import numpy as np
 
-    from loglinear.estimators.inputs import annotation_of, score_labels
+    from loglinear.estimators.tagger.inputs import annotation_of, score_labels
     from loglinear.structures.constraints import detect_scheme
 
     annotation = annotation_of(corpus, None, label_column)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli import experiment_options as own
+from loglinear.cli import options as own
 from loglinear.cli.common import console, show_table, wide_console, working
 
 SMALL = "The bundled corpus is small: these figures show that it works, and are not to be held against the published."
@@ -135,11 +135,11 @@ def _run(
 
     from loglinear import __version__
     from loglinear.errors import OptionError
-    from loglinear.experiments.reproduce.cells import Cells
     from loglinear.experiments.reproduce.papers import PAPERS, files_for
-    from loglinear.experiments.reproduce.workers import Workers
-    from loglinear.experiments.table import markdown as page_of
-    from loglinear.threads import thread_count
+    from loglinear.experiments.store import ReproduceCells
+    from loglinear.experiments.tables import markdown as page_of
+    from loglinear.experiments.workers import Workers
+    from loglinear.system import thread_count
 
     if quick and (data is not None or corpus):
         raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
@@ -153,7 +153,7 @@ def _run(
     try:
         with tempfile.TemporaryDirectory() as scratch, Workers(thread_count(threads)) as workers:
             place = Path(scratch) / "cells.json" if json is None else json
-            cells = Cells(place, lambda text: out.print(text, markup=False), workers, about)
+            cells = ReproduceCells(place, lambda text: out.print(text, markup=False), workers, about)
             with working(out, f"{paper}: {workers.n} at a time ..."):
                 tables, charts = PAPERS[paper].make(files, cells, seed)
             for table in tables if quick else []:

@@ -45,7 +45,7 @@ def sample_command(
     """Draw sequences with labels from a generative model, as the columns it was trained on."""
     from loglinear.data import atomic_output, write_columns
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
+    from loglinear.estimators.tagger.estimator import Tagger
 
     tagger = Tagger.load(model)
     tagger.set_params(threads=threads)

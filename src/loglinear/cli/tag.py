@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Protocol
 
 import typer
 
@@ -20,10 +20,17 @@ from loglinear.cli.common import (
     start_quickly,
     working,
 )
+from loglinear.errors import DataError
 
 if TYPE_CHECKING:
-    from loglinear.data import Attributes, Columns
-    from loglinear.estimators.chain_predictor import ChainPredictor
+    import numpy as np
+    import numpy.typing as npt
+
+    from loglinear.data import Attributes, Column, Columns
+    from loglinear.estimators.tagger.predict import ChainPredictor
+
+    Int32 = npt.NDArray[np.int32]
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -69,11 +76,10 @@ def tag_command(
 ) -> None:
     """Label a file: its rows come out with the predicted label appended."""
     start_quickly()
-    from loglinear.cli import tagged_output as outputs
     from loglinear.data import atomic_output
     from loglinear.errors import OptionError
-    from loglinear.estimators.inputs import annotation_of
-    from loglinear.estimators.loaded_tagger import LoadedTagger
+    from loglinear.estimators.tagger.inputs import annotation_of
+    from loglinear.estimators.tagger.predict import LoadedTagger
 
     if nbest is not None and (marginals or decoding != "viterbi"):
         raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
@@ -87,7 +93,7 @@ def tag_command(
     if force:
         _check_label_column(tagger, corpus, label_column)
         given = annotation_of(corpus, None, label_column, partial=True)
-    write = outputs.writer(corpus)
+    write = writer(corpus)
     with working(screen, f"labelling {len(corpus):,} sentences"), atomic_output(output) as out, located(corpus):
         if nbest is not None:
             write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
@@ -115,7 +121,7 @@ def _check_label_column(tagger: ChainPredictor, corpus: Columns | Attributes, la
     """Refuse to take for labels a column that the model looks at."""
     from loglinear.data import Columns
     from loglinear.errors import OptionError
-    from loglinear.features.template_encoder import TemplateEncoder
+    from loglinear.features.templates.encoder import TemplateEncoder
 
     encoder = tagger.model_.encoder
     if isinstance(corpus, Columns) and isinstance(encoder, TemplateEncoder) and corpus.n_columns > 1:
@@ -125,3 +131,104 @@ def _check_label_column(tagger: ChainPredictor, corpus: Columns | Attributes, la
                 f"--force takes labels from column {column} (from 0) of {corpus.name}, at which the model looks; "
                 "add a column of labels (* where one is open), or name it with --label-column"
             )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How predictions are written, in the format the data came in.
+
+
+Labellings = list[list[tuple[list[str], float]]]
+
+
+class Writer(Protocol):
+    """Writes predictions beside the corpus they were made for."""
+
+    def labels(
+        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
+    ) -> None:
+        """One label a token (numbers [N] into ``names``), and its probability [N] if given."""
+
+    def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
+        """Several labellings a sentence, best first, each with its probability."""
+
+
+def writer(corpus: Columns | Attributes) -> Writer:
+    """The writer for the format the corpus came in."""
+    from loglinear.data import Attributes
+
+    if isinstance(corpus, Attributes):
+        return _ColumnWriter(_reference_columns(corpus))
+    return _JsonWriter(corpus) if corpus.records is not None else _ColumnWriter(corpus)
+
+
+def _reference_columns(corpus: Attributes) -> Columns:
+    """The gold labels of an attribute file as a column (attributes are not written back)."""
+    from loglinear.data import Columns
+
+    columns = [] if corpus.label is None else [corpus.label]
+    return Columns(corpus.name, corpus.offsets, corpus.lines, columns)
+
+
+def _probabilities(confidence: npt.NDArray[np.float64]) -> Column:
+    """Probabilities to four digits, as a factorised column."""
+    import numpy as np
+
+    from loglinear.data import Column
+
+    thousandths = np.rint(confidence * 10_000).astype(np.int64)
+    distinct, ids = np.unique(thousandths, return_inverse=True)
+    return Column(ids.astype(np.int32), [f"{value / 10_000:.4f}" for value in distinct.tolist()])
+
+
+class _ColumnWriter:
+    def __init__(self, corpus: Columns) -> None:
+        self._corpus = corpus
+
+    def labels(
+        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
+    ) -> None:
+        from loglinear.data import Column, write_columns
+
+        appended = [Column(labels, names)]
+        if confidence is not None:
+            appended.append(_probabilities(confidence))
+        write_columns(self._corpus, out, appended)
+
+    def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
+        for label in {label for ranked in labellings for labels, _ in ranked for label in labels}:
+            if not label or any(character.isspace() for character in label):
+                raise DataError(f"the label {label!r:.60} cannot be written as a field of a column file")
+        rows = self._corpus.rows()
+        for number, (sentence, ranked) in enumerate(zip(rows, labellings, strict=True), 1):
+            for rank, (labels, probability) in enumerate(ranked, 1):
+                lines = [f"# sentence = {number}, rank = {rank}, probability = {probability:.6f}"]
+                lines += [" ".join((*row, label)) for row, label in zip(sentence, labels, strict=True)]
+                out.write(("\n".join(lines) + "\n\n").encode())
+
+
+class _JsonWriter:
+    def __init__(self, corpus: Columns) -> None:
+        self._corpus = corpus
+
+    def labels(
+        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
+    ) -> None:
+        import numpy as np
+
+        from loglinear.data import Column, write_jsonl
+
+        strings = Column(labels, names).strings()
+        extra: dict[str, list[Any]] = {"predicted": self._sentences(strings)}
+        if confidence is not None:
+            extra["confidence"] = self._sentences(np.round(confidence, 4).tolist())
+        write_jsonl(self._corpus, out, extra)
+
+    def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
+        from loglinear.data import write_jsonl
+
+        nbest = [[{"labels": labels, "probability": round(p, 6)} for labels, p in ranked] for ranked in labellings]
+        write_jsonl(self._corpus, out, {"nbest": nbest})
+
+    def _sentences(self, values: list[Any]) -> list[list[Any]]:
+        bounds = self._corpus.offsets.tolist()
+        return [values[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]

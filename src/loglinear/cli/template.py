@@ -20,6 +20,6 @@ def template_command(
     columns: Annotated[int, typer.Option(min=1, help="Columns besides the label; ner uses a second one as tags.")] = 2,
 ) -> None:
     """Print a named template set."""
-    from loglinear.features.sets import template_text
+    from loglinear.features.templates.sets import template_text
 
     typer.echo(template_text(name, columns), nl=False)

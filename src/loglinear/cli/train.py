@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from loglinear.data import Attributes, Columns
-    from loglinear.estimators.tagger import Tagger
-    from loglinear.features.template import TemplateSet
+    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.features.templates.language import TemplateSet
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -137,12 +137,12 @@ def train_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train a tagger on an annotated file and write a model file."""
-    from loglinear.cli.progress import TrainingDisplay
+    from loglinear.cli.common import TrainingDisplay
     from loglinear.criteria.criterion import CRITERIA
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
-    from loglinear.estimators.training import TrainingInterrupted
-    from loglinear.features.sets import SETS, load_template
+    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.features.templates.sets import SETS, load_template
+    from loglinear.training.run import TrainingInterrupted
 
     out = console()
     out.quiet = quiet
@@ -232,7 +232,7 @@ def chosen_template(
     """The template of that file or name, or one that suits the labels; None for ready-made attributes."""
     from loglinear.data import Attributes
     from loglinear.errors import OptionError
-    from loglinear.features.sets import SETS, load_template
+    from loglinear.features.templates.sets import SETS, load_template
 
     if isinstance(corpus, Attributes):
         if template is not None:
@@ -245,7 +245,7 @@ def chosen_template(
 
 def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
     """``ner`` where the labels are those of spans and not where it would look for tags, else ``pos``."""
-    from loglinear.estimators.inputs import annotation_of
+    from loglinear.estimators.tagger.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
 
     labels = annotation_of(corpus, None, label_column, partial).label_names()
@@ -291,7 +291,7 @@ def read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     from loglinear.errors import DataError
-    from loglinear.estimators.annotation import MOST_WEIGHT
+    from loglinear.estimators.tagger.inputs import MOST_WEIGHT
 
     numbers = []
     try:

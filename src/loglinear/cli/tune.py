@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli import experiment_options as own
+from loglinear.cli import options as own
 from loglinear.cli.common import Comments, Format, LabelColumn, Separator, option, show_table, wide_console, working
 from loglinear.estimators.options import default
 
@@ -93,13 +93,13 @@ def tune_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train with each combination of a grid's values, and keep the best by dev data or cross-validation."""
-    from loglinear.cli.progress import TuningDisplay
+    from loglinear.cli.common import TuningDisplay
     from loglinear.cli.train import read_constraints, read_weights
     from loglinear.criteria.criterion import CRITERIA
     from loglinear.errors import OptionError
-    from loglinear.estimators.tagger import Tagger
-    from loglinear.experiments.tuning import tune
-    from loglinear.experiments.tuning_grid import candidates, read_grid
+    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.experiments.tuning.grid import candidates, read_grid
+    from loglinear.experiments.tuning.run import tune
 
     out = wide_console(quiet)
     if (dev is None) == (folds is None):

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from loglinear.structures.structure import Scores, Structure
 
 Float = npt.NDArray[np.float64]
-SHARED = (  # modules of this package that hold no criterion
-    "bracket_cost", "costs", "criterion", "field_kernels", "field_likelihood", "field_lists", "head_cost", "local",
-    "online", "scaling",
-)  # fmt: skip
+SHARED = ("costs", "criterion", "field_likelihood", "local", "online")  # modules that hold no criterion
 
 
 class Criterion(ABC):

@@ -1,7 +1,8 @@
 """The observed half of joint pseudolikelihood (Besag 1975): each observed field given all others and all labels.
 
-Smith, Vail & Lafferty (2007) train a joint log-linear model p(x, y) ~ exp(w . f(x, y)) of labels, words and tags by
-the likelihood of every variable given the rest. :mod:`.pseudolikelihood` is the labels' part. This is the fields':
+Smith, Vail & Lafferty (2007) train a joint log-linear model p(x, y) ~ exp(w . f(x, y)) of labels, words and tags by the
+likelihood of every variable given the rest. :mod:`~loglinear.criteria.pseudolikelihood` is the labels' part. This is
+the fields':
 
     loss = - sum_{t,c} log p(x_tc given the rest)  =  sum_{t,c} [ log sum_v exp g_tc(v) - g_tc(x_tc) ]
 
@@ -10,7 +11,7 @@ the likelihood of every variable given the rest. :mod:`.pseudolikelihood` is the
 
 Parts that do not look at a field, such as label transitions, drop out. No field is summed over all values by itself.
 Weights come in lists of (value, feature), one for each template, label and values of its other macros
-(:mod:`.field_lists`), and a field's g is the sum of its lists at three levels, each a small change of the one before:
+(:class:`SiteLists`), and a field's g is the sum of its lists at three levels, each a small change of the one before:
 
     context   lists that depend on labels alone; all V values:  u(v), Z = sum_v exp u(v)      once for many fields
     node      long lists that many fields of a context have in common                         once for some fields
@@ -25,17 +26,23 @@ Where a difference of sums would lose its digits, or exp overflow, that field (o
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.criteria.field_kernels import evaluate, new_work
-from loglinear.criteria.field_lists import ColumnLists, View, check_expressible, row_codes
-from loglinear.data.columns import Columns, offsets_of
+from loglinear.data.columns.corpus import Columns, offsets_of, ranges
 from loglinear.errors import OptionError
+from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.structures.chain_features import ChainFeatures
-from loglinear.threads import in_threads
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import MARKS
+from loglinear.features.templates.language import GAZETTEER, Macro
+from loglinear.kernels import kernel
+from loglinear.structures.chain.features import ChainFeatures
+from loglinear.system import in_threads
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -267,3 +274,641 @@ class FieldLikelihood:
         gradient = self._gradients[shard]
         gradient.fill(0.0)
         return float(sum(fields.evaluate(shard, weights, gradient) for fields in self._fields))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which weights speak for which values of an observed field: the preparation.
+#
+# A *field* is a position's value in one column. A *site* is a template, seen from the fields it looks at: some of its
+# macros look at the field (the *inside*), the others elsewhere (the *rest*). With the rest and the labels fixed, the
+# site's features that can come about are a short *list* of (unit, feature):
+#
+#     U05:%x[-1,0]/%x[0,0]   field = the word now     inside = macro 1   rest = the word before
+#     list of (rest "the", label I-NP):  dog -> w["the/dog", I-NP],  cat -> w["the/cat", I-NP], ...
+#
+# A *unit* is a value of the column (0..V-1), or a class of values (V..V+K-1) that the macros inside cannot tell apart:
+# a macro such as %brief puts thousands of words in one class, and a list of them all would be long. The classes of a
+# column are the joint partition by all such coarse macros.
+
+
+COARSE_FROM = 4.0  # values alike of the mean value from which macros are coarse
+_WIDEST = 2**62
+
+
+def row_codes(*tables: Int64) -> list[Int64]:
+    """A number for each row of tables [., m] (entries from -1 up): equal rows equal numbers, in the rows' order."""
+    stacked = np.concatenate(tables)
+    codes, span = np.zeros(len(stacked), dtype=np.int64), 1
+    for column in stacked.T:
+        width = int(column.max(initial=0)) + 2
+        if span * width > _WIDEST:
+            distinct, codes = np.unique(codes, return_inverse=True)
+            span = len(distinct)
+        codes = codes * width + (column + 1)
+        span *= width
+    return np.split(codes, np.cumsum([len(table) for table in tables])[:-1])
+
+
+def find_sorted(codes: Int64, wanted: Int64) -> Int64:
+    """Index of each of ``wanted`` in the ascending, distinct ``codes``, or -1."""
+    if not len(codes):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+    return np.where(codes[place] == wanted, place, -1)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The V values of a column by what some macros make of them.
+
+    Parameters
+    ----------
+    outcomes : int64 [V, m]
+        What each macro makes of each value, in the encoder's value numbers; -1 where it makes nothing.
+    """
+
+    outcomes: Int64
+    class_of: Int64 = field(init=False)  # [V], -1: no attribute
+    kinds: Int64 = field(init=False)  # [Q, m] the distinct outcomes, in order
+
+    def __post_init__(self) -> None:
+        codes = row_codes(self.outcomes)[0]
+        valid = (self.outcomes >= 0).all(axis=1)
+        distinct, first = np.unique(codes[valid], return_index=True)
+        object.__setattr__(self, "class_of", np.where(valid, find_sorted(distinct, codes), -1))
+        object.__setattr__(self, "kinds", self.outcomes[valid][first])
+
+    @cached_property
+    def is_coarse(self) -> bool:
+        """Whether a list of all values of a class would often be long."""
+        sizes = np.bincount(self.class_of[self.class_of >= 0]).astype(np.float64)
+        return bool(np.sum(sizes**2) > COARSE_FROM * np.sum(sizes))
+
+    def find(self, keys: Int64) -> Int64:
+        """Class of each of the outcomes ``keys`` [A, m], or -1."""
+        own, wanted = row_codes(self.kinds, keys)
+        return find_sorted(own, wanted)
+
+    def members(self, units: Int64) -> tuple[Int64, Int64]:
+        """The distinct ``units`` [V] of the values of each class: pointer [Q + 1] and units."""
+        pairs = np.unique(np.column_stack([self.class_of, units])[self.class_of >= 0], axis=0)
+        return offsets_of(np.bincount(pairs[:, 0], minlength=len(self.kinds))), pairs[:, 1]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A template and those of its macros that look at a field of ``column``.
+
+    Parameters
+    ----------
+    template, group, column : int
+        Indices of the template, of its group of attributes, and of the column.
+    inside, rest : tuple of int
+        The macros that look at the field, and the others.
+    positions, fields : int64 [n]
+        Positions whose attribute depends on the field, and the positions of the fields; distinct unless ``loose``.
+    loose : bool
+        Many positions may look at the same field (absolute rows).
+    place : tuple
+        What the rest looks at, as seen from the field: sites of the same place have their lists in common.
+    """
+
+    template: int
+    group: int
+    column: int
+    inside: tuple[int, ...]
+    rest: tuple[int, ...]
+    positions: Int64
+    fields: Int64
+    loose: bool
+    place: tuple[tuple[object, ...], ...]
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the list depends on the labels alone, so that few are distinct."""
+        return not self.rest and not self.loose
+
+
+class View:
+    """What templates see of a corpus, in the encoder's value numbers."""
+
+    def __init__(self, encoder: TemplateEncoder, corpus: Columns) -> None:
+        self.encoder, self.n_tokens = encoder, corpus.n_tokens
+        lengths = np.diff(corpus.offsets)
+        self.first, self.end = (np.repeat(bounds, lengths) for bounds in (corpus.offsets[:-1], corpus.offsets[1:]))
+        self.macros = [template.macros for template in encoder.templates.observing]
+        skeletons = [template.skeleton for template in encoder.templates.observing]
+        numbers = {skeleton: g for g, skeleton in enumerate(dict.fromkeys(skeletons))}
+        self.group_of = [numbers[skeleton] for skeleton in skeletons]
+        self.values: dict[int, list[str]] = {}  # the V distinct values that stand in a column
+        self.ids: dict[int, Int64] = {}  # [N], of them
+        for column in sorted(encoder.templates.columns):
+            used, ids = np.unique(corpus.columns[column].ids, return_inverse=True)
+            self.values[column] = [corpus.columns[column].values[i] for i in used.tolist()]
+            self.ids[column] = ids.astype(np.int64)
+        self._outcomes: dict[tuple[int, str, str, bool], Int64] = {}
+
+    def outcomes(self, macro: Macro) -> Int64:
+        """What the macro makes of each of its column's values [V]; -1: nothing, or nothing that has a number."""
+        if macro.source not in self._outcomes:
+            values = self.values[macro.column]
+            if macro.function == GAZETTEER:
+                marks = self.encoder.values.ids([*MARKS, None])
+                alone = np.arange(len(values) + 1)
+                matched = self.encoder.gazetteers[macro.argument].match(
+                    alone[:-1].astype(np.int32), values, alone, macro.lowered
+                )
+                numbers = marks[matched]
+            else:
+                numbers = self.encoder.values.ids(map(macro.compute(), values))
+            self._outcomes[macro.source] = numbers.astype(np.int64)
+        return self._outcomes[macro.source]
+
+    def places(self, macro: Macro) -> Int64:
+        """The position that each position's macro looks at [N], which may lie outside the sequence."""
+        if not macro.absolute:
+            return np.arange(self.n_tokens) + macro.row
+        return self.first + macro.row - 1 if macro.row > 0 else self.end + macro.row
+
+    def inside_sequence(self, places: Int64) -> npt.NDArray[np.bool_]:
+        return (places >= self.first) & (places < self.end)
+
+    def seen(self, macro: Macro) -> Int64:
+        """Value number that the macro gives at each position [N], -1 if none."""
+        places, ids = self.places(macro), self.encoder.values.ids
+        inside = self.inside_sequence(places)
+        seen = np.full(self.n_tokens, -1, dtype=np.int64)
+        seen[inside] = self.outcomes(macro)[self.ids[macro.column][places[inside]]]
+        for bound, distance in (("_B-", self.first - places), ("_B+", places - self.end + 1)):
+            out = np.flatnonzero(distance > 0)
+            far, which = np.unique(distance[out], return_inverse=True)
+            seen[out] = ids([f"{bound}{k}" for k in far.tolist()])[which]
+        return seen
+
+    def sites(self, columns: set[int]) -> Iterator[Site]:
+        """All ways in which templates look at fields of ``columns``."""
+        for k, macros in enumerate(self.macros):
+            for j, macro in enumerate(macros):
+                if macro.column not in columns:
+                    continue
+                looked_at = self.places(macro)
+                for inside, positions in self._companions(k, j, looked_at):
+                    if inside[0] != j or not len(positions):
+                        continue  # another macro's turn
+                    relative = [macros[i].row for i in inside if not macros[i].absolute]
+                    rest = tuple(i for i in range(len(macros)) if i not in inside)
+                    origin = relative[0] if relative else 0
+                    place = [(m.absolute, m.row if m.absolute else m.row - origin, *m.source) for m in macros]
+                    yield Site(
+                        k, self.group_of[k], macro.column, inside, rest, positions, looked_at[positions],
+                        not relative, tuple(sorted(place[i] for i in rest)),
+                    )  # fmt: skip
+
+    def _companions(self, k: int, j: int, looked_at: Int64) -> Iterator[tuple[tuple[int, ...], Int64]]:
+        """Positions by the macros of template k that look where its macro j does, j included."""
+        macros = self.macros[k]
+        valid = self.inside_sequence(looked_at)
+        alike = [i for i in range(len(macros)) if macros[i].column == macros[j].column]
+        if not any(macros[i].absolute for i in alike):
+            yield tuple(i for i in alike if macros[i].row == macros[j].row), np.flatnonzero(valid)
+            return
+        same = np.stack([self.places(macros[i]) == looked_at for i in alike], axis=1)
+        codes = row_codes(same.astype(np.int64))[0]
+        for code in np.unique(codes[valid]):
+            positions = np.flatnonzero(valid & (codes == code))
+            yield tuple(i for i, at in zip(alike, same[positions[0]], strict=True) if at), positions
+
+
+@dataclass(frozen=True)
+class SiteLists:
+    """The lists of one site.
+
+    Parameters
+    ----------
+    site : Site
+    pointer : int64 [L + 1]
+        List l has entries ``pointer[l]`` to ``pointer[l + 1]``.
+    entries : int32 [E, 2]
+        (unit, feature).
+    list_of : int64 [n]
+        List at each of the site's positions, or -1.
+    """
+
+    site: Site
+    pointer: Int64
+    entries: Int32
+    list_of: Int64
+
+
+class ColumnLists:
+    """All lists of the fields of one column.
+
+    Parameters
+    ----------
+    view : View
+    column : int
+    sites : sequence of Site
+        Those of the column.
+    features : ChainFeatures
+    labels : int32 [N]
+    """
+
+    def __init__(self, view: View, column: int, sites: Sequence[Site], features: ChainFeatures, labels: Int32) -> None:
+        self._view = view
+        self.n_values = len(view.values[column])
+        self.observed = view.ids[column]
+        self._partitions = [self._partition(site) for site in sites]
+        coarse = [p.class_of for s, p in zip(sites, self._partitions, strict=True) if p.is_coarse and not s.is_root]
+        self.class_of = np.zeros(0, dtype=np.int64)  # [V], or empty if no macro is coarse
+        if coarse:
+            codes = row_codes(np.stack(coarse, axis=1))[0]
+            self.class_of = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        positions = np.arange(len(labels))
+        first = positions == view.first
+        before = labels[np.where(first, positions, positions - 1)].astype(np.int64)
+        pairs = np.where(first, -1, before * features.n_labels + labels)
+        state, edge, _, _ = features.segments
+        templates = view.encoder.templates.observing
+        self.lists: list[SiteLists] = []
+        for site, partition in zip(sites, self._partitions, strict=True):
+            scope = templates[site.template].scope
+            if scope != "edge":
+                self.lists.append(self._site_lists(site, partition, features.state, state.start, labels))
+            if features.edge is not None and (scope != "state" or view.encoder.pair_features):
+                self.lists.append(self._site_lists(site, partition, features.edge, edge.start, pairs))
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.class_of.max(initial=-1)) + 1
+
+    def _partition(self, site: Site) -> Partition:
+        macros = self._view.macros[site.template]
+        return Partition(np.stack([self._view.outcomes(macros[i]) for i in site.inside], axis=1))
+
+    def _site_lists(
+        self, site: Site, partition: Partition, block: FeatureBlock, offset: int, codes: npt.NDArray[np.integer]
+    ) -> SiteLists:
+        """Lists of a site's features in ``block``, whose weights begin at ``offset``; ``codes`` [N] of the labels."""
+        groups = self._view.encoder.groups
+        base = sum(group.n_keys for group in groups[: site.group])
+        keys = groups[site.group].keys[: groups[site.group].n_keys].astype(np.int64)
+        kind = partition.find(keys[:, site.inside])
+        starts, ends = block.pointer[base : base + len(keys)], block.pointer[base + 1 : base + len(keys) + 1]
+        counts = np.where(kind >= 0, ends - starts, 0)
+        attribute, feature = np.repeat(np.arange(len(keys)), counts), ranges(starts, counts)
+
+        macros = self._view.macros[site.template]
+        around = [self._view.seen(macros[i])[site.positions] for i in site.rest]
+        own, wanted = row_codes(
+            np.column_stack([keys[attribute][:, site.rest], block.codes[feature]]),
+            np.column_stack([*around, codes[site.positions]]).astype(np.int64),
+        )
+        kept = np.flatnonzero(np.isin(own, wanted))
+        kept = kept[np.argsort(own[kept], kind="stable")]
+        distinct, first = np.unique(own[kept], return_index=True)
+
+        as_classes = partition.is_coarse and not site.is_root
+        of_value = self.n_values + self.class_of if as_classes else np.arange(self.n_values)
+        pointer, members = partition.members(of_value)
+        kinds = kind[attribute[kept]]
+        lengths = np.diff(pointer)[kinds]
+        units = members[ranges(pointer[kinds], lengths)]
+        entries = np.stack([units, np.repeat(offset + feature[kept], lengths)], axis=1).astype(np.int32)
+        bounds = offsets_of(lengths)[np.append(first, len(kept))]
+        return SiteLists(site, bounds, entries, find_sorted(distinct, wanted))
+
+
+def check_expressible(encoder: TemplateEncoder, columns: set[int]) -> None:
+    """Refuse templates whose attributes are no function of single fields."""
+    for template in encoder.templates.observing:
+        for macro in template.macros:
+            if macro.function == GAZETTEER and macro.column in columns:
+                entries = encoder.gazetteers[macro.argument].entries
+                if any(len(entry) > 1 for entry in entries):
+                    raise OptionError(
+                        f"the template {template} looks at the gazetteer {macro.argument!r}, whose entries of several "
+                        "words see several tokens at once, so no single token can be predicted given the rest; leave "
+                        "the line out, keep only entries of one word, or put the gazetteer's marks in a column of "
+                        "their own"
+                    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The kernels: a field's sum over values, and its gradient, on three levels of lists.
+#
+# A level changes the scores of some values of the level below: context, node, field. Each keeps the sum of its masses
+# exp(score - highest). On the way back there is a *rate*, the sum of weight / Z over the fields so far, and, where a
+# field has more or less than the rate times the mass, *changes*. V values, K classes of values, U = V + K units.
+#
+#     bundles   [B + 1]   spans of each bundle: every context, node and field has a bundle of lists
+#     spans     [., 2]    first and end of a list's entries
+#     entries   [E, 2]    (unit, feature)
+#     class_of  [V]       class of each value; empty if there are no classes
+#     values    [6, V]    rows SCORE, MASS, CHANGE of the node, and SAVED what the context has where the node has others
+#     classes   [4, K]    rows CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE
+#     units     [3, U]    rows EXTRA (weights collected), PART (mass, then gradient), BEFORE (see _listed_sum)
+#     marks     [4, U]    rows SEEN (in which collection last), TOUCHED, NODE_TOUCHED; the last: number of collections
+#     state     [7]       scalars of the context and the node
+
+
+SCORE, MASS, CHANGE, SAVED, N_VALUE_ROWS = 0, 1, 2, 3, 6
+CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE, N_CLASS_ROWS = range(5)
+EXTRA, PART, BEFORE, N_UNIT_ROWS = range(4)
+SEEN, TOUCHED, NODE_TOUCHED, STAMP, N_MARK_ROWS = range(5)
+HIGHEST, TOTAL, RATE, HIGHEST_OF_NODE, TOTAL_OF_NODE, RATE_OF_NODE, FRESH, N_STATE = range(8)
+CONTEXT, NODE, LEAF, OBSERVED = range(4)
+
+CANCELLED = 1e-4  # a sum below this share of what it was subtracted from has lost too many digits
+FARTHEST = 300.0  # exp of twice it, summed, is finite
+
+
+def new_work(n_values: int, n_classes: int) -> tuple[Float, Float, Float, Int64, Float]:
+    """``values``, ``classes``, ``units``, ``marks`` and ``state`` for :func:`evaluate`."""
+    n_units = n_values + n_classes
+    return (
+        np.zeros((N_VALUE_ROWS, n_values)),
+        np.zeros((N_CLASS_ROWS, n_classes)),
+        np.zeros((N_UNIT_ROWS, n_units)),
+        np.zeros((N_MARK_ROWS, n_units), dtype=np.int64),
+        np.zeros(N_STATE),
+    )
+
+
+@kernel
+def _collect(
+    bundles: Int64, spans: Int64, entries: Int32, bundle: int, weights: Float, extra: Float, marks: Int64
+) -> int:
+    """Add up the weights of a bundle of lists by unit, into ``extra``; returns how many units were touched."""
+    seen, touched = marks[SEEN], marks[TOUCHED]
+    marks[STAMP, 0] += 1
+    stamp = marks[STAMP, 0]
+    count = 0
+    for s in range(bundles[bundle], bundles[bundle + 1]):
+        for j in range(spans[s, 0], spans[s, 1]):
+            unit = entries[j, 0]
+            if seen[unit] != stamp:
+                seen[unit] = stamp
+                extra[unit] = 0.0
+                touched[count] = unit
+                count += 1
+            extra[unit] += weights[entries[j, 1]]
+    return count
+
+
+@kernel
+def _spread(bundles: Int64, spans: Int64, entries: Int32, bundle: int, parts: Float, gradient: Float) -> None:
+    """Add what each unit has in ``parts`` to the gradient of the features of a bundle."""
+    for s in range(bundles[bundle], bundles[bundle + 1]):
+        for j in range(spans[s, 0], spans[s, 1]):
+            gradient[entries[j, 1]] += parts[entries[j, 0]]
+
+
+@kernel
+def _refresh(class_of: Int32, scores: Float, masses: Float, class_masses: Float) -> tuple[float, float]:
+    """Masses of all values from their scores; returns the highest score and the sum of the masses."""
+    highest = scores[0]
+    for v in range(1, scores.shape[0]):
+        highest = max(highest, scores[v])
+    without = np.exp(-highest) if highest >= 0.0 else 0.0  # the mass of the many values that no weight speaks for
+    total = 0.0
+    class_masses[:] = 0.0
+    for v in range(scores.shape[0]):
+        masses[v] = np.exp(scores[v] - highest) if scores[v] != 0.0 else without
+        total += masses[v]
+        if class_masses.shape[0]:
+            class_masses[class_of[v]] += masses[v]
+    return highest, total
+
+
+@kernel
+def _enter_node(
+    count: int, class_of: Int32, values: Float, classes: Float, extra: Float, marks: Int64, state: Float
+) -> None:
+    """Put what was collected, ``count`` values, on top of the context."""
+    scores, masses, changes, class_masses = values[SCORE], values[MASS], values[CHANGE], classes[NODE_MASS]
+    class_masses[:] = classes[CONTEXT_MASS]
+    classes[NODE_RATE] = 0.0
+    highest, total, farthest = state[HIGHEST], state[TOTAL], -np.inf
+    for i in range(count):
+        v = marks[TOUCHED, i]
+        marks[NODE_TOUCHED, i] = v
+        values[SAVED, i], values[SAVED + 1, i], values[SAVED + 2, i] = scores[v], masses[v], changes[v]
+        changes[v] = 0.0
+        scores[v] += extra[v]
+        farthest = max(farthest, scores[v] - highest)
+    fresh = not farthest <= FARTHEST
+    for i in range(0 if fresh else count):
+        v = marks[NODE_TOUCHED, i]
+        mass = np.exp(scores[v] - highest)
+        total += mass - masses[v]
+        if class_masses.shape[0]:
+            class_masses[class_of[v]] += mass - masses[v]
+        masses[v] = mass
+    if count and (fresh or not total > CANCELLED * state[TOTAL]):
+        fresh = True
+        highest, total = _refresh(class_of, scores, masses, class_masses)
+    state[HIGHEST_OF_NODE], state[TOTAL_OF_NODE], state[RATE_OF_NODE] = highest, total, 0.0
+    state[FRESH] = 1.0 if fresh else 0.0
+
+
+@kernel
+def _leave_node(
+    count: int, class_of: Int32, values: Float, classes: Float, parts: Float, marks: Int64, state: Float
+) -> None:
+    """Gradient by the node's scores to ``parts``; rate and changes to the context, whose scores and masses return."""
+    scores, masses, changes, class_rates = values[SCORE], values[MASS], values[CHANGE], classes[NODE_RATE]
+    fresh = state[FRESH] != 0.0
+    if fresh:  # masses of another highest score than the context's: all of them are changes
+        for v in range(masses.shape[0]):
+            rate = state[RATE_OF_NODE]
+            if class_rates.shape[0]:
+                rate += class_rates[class_of[v]]
+            changes[v] += masses[v] * rate
+    for i in range(count):
+        v = marks[NODE_TOUCHED, i]
+        rate = 0.0 if fresh else state[RATE_OF_NODE]
+        if class_rates.shape[0] and not fresh:
+            rate += class_rates[class_of[v]]
+        parts[v] = changes[v] + masses[v] * rate
+        changes[v] = values[SAVED + 2, i] + parts[v] - values[SAVED + 1, i] * rate
+        scores[v], masses[v] = values[SAVED, i], values[SAVED + 1, i]
+    if fresh:
+        _refresh(class_of, scores, masses, classes[CONTEXT_MASS])
+    else:
+        state[RATE] += state[RATE_OF_NODE]
+        for k in range(class_rates.shape[0]):
+            classes[CONTEXT_RATE, k] += class_rates[k]
+
+
+@kernel
+def _listed_sum(
+    count: int, class_of: Int32, values: Float, classes: Float, units: Float, marks: Int64, state: Float
+) -> float:
+    """Sum of exp(g - highest) over all values, from the node's and the listed units; -1 if it would lose its digits.
+
+    Leaves the masses of listed units in PART. In BEFORE: of a value, its mass without its own entry; of a class, the
+    factor of its values' masses.
+    """
+    scores, masses, seen, touched = values[SCORE], values[MASS], marks[SEEN], marks[TOUCHED]
+    extra, parts, before = units[EXTRA], units[PART], units[BEFORE]
+    n_values, stamp, highest = scores.shape[0], marks[STAMP, 0], state[HIGHEST_OF_NODE]
+    total = largest = state[TOTAL_OF_NODE]
+    if state[FRESH] == 0.0:
+        largest = max(largest, state[TOTAL])
+    for i in range(count if classes.shape[1] else 0):
+        unit = touched[i]
+        if unit >= n_values:
+            if not abs(extra[unit]) <= FARTHEST:
+                return -1.0
+            before[unit] = np.exp(extra[unit])
+            mass = classes[NODE_MASS, unit - n_values]
+            parts[unit] = mass * before[unit]
+            total += parts[unit] - mass
+            largest = max(largest, parts[unit])
+            if state[FRESH] == 0.0:  # CONTEXT_MASS is what NODE_MASS was taken from, and meets the rate on the way back
+                largest = max(largest, classes[CONTEXT_MASS, unit - n_values] * before[unit])
+    for i in range(count):
+        v = touched[i]
+        if v < n_values:
+            score, mass, unit = scores[v] + extra[v] - highest, masses[v], -1
+            if class_of.shape[0] and seen[n_values + class_of[v]] == stamp:
+                unit = n_values + class_of[v]
+                score += extra[unit]
+                mass *= before[unit]
+            if not score <= 2 * FARTHEST:
+                return -1.0
+            parts[v] = np.exp(score)
+            before[v] = mass
+            total += parts[v] - mass
+            largest = max(largest, mass)
+            if unit >= 0:
+                parts[unit] += parts[v] - mass
+    return total if total > CANCELLED * largest else -1.0
+
+
+@kernel
+def _full_sum(count: int, weight: float, class_of: Int32, values: Float, units: Float, marks: Int64) -> float:
+    """Log of the sum of exp g over all values, one by one; ``weight`` times p(v) to PART and, added, to CHANGE."""
+    extra, parts, before, seen = units[EXTRA], units[PART], units[BEFORE], marks[SEEN]
+    n_values, stamp = values.shape[1], marks[STAMP, 0]
+    highest = -np.inf
+    for v in range(n_values):
+        score = values[SCORE, v]
+        if seen[v] == stamp:
+            score += extra[v]
+        if class_of.shape[0] and seen[n_values + class_of[v]] == stamp:
+            score += extra[n_values + class_of[v]]
+        before[v] = score
+        highest = max(highest, score)
+    total = 0.0
+    for v in range(n_values):
+        parts[v] = np.exp(before[v] - highest)
+        total += parts[v]
+    for i in range(count):
+        if marks[TOUCHED, i] >= n_values:
+            parts[marks[TOUCHED, i]] = 0.0
+    for v in range(n_values):
+        parts[v] *= weight / total
+        values[CHANGE, v] += parts[v]
+        if class_of.shape[0]:
+            parts[n_values + class_of[v]] += parts[v]
+    return highest + np.log(total)
+
+
+@kernel
+def _field(
+    count: int,
+    observed: int,
+    weight: float,
+    class_of: Int32,
+    values: Float,
+    classes: Float,
+    units: Float,
+    marks: Int64,
+    state: Float,
+) -> float:
+    """Loss of a field on top of its node, its ``count`` units collected; gradient by their scores to PART."""
+    changes, parts, before = values[CHANGE], units[PART], units[BEFORE]
+    n_values, stamp = values.shape[1], marks[STAMP, 0]
+    total = _listed_sum(count, class_of, values, classes, units, marks, state)
+    if total < 0.0:
+        log_sum = _full_sum(count, weight, class_of, values, units, marks)
+    else:
+        log_sum = np.log(total) + state[HIGHEST_OF_NODE]
+        rate = weight / total
+        state[RATE_OF_NODE] += rate
+        for i in range(count):
+            unit = marks[TOUCHED, i]
+            parts[unit] *= rate
+            if unit < n_values:
+                changes[unit] += parts[unit] - rate * before[unit]
+            else:
+                classes[NODE_RATE, unit - n_values] += rate * (before[unit] - 1.0)
+    score = values[SCORE, observed]
+    changes[observed] -= weight
+    if marks[SEEN, observed] == stamp:
+        score += units[EXTRA, observed]
+        parts[observed] -= weight
+    if class_of.shape[0]:
+        unit = n_values + class_of[observed]
+        if marks[SEEN, unit] == stamp:
+            score += units[EXTRA, unit]
+            parts[unit] -= weight
+    return weight * (log_sum - score)
+
+
+@kernel
+def evaluate(
+    fields: Int32,
+    field_weights: Float,
+    first: int,
+    end: int,
+    bundles: Int64,
+    spans: Int64,
+    entries: Int32,
+    class_of: Int32,
+    values: Float,
+    classes: Float,
+    units: Float,
+    marks: Int64,
+    state: Float,
+    weights: Float,
+    gradient: Float,
+) -> float:
+    """Loss of the fields ``first`` to ``end``, their gradient added to ``gradient`` [D].
+
+    ``fields`` [N, 4] are (bundles of the context, the node and the field; observed value), those of a context,
+    and within it of a node, one after the other.
+    """
+    extra, parts = units[EXTRA], units[PART]
+    loss = 0.0
+    i = first
+    while i < end:
+        context = fields[i, CONTEXT]
+        values[SCORE] = 0.0
+        values[CHANGE] = 0.0
+        classes[CONTEXT_RATE] = 0.0
+        for j in range(_collect(bundles, spans, entries, context, weights, extra, marks)):
+            values[SCORE, marks[TOUCHED, j]] = extra[marks[TOUCHED, j]]
+        state[HIGHEST], state[TOTAL] = _refresh(class_of, values[SCORE], values[MASS], classes[CONTEXT_MASS])
+        state[RATE] = 0.0
+        while i < end and fields[i, CONTEXT] == context:
+            node = fields[i, NODE]
+            count = _collect(bundles, spans, entries, node, weights, extra, marks)
+            _enter_node(count, class_of, values, classes, extra, marks, state)
+            while i < end and fields[i, CONTEXT] == context and fields[i, NODE] == node:
+                leaf, observed = fields[i, LEAF], fields[i, OBSERVED]
+                listed = _collect(bundles, spans, entries, leaf, weights, extra, marks)
+                loss += _field(listed, observed, field_weights[i], class_of, values, classes, units, marks, state)
+                _spread(bundles, spans, entries, leaf, parts, gradient)
+                i += 1
+            _leave_node(count, class_of, values, classes, parts, marks, state)
+            if count:
+                _spread(bundles, spans, entries, node, parts, gradient)
+        for v in range(values.shape[1]):
+            rate = state[RATE]
+            if class_of.shape[0]:
+                rate += classes[CONTEXT_RATE, class_of[v]]
+            parts[v] = values[MASS, v] * rate + values[CHANGE, v]
+        _spread(bundles, spans, entries, context, parts, gradient)
+    return loss

@@ -1,9 +1,11 @@
 """The hidden Markov model alone: relative frequencies of the training data, and no weights to learn.
 
-    p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)       (:mod:`~loglinear.generative.hmm`)
+    p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)
+
+(:mod:`~loglinear.generative.hmm.model`)
 
 In score space there is nothing to minimise; the model is its generative base. Where labels are hidden, the frequencies
-are those expected given what is observed, found by EM (:mod:`~loglinear.generative.em`).
+are those expected given what is observed, found by EM (:mod:`~loglinear.generative.hmm.em`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from loglinear.criteria.criterion import Criterion, Float, register
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 MOST_SMOOTHING = 1e6  # beside which counts hardly count

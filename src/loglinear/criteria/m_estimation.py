@@ -24,7 +24,7 @@ from loglinear.criteria.hmm import Counted
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 

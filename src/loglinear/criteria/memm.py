@@ -22,7 +22,7 @@ from loglinear.criteria.criterion import Criterion, Float, register, subtract_go
 from loglinear.criteria.local import excess, locally_normalised
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 

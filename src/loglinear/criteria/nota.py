@@ -11,7 +11,7 @@ at decoding. A piece so learns to vote against mistakes before it without any in
     threshold        none at first; after some iterations those to which the model of then gives more probability
 
 Its models are decoded as chains, or by their normalised pieces as MEMMs are (``decoding=local``). With ``scaling`` the
-pieces after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.scaling`).
+pieces after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.local`).
 
 Where the annotation leaves several labellings, the gold score is their log-partition, the contexts that it allows are
 right, and the loss is no longer convex.
@@ -32,7 +32,7 @@ from loglinear.errors import OptionError
 from loglinear.options import check, declared, option, options
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 Int64 = npt.NDArray[np.int64]

@@ -19,10 +19,10 @@ import numpy as np
 
 from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
 from loglinear.criteria.local import Bool, as_contexts, as_table, excess, per_context, per_sequence, right_contexts
-from loglinear.structures.chain_conditionals import normalise_rows
+from loglinear.structures.chain.pieces import normalise_rows
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 

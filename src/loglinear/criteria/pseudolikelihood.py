@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from loglinear.criteria.criterion import Criterion, Float, register
 from loglinear.options import option, options
-from loglinear.structures.chain_conditionals import add_given_neighbours
+from loglinear.structures.chain.pieces import add_given_neighbours
 
 if TYPE_CHECKING:
-    from loglinear.structures.chain import Chain, ChainScores
+    from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from loglinear import model_file
-from loglinear.errors import DataError
-from loglinear.estimators import mixture_file
-from loglinear.estimators.mixture_inputs import known_components, make_components, start_method
-from loglinear.estimators.mixture_options import check_mixture
-from loglinear.generative.mixture import Climb, MixtureModel, climb
-from loglinear.generative.mixture_components import EMPTY, GaussianComponents, MultinomialComponents
-from loglinear.generative.mixture_starts import start_model
+from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
+from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, check_mixture
+from loglinear.generative.covariance import SHAPES, CovariancePrior
+from loglinear.generative.mixture import (
+    EMPTY,
+    UNKNOWN,
+    Climb,
+    Components,
+    GaussianComponents,
+    MixtureModel,
+    MultinomialComponents,
+    climb,
+    start_model,
+)
 from loglinear.generative.naive_bayes import check_counts
+from loglinear.model_file import checked_floats, checked_log_shares, restore_columns, store_columns
 from loglinear.options import Option
 
 Float = npt.NDArray[np.float64]
@@ -46,7 +55,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
         maximise  sum_i w_i log sum_k mu_k p(x_i given theta_k) + sum_k log p(theta_k)                      (9.15)
 
     (Zhang, section 9.5). Multinomials are naive Bayes without labels: ``X`` holds counts, dense or sparse. Gaussians
-    take ``X`` dense; :mod:`~loglinear.generative.gaussian_covariance` has the equations of their covariances, with
+    take ``X`` dense; :mod:`~loglinear.generative.covariance` has the equations of their covariances, with
     prior and floor.
 
     Parameters
@@ -314,17 +323,211 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that holds data only; the training rows' ``labels_`` are not in it."""
         check_is_fitted(self, "model_")
-        model_file.save(path, mixture_file.KIND, *mixture_file.to_storage(self))
+        model_file.save(path, KIND, *to_storage(self))
 
     def to_bytes(self) -> bytes:
         """The model file's content."""
         check_is_fitted(self, "model_")
-        return model_file.dumps(mixture_file.KIND, *mixture_file.to_storage(self))
+        return model_file.dumps(KIND, *to_storage(self))
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> Mixture:
         """Read a model file, or its content; nothing in it is run, and every number is checked."""
-        stored = model_file.load(source, kind=mixture_file.KIND)
+        stored = model_file.load(source, kind=KIND)
         name = "the model in memory" if isinstance(source, bytes) else str(source)
-        found: Mixture = mixture_file.from_storage(cls, stored.header, stored.arrays, name)
+        found: Mixture = from_storage(cls, stored.header, stored.arrays, name)
         return found
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a mixture is fitted with: components as options ask for, centres that are given, components that are known.
+
+Int32 = npt.NDArray[np.int32]
+
+
+def make_components(mixture: Any, x: Any, weights: Float) -> Components:
+    """Components of the kind that the options ask for, all the same."""
+    k = mixture.n_components
+    if mixture.components == "multinomial":
+        return MultinomialComponents.even(x, weights, k, 1.0 if mixture.smoothing is None else float(mixture.smoothing))
+    return GaussianComponents.even(
+        x,
+        weights,
+        k,
+        mixture.covariance or COVARIANCE,
+        float(mixture.smoothing or 0.0),
+        FLOOR if mixture.floor is None else float(mixture.floor),
+        VARIANCE if mixture.variance is None else float(mixture.variance),
+    )
+
+
+def start_method(mixture: Any, n_columns: int) -> str | Float:
+    """The name of a way to start, or centres [K, D]."""
+    if isinstance(mixture.start, str):
+        return str(mixture.start)
+    given = mixture.start.toarray() if sparse.issparse(mixture.start) else mixture.start
+    try:
+        centres = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        centres = np.zeros(0)
+    if centres.shape != (mixture.n_components, n_columns) or not np.isfinite(centres).all():
+        raise OptionError(f"start must be a name or an array of {mixture.n_components} centres of {n_columns} columns")
+    if mixture.components == "multinomial" and centres.min() < 0:
+        raise OptionError("start has centres with negative counts")
+    return centres
+
+
+def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | None, list[str | None]]:
+    """Component of each row [n] (-1: unknown), or None if none is known, and the components' names.
+
+    ``known`` has an entry a row: None, NaN or -1 where nothing is known; whole numbers are components, from 0; strings
+    are names, and the components are numbered in the order of these.
+    """
+    names: list[str | None] = [None] * n_components
+    if known is None:
+        return None, names
+    values = list(np.asarray(known, dtype=object))
+    if len(values) != n:
+        raise DataError(f"there are {n} rows in X, and {len(values)} entries in known")
+    there = [value for value in values if not _is_unknown(value)]
+    if not there:
+        return None, names
+    if all(isinstance(value, str) for value in there):
+        distinct = sorted(set(there))
+        if len(distinct) > n_components:
+            raise OptionError(_too_many(distinct, n_components))
+        names[: len(distinct)] = distinct
+        numbers = {name: number for number, name in enumerate(distinct)}
+        return np.array([UNKNOWN if _is_unknown(v) else numbers[v] for v in values], dtype=np.int32), names
+    found = np.full(n, UNKNOWN, dtype=np.int32)
+    for row, value in enumerate(values):
+        if _is_unknown(value):
+            continue
+        whole = not isinstance(value, str | bool) and float(value) == int(value)
+        if not whole or not 0 <= int(value) < n_components:
+            raise DataError(
+                f"known[{row}] = {value!r}: give a number from 0 to {n_components - 1}, -1 or None where nothing is "
+                "known, or names for all"
+            )
+        found[row] = int(value)
+    return found, names
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or (not isinstance(value, str | bool) and (value != value or value == UNKNOWN))
+
+
+def _too_many(names: Sequence[str], n_components: int) -> str:
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return f"n_components={n_components}: {len(names)} are known by name ({shown}); give at least as many"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What of a mixture stands in a model file, and how it is read back with every bound checked.
+#
+# header   options, components (gaussian or multinomial), names, training (rounds, converged, message), mean_length;
+#          words (free notes on how columns were made, for the command line)
+# arrays   log_weights [K], log_likelihoods, objectives; means [K, D], covariances, spread [D]; or log_theta [K, D];
+#          columns (packed strings); start [K, D] if centres were given
+
+
+KIND = "mixture"
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def to_storage(mixture: Any) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a model file."""
+    theta = mixture.model_.components
+    options = {name: _plain(value) for name, value in mixture.get_params(deep=False).items()}
+    arrays: Arrays = {
+        "log_weights": mixture.model_.log_weights,
+        "log_likelihoods": np.array(mixture.log_likelihoods_),
+        "objectives": np.array(mixture.objectives_),
+        **store_columns(mixture),
+    }
+    if not isinstance(mixture.start, str):
+        options["start"] = None
+        arrays["start"] = np.array(mixture.start, dtype=np.float64)
+    header = {
+        "options": options,
+        "names": mixture.component_names_,
+        "training": {"rounds": mixture.n_iter_, "converged": mixture.converged_, "message": mixture.message_},
+        "source": mixture.source_,
+    }
+    if isinstance(theta, MultinomialComponents):
+        header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
+        arrays["log_theta"] = theta.log_theta
+    else:
+        header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
+        arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
+    return header, arrays
+
+
+def from_storage(cls: Any, header: dict[str, Any], arrays: Arrays, name: str) -> Any:
+    """The estimator; what does not fit is a ModelFileError."""
+    try:
+        return _checked(cls, header, arrays)
+    except (LoglinearError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
+
+
+def _checked(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
+    options = dict(header["options"])
+    if options.get("start") is None:
+        options["start"] = np.array(arrays["start"])
+    mixture = cls(**options)
+    check_mixture(mixture)
+    k, kind = mixture.n_components, header["components"]
+    if kind not in KINDS or kind != mixture.components:
+        raise ValueError("the components cannot be read")
+    theta = _multinomials(header, arrays, k) if kind == "multinomial" else _gaussians(header, arrays, mixture, k)
+    mixture.model_ = MixtureModel(checked_log_shares(arrays["log_weights"], k, "shares of components"), theta)
+    names = header["names"]
+    if not isinstance(names, list) or len(names) != k or not all(n is None or isinstance(n, str) for n in names):
+        raise ValueError("the names of the components cannot be read")
+    mixture.component_names_ = names
+    d = int((theta.log_theta if isinstance(theta, MultinomialComponents) else theta.means).shape[1])
+    restore_columns(mixture, arrays, d)
+    notes, n = header["training"], arrays["objectives"].size
+    mixture.n_iter_, mixture.converged_ = int(notes["rounds"]), bool(notes["converged"])
+    mixture.message_ = str(notes["message"])
+    mixture.objectives_ = checked_floats(arrays["objectives"], (n,), "objectives").tolist()
+    mixture.log_likelihoods_ = checked_floats(arrays["log_likelihoods"], (n,), "log-likelihoods").tolist()
+    mixture.source_ = header["source"]
+    return mixture
+
+
+def _multinomials(header: dict[str, Any], arrays: Arrays, k: int) -> MultinomialComponents:
+    log_theta = checked_floats(arrays["log_theta"], (k, int(arrays["log_theta"].shape[1])), "probabilities")
+    length, smoothing = float(header["mean_length"]), float(header["smoothing"])
+    if not 0.0 <= length < np.inf or not 0.0 < smoothing < np.inf:
+        raise ValueError("the prior cannot be read")
+    return MultinomialComponents(log_theta, smoothing, length)
+
+
+def _gaussians(header: dict[str, Any], arrays: Arrays, mixture: Any, k: int) -> GaussianComponents:
+    covariance, d = header["covariance"], int(arrays["means"].shape[1])
+    if covariance not in SHAPES:
+        raise ValueError("the shape of the covariances cannot be read")
+    shape = SHAPES[covariance]
+    means = checked_floats(arrays["means"], (k, d), "means")
+    covariances = checked_floats(arrays["covariances"], shape.array_shape(k, d), "covariances")
+    spread = checked_floats(arrays["spread"], (d,), "variances of the columns")
+    expanded = shape.expanded(covariances, k, d)
+    if shape.axial:
+        positive = bool((expanded > 0.0).all())
+    else:
+        positive = bool((np.linalg.eigvalsh(expanded) > 0.0).all()) and np.array_equal(
+            expanded, np.swapaxes(expanded, 1, 2)
+        )
+    smoothing = float(header["smoothing"])
+    if not positive or not (spread > 0.0).all() or not 0.0 <= smoothing < np.inf:
+        raise ValueError("the covariances are not positive")
+    floor = FLOOR if mixture.floor is None else float(mixture.floor)
+    return GaussianComponents(means, covariances, covariance, CovariancePrior(spread, smoothing, floor))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

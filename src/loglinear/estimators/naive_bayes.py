@@ -13,7 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from loglinear import model_file
 from loglinear.errors import LoglinearError, ModelFileError
-from loglinear.estimators.stored_names import (
+from loglinear.generative.mixture import log_sums
+from loglinear.generative.naive_bayes import NaiveBayesModel
+from loglinear.model_file import (
     checked_floats,
     checked_log_shares,
     restore_columns,
@@ -21,8 +23,6 @@ from loglinear.estimators.stored_names import (
     store_columns,
     store_labels,
 )
-from loglinear.generative.mixture import log_sums
-from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.options import Option
 
 Float = npt.NDArray[np.float64]

@@ -1,4 +1,6 @@
-"""The options of a tagger, declared once: they feed the estimator's checks, the command line and the docs."""
+"""The options of taggers, parsers and mixtures, declared once: they feed the estimators' checks, the command line
+and the docs.
+"""
 
 from __future__ import annotations
 
@@ -120,3 +122,117 @@ def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int
     if share is None or not 0.0 < share < 1.0:
         raise OptionError(f"a share of {share!r} of the weights cannot be left out; give a number between 0 and 1")
     return max(1, n_weights - round(share * n_weights))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The options of a parser, declared once: they feed the estimator's checks, the command line and the docs.
+
+
+# The same as in loglinear.data, whose import would take the command line's --help a second.
+ANNOTATIONS = ("none", "parent", "rich")
+FACTORS = ("head", "right", "left")
+
+PARSER_OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("criterion", "pcfg", "how the grammar is trained, with its options, as in pcfg:smoothing=0.1"),
+        Option(
+            "annotation",
+            None,
+            "what labels are split by: rich (kinds of phrases and words, the default), parent (the default if vertical "
+            "is given) or none",
+            choices=ANNOTATIONS,
+        ),
+        Option(
+            "vertical",
+            None,
+            "labels that a phrase knows, its own and its nearest ancestors': 1 none of these, 2 the parent's",
+            least=1,
+            kind=int,
+        ),
+        Option("horizontal", 2, "siblings that a binary rule remembers, or all (None in Python)", least=0, kind=int),
+        Option("factor", "head", "in which order a phrase's children come apart", choices=FACTORS),
+        Option("marks", "", "characters that begin notes of your own in the labels of the trees, as ^- for NP^S-TMP"),
+        Option("function_tags", False, "keep what follows - or = in phrase labels", choices=(False, True)),
+        Option("max_length", None, "leave out longer sentences from training", least=1, kind=int),
+        Option("time_limit", 60.0, "seconds for a sentence, after which it gets a fallback tree", above=0, kind=float),
+        Option(
+            "decoding",
+            "viterbi",
+            "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
+            choices=("viterbi", "posterior"),
+        ),
+        Option("threads", None, "threads (all cores if not given)", least=1, kind=int),
+        Option("seed", 0, "seed of all that is random", least=0, kind=int),
+    )
+}
+
+
+def parser_default(name: str) -> Any:
+    """The default of an option."""
+    return PARSER_OPTIONS[name].default
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The options of a mixture, declared once, and which of them go together.
+
+
+KINDS = ("gaussian", "multinomial")
+COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")  # the shapes of generative/covariance.py
+STARTS = ("k-means++", "random")
+COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # by default
+MIXTURE_OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("n_components", 2, "how many components", least=1, kind=int),
+        Option("components", "gaussian", "what they are: of numbers, or of counts (bags of words)", choices=KINDS),
+        Option(
+            "covariance",
+            None,
+            f"of Gaussians: known is the given variance, tied one for all; {COVARIANCE} by default",
+            choices=COVARIANCES,
+        ),
+        Option("variance", None, "of Gaussians with covariance known: sigma^2; 1 by default", above=0, kind=float),
+        Option(
+            "smoothing",
+            None,
+            "of multinomials, lambda of the Dirichlet prior (1 by default); of Gaussians, how many rows the prior of "
+            "covariances is worth (0)",
+            least=0,
+            kind=float,
+        ),
+        Option(
+            "floor",
+            None,
+            "of Gaussians, the least variance, as a share of the variance of all rows; 1e-6 by default",
+            above=0,
+            kind=float,
+        ),
+        Option("start", STARTS[0], "how the first centres are found: k-means++ or random"),
+        Option("restarts", 4, "further starts of EM, the best of which is kept", least=0, kind=int),
+        Option("rounds", 300, "most rounds of EM from each start", least=0, kind=int),
+        Option("tolerance", 1e-6, "EM ends when a round raises the objective by less, per row", least=0, kind=float),
+        Option("seed", 0, "seed of the starts", least=0, kind=int),
+    )
+}
+GAUSSIAN_ONLY = ("covariance", "variance", "floor")
+
+
+def check_mixture(mixture: Any) -> None:
+    """Refuse options that make no sense, alone or together."""
+    for name, option in MIXTURE_OPTIONS.items():
+        option.check(getattr(mixture, name))
+    if mixture.components == "multinomial":
+        for name in GAUSSIAN_ONLY:
+            if getattr(mixture, name) is not None:
+                raise OptionError(f"{name}={getattr(mixture, name)!r} is for components='gaussian': counts have none")
+        if mixture.smoothing == 0:
+            raise OptionError("smoothing=0: a word that a component never has would have probability zero; give more")
+    elif mixture.covariance == "known":
+        for name in ("smoothing", "floor"):
+            if getattr(mixture, name):
+                raise OptionError(f"{name}={getattr(mixture, name)!r}: with covariance='known' no variance is learnt")
+    elif mixture.variance is not None:
+        raise OptionError(f"variance={mixture.variance!r} is for covariance='known'; others are learnt")
+    if isinstance(mixture.start, str) and mixture.start not in STARTS:
+        raise OptionError(f"start={mixture.start!r} is not one of {', '.join(STARTS)}, nor rows that are centres")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import Column
-from loglinear.data.conllu import Dependencies
+from loglinear.data.columns.corpus import Column
+from loglinear.data.dependencies import Dependencies
 from loglinear.errors import DataError
 from loglinear.evaluation.labels import percent
 

@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.tree_cleaning import ROOT_LABELS
-from loglinear.data.tree_words import is_fallback, tree_word
-from loglinear.data.trees import Tree
+from loglinear.data.trees.cleaning import ROOT_LABELS
+from loglinear.data.trees.tree import Tree, is_fallback, tree_word
 from loglinear.errors import DataError
 from loglinear.evaluation.labels import Score, percent
 

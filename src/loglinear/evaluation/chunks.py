@@ -19,6 +19,8 @@ Letters: S sequences, N positions in all.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.evaluation.labels import Labelling, Score, aligned, percent
-from loglinear.evaluation.schemes import as_bio
 
 Mask = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -236,3 +237,30 @@ def _correct_ends(starts: Mask, gold_ends: Mask, ends: Mask, same_type: Mask) ->
     correct = events[is_open & gold_ends[events] & ends[events]]
     still_open = len(opened) > 0 and (len(events) == 0 or opened[-1] >= events[-1])
     return np.append(correct, len(starts)) if still_open else correct
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Chunk labels of other schemes, put into the one that conlleval's rules read.
+#
+# conlleval knows the tags B, I and O, and E where it is used with I alone. A chunk of one token (``S-`` in BIOES,
+# ``U-`` in BILOU) it would merge with a neighbour of the same type, a ``B-`` after an ``E-`` starts no chunk for it,
+# and ``L-`` it does not know; so labels of those schemes are read as BIO first.
+
+
+_AS_BIO = {"S": "B", "U": "B", "E": "I", "L": "I"}
+_CHUNK_LABEL = re.compile(r"O|[BIESUL](-.+)?", re.DOTALL)
+
+
+def has_chunks(labels: Collection[str]) -> bool:
+    """Whether the labels are those of chunks: each ``O`` or a chunk tag, with types unless all are B, I or O."""
+    if not all(_CHUNK_LABEL.fullmatch(label) for label in labels):
+        return False
+    return set(labels) <= set("BIO") or any("-" in label for label in labels)
+
+
+def as_bio(labels: list[str]) -> list[str]:
+    """The labels, rewritten as BIO if they are those of BIOES or BILOU; else as they are."""
+    tags = {label[:1] for label in labels}
+    if not has_chunks(labels) or not (tags & set("SUL") or tags >= set("BE")):
+        return labels
+    return [_AS_BIO.get(label[0], label[0]) + label[1:] for label in labels]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from loglinear.errors import OptionError
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # told apart by all
 FEW_PLACES = 8  # along an axis
@@ -124,3 +127,140 @@ def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values:
                 axes.text(j, i, f"{values[i, j]:g}", ha="center", va="center", fontsize=7,
                           color="white" if dark else "black")  # fmt: skip
     return done[0]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Charts of mixtures: rows and components in two dimensions (Fig. 9.7), and how EM climbed.
+
+
+Float = npt.NDArray[np.float64]
+MOST_ROWS = 5000  # that are drawn
+DEVIATIONS = (1.0, 2.0)  # of the ellipses
+
+
+def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names: Sequence[str]) -> str:
+    """Rows [n, D] in the colour of their component, and each Gaussian as ellipses of one and two deviations.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Of Gaussians.
+    x : float64 [n, D]
+    columns : two ints, or None
+        The columns to see; None: the two directions in which the rows, in units of their columns' deviations, vary
+        most.
+    names : sequence of str
+        Of the components.
+    """
+    if mixture.components != "gaussian" or x.shape[1] < 2:
+        raise OptionError("a chart of components is of Gaussians in two or more columns")
+    theta = mixture.model_.components
+    axes, labels = _axes(mixture, x, columns)
+    k, d = theta.means.shape
+    expanded = theta.shape.expanded(theta.covariances, k, d)
+    shown = x if len(x) <= MOST_ROWS else x[np.random.default_rng(0).choice(len(x), MOST_ROWS, replace=False)]
+    belongs, centre = mixture.model_.joint(shown).argmax(axis=1), _centre(x, columns)
+    points, means = (shown - centre) @ axes, (theta.means - centre) @ axes
+    with drawing(f"{k} components of {len(x):,} rows", *labels) as (canvas, done):
+        from matplotlib.patches import Ellipse
+
+        for number in range(k):
+            colour = COLOURS[number % len(COLOURS)]
+            mine = points[belongs == number]
+            canvas.plot(mine[:, 0], mine[:, 1], linestyle="none", marker=".", markersize=4, color=colour, alpha=0.5)
+            full = np.diag(expanded[number]) if theta.shape.axial else expanded[number % len(expanded)]
+            values, vectors = np.linalg.eigh(axes.T @ full @ axes)
+            angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+            for deviations in DEVIATIONS:
+                width, height = 2.0 * deviations * np.sqrt(values[::-1])
+                canvas.add_patch(
+                    Ellipse(means[number], width, height, angle=angle, fill=False, edgecolor=colour, linestyle=":",
+                            linewidth=1.8)
+                )  # fmt: skip
+            canvas.plot(*means[number], marker="+", markersize=11, markeredgewidth=2, color=colour, linestyle="none",
+                        label=f"{names[number]} ({mixture.weights_[number]:.0%})")  # fmt: skip
+        if k <= 2 * len(COLOURS):
+            canvas.legend()
+    return done[0]
+
+
+def climb_chart(mixture: Any) -> str:
+    """The log-likelihood, and with the prior the objective, at the start and after each round."""
+    rounds = list(range(len(mixture.objectives_)))
+    with_prior = mixture.objectives_ != mixture.log_likelihoods_
+    lines = [Line("log-likelihood" if with_prior else "", rounds, mixture.log_likelihoods_, marker="")]
+    if with_prior:
+        lines.append(Line("with the prior", rounds, mixture.objectives_, marker="", dashed=True))
+    return line_chart("EM, the best start", "round", "log-likelihood", lines)
+
+
+def _centre(x: Float, columns: Sequence[int] | None) -> Float:
+    return np.zeros(x.shape[1]) if columns is not None else x.mean(axis=0)
+
+
+def _axes(mixture: Any, x: Float, columns: Sequence[int] | None) -> tuple[Float, tuple[str, str]]:
+    """Two directions [D, 2] and their names."""
+    d = x.shape[1]
+    known = getattr(mixture, "feature_names_in_", [f"column {j}" for j in range(d)])
+    if columns is None and d == 2:
+        columns = (0, 1)
+    if columns is not None:
+        first, second = columns
+        return np.eye(d)[:, [first, second]], (str(known[first]), str(known[second]))
+    unit = np.sqrt(mixture.model_.components.prior.spread)
+    scaled = (x - x.mean(axis=0)) / unit
+    _, _, directions = np.linalg.svd(scaled, full_matrices=False)
+    turned: Float = directions[:2] * np.sign(directions[:2, np.abs(directions[:2]).argmax(axis=1)].diagonal())[:, None]
+    return (turned / unit).T, ("first principal component", "second principal component")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The papers' figures as plain data, kept with the results, and drawn from there.
+
+
+MARKERS = "os^Dv*"  # lines that lie on each other are told apart by these too
+
+
+@dataclass
+class Chart:
+    """A figure.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    title, x_label, y_label : str
+    lines : list of dict
+        ``name``, ``x`` and ``y`` of each line; for bars, one line whose ``x`` are the bars' names.
+    kind : {"lines", "bars"}
+    log_x : bool
+    note : str
+        What to say below it.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    kind: str = "lines"
+    log_x: bool = False
+    note: str = ""
+
+    def svg(self) -> str:
+        """The drawing."""
+        if self.kind == "lines":
+            marked = zip(self.lines, cycle(MARKERS))
+            lines = [Line(line["name"], line["x"], line["y"], marker=marker) for line, marker in marked]
+            return line_chart(self.title, self.x_label, self.y_label, lines, log_x=self.log_x, names_beside=True)
+        with drawing(self.title, self.x_label, self.y_label) as (axes, done):
+            names, lengths = self.lines[0]["x"], self.lines[0]["y"]
+            places = range(len(names), 0, -1)
+            bars = axes.barh(places, lengths, color=COLOURS[0], height=0.6)
+            axes.set_yticks(places, names)
+            axes.grid(False, axis="y")
+            if self.log_x:
+                axes.set_xscale("log")
+            axes.bar_label(bars, labels=self.lines[0]["labels"], padding=4, fontsize=9)
+            axes.margins(x=0.15)
+        return done[0]

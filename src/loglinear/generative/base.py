@@ -1,39 +1,125 @@
 """Base distributions q0(x, y) of M-estimation: easy to estimate, and with feature expectations that can be had.
 
-    hmm               a hidden Markov model, counted (:mod:`~loglinear.generative.hmm`)
+    hmm               a hidden Markov model, counted (:mod:`~loglinear.generative.hmm.model`)
     locally-uniform   uniform over what may follow a label, one unigram distribution a field (Smith et al. 2007, eq. 14)
     empirical         q0(y given x) of the hidden Markov model, the inputs of the training data (eq. 15)
 
 The first two are hidden Markov models, so expectations are over all inputs: exact, or by drawing from them
-(:mod:`~loglinear.generative.sampled_expectations`). The third looks at the training inputs alone: one forward-backward
-over them. A base of the user's own is :class:`~loglinear.generative.own_base.OwnBase`.
+(:class:`Sampling`). The third looks at the training inputs alone: one forward-backward
+over them. A base of the user's own is :class:`OwnBase`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns import Attributes, Columns
-from loglinear.errors import OptionError
+from loglinear.data.columns.corpus import Attributes, Column, Columns
+from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus
-from loglinear.features.name_encoder import NameEncoder
-from loglinear.features.template_encoder import TemplateEncoder
-from loglinear.generative.hmm import Counts, HiddenMarkovModel
-from loglinear.generative.open_vocabulary import OpenVocabulary
-from loglinear.generative.sampled_expectations import SAMPLES, SMOOTHING, Sampling
-from loglinear.generative.window_expectations import FieldValues, expected_features
+from loglinear.features.names import NameEncoder, attributes_of
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.generative.hmm.expectations import FieldValues, expected_features
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary
 from loglinear.options import Option, spec_name, spec_options
-from loglinear.structures.chain import Chain, ChainScores
-from loglinear.structures.chain_features import ChainFeatures, ChainGradient
-from loglinear.threads import in_threads
+from loglinear.structures.chain.features import ChainFeatures, ChainGradient
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.system import in_threads
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Expected feature counts by drawing sequences from the base (Smith, Vail & Lafferty 2007, eq. 7), smoothed.
+#
+#     E_q0[f]  ~  (1/s) sum over draws (x, y) of f(x, y)             its standard error: the draws' deviation / sqrt(s)
+#
+# A feature that no draw happens to have would get an expectation of zero, and only the penalty would then keep its
+# weight from growing without end. So, next to the s draws, ``smoothing`` (c) sequences count that are like the training
+# data's on average, with feature counts F:
+#
+#     E  =  (s E_drawn + c F) / (s + c)
+#
+# which is still the expectation under a distribution, the draws with a little of the training data mixed in: counts
+# that belong together (a value with each label, and the value) still add up. A feature of the training data that is
+# never drawn is expected c / (s + c) times as often as it occurs there: by itself it is worth at most log((s + c) / c).
+# Draws are made in batches, each with its own seed, so that memory is bounded and the result is the same for any number
+# of threads.
+
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
+Draw = Callable[[int, np.random.Generator], tuple[Columns | Attributes, Int32]]
+DRAWS_AT_ONCE = 2_000
+STREAM = 3  # of random numbers, apart from those that training itself uses
+SAMPLES = Option("samples", None, "sequences drawn for the expectations, which are exact without it", least=1, kind=int)
+SMOOTHING = Option("smoothing", 1.0, "average training sequences that count as draws", least=0, kind=float, most=1e9)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Feature counts of drawn sequences.
+
+    Parameters
+    ----------
+    mean : float64 [D]
+        Of each feature in a sequence.
+    error : float64 [D]
+        Its standard error; zero for what was never drawn.
+    """
+
+    mean: Float
+    error: Float
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How expectations are to be estimated.
+
+    Parameters
+    ----------
+    samples : int
+        s, the number of sequences drawn.
+    smoothing : float
+        c, how many sequences like the training data's count as draws.
+    seed : int
+    """
+
+    samples: int
+    smoothing: float = SMOOTHING.default
+    seed: int = 0
+
+    def estimate(
+        self, draw: Draw, encoder: TemplateEncoder | NameEncoder, features: ChainFeatures, n_threads: int = 1
+    ) -> Estimate:
+        """Mean feature counts of what ``draw(n, rng)`` draws: a corpus of n sequences and their labels [N]."""
+        from loglinear.generative.m_estimation import sentence_counts  # SciPy, which labelling does without
+
+        def batch(number: int) -> tuple[Float, Float]:
+            n = min(DRAWS_AT_ONCE, self.samples - number * DRAWS_AT_ONCE)
+            corpus, labels = draw(n, np.random.default_rng([self.seed, STREAM, number]))
+            counts = sentence_counts(features, encoder.transform(corpus), labels)  # type: ignore[arg-type]  # its kind
+            return np.asarray(counts.sum(axis=0)).ravel(), np.asarray(counts.multiply(counts).sum(axis=0)).ravel()
+
+        total, squares = np.zeros((2, features.n_features))
+        numbers = range(-(-self.samples // DRAWS_AT_ONCE))
+        for begin in range(0, len(numbers), n_threads):  # as many batches in memory as there are threads
+            for own, own_squares in in_threads(batch, numbers[begin : begin + n_threads], n_threads):
+                total += own
+                squares += own_squares
+        mean = total / self.samples
+        return Estimate(mean, np.sqrt(np.maximum(squares / self.samples - mean**2, 0.0) / self.samples))
+
+    def smoothed(self, drawn: Float, observed: Float) -> Float:
+        """E [D] of the mean counts of the draws and of the training data."""
+        return (self.samples * drawn + self.smoothing * observed) / (self.samples + self.smoothing)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The bases by name.
+
 Int64 = npt.NDArray[np.int64]
 Corpus = Columns | Attributes
 Encoder = TemplateEncoder | NameEncoder
@@ -219,3 +305,287 @@ def _over_training_inputs(
 
     blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
     return np.sum(in_threads(block, blocks, n_threads), axis=0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A base distribution of the user's own for M-estimation: any q0(x, y) that can score and be drawn from.
+#
+#     log_prob(x, y)            log q0(x, y), a number; -inf for what cannot be
+#     sample(n, rng)            n pairs (x, y) from q0, all that is random taken from the generator ``rng``
+#     expectations(features)    optional: E_q0 of each :class:`Feature`; without it, the mean over draws
+#     scores(x, labels)         optional: log q0(x, y) part by part, a dict of arrays over the labels in this order;
+#                               without it, decoding is a search, which also asks for log_prob of beginnings of the
+#                               sequence, and there are no probabilities
+#
+# ``x`` is a list with a tuple of strings for each position, its columns without the label's (or, without a template, a
+# dict from attribute names to values), ``y`` a list of labels. Values reach it as they are: there is no unknown one.
+
+DEFAULT_SAMPLES = 10_000
+ROUNDING = 1e-9  # that a sum which should be zero may be below it
+CHECKED = 100  # training sequences that the base is asked about before training
+CANDIDATES = Option("candidates", 10, "labellings that an approximate search keeps at a time", least=1, kind=int)
+
+
+class Feature(NamedTuple):
+    """A feature by name, as a user's ``expectations`` gets it.
+
+    Parameters
+    ----------
+    attribute : str or None
+        What is observed at a position, as the template spells it (``U00:the``); None for label n-grams.
+    labels : tuple of str
+        The label there, or it after the one or two before; none for a feature of the input alone.
+    """
+
+    attribute: str | None
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnBase:
+    """A user's distribution with how it is to be used.
+
+    Parameters
+    ----------
+    distribution : object
+        With ``log_prob(x, y)`` and ``sample(n, rng)``; see the module for what else it may have.
+    samples : int, optional
+        Sequences to draw for the expectations; 10,000 if not given and it has no ``expectations`` of its own.
+    smoothing : float
+        How many sequences like the training data's count as draws (:class:`Sampling`).
+    candidates : int
+        Labellings that a search keeps at a time, where decoding is approximate.
+    labels : tuple of str
+        The Y labels; training sets them.
+    columns : tuple of int or None
+        The corpus' columns that x is made of, None for ready-made features; training sets them.
+    """
+
+    distribution: Any
+    samples: int | None = None
+    smoothing: float = SMOOTHING.default
+    candidates: int = CANDIDATES.default
+    labels: tuple[str, ...] = field(default=(), repr=False)
+    columns: tuple[int, ...] | None = field(default=None, repr=False)
+    one_by_one: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for option in (SAMPLES, SMOOTHING, CANDIDATES):
+            option.check(getattr(self, option.name))
+        if isinstance(self.distribution, type):
+            raise OptionError(f"base={self.name} is a class; give an object of it")
+        for method in ("log_prob", "sample"):
+            if not callable(getattr(self.distribution, method, None)):
+                raise OptionError(
+                    f"base={self.distribution!r:.60} has no method {method}; it needs log_prob and sample"
+                )
+
+    @classmethod
+    def of(cls, base: Any) -> OwnBase:
+        """What a user gives as base, as one."""
+        return base if isinstance(base, OwnBase) else cls(base)
+
+    def bound(self, labels: Sequence[str], columns: Sequence[int] | None) -> OwnBase:
+        """The same over these labels and columns."""
+        return replace(self, labels=tuple(labels), columns=None if columns is None else tuple(columns))
+
+    @property
+    def name(self) -> str:
+        """Name of the distribution's class, for messages."""
+        own = self.distribution if isinstance(self.distribution, type) else type(self.distribution)
+        return f"{own.__module__}.{own.__qualname__}"
+
+    @property
+    def has_parts(self) -> bool:
+        return callable(getattr(self.distribution, "scores", None))
+
+    def sampling(self, seed: int) -> Sampling | None:
+        """How expectations are sampled; None if the distribution works them out."""
+        if self.samples is None and callable(getattr(self.distribution, "expectations", None)):
+            return None
+        return Sampling(DEFAULT_SAMPLES if self.samples is None else self.samples, self.smoothing, seed)
+
+    # -- the corpus --------------------------------------------------------------------------------------------------
+
+    def prepare(self, corpus: Corpus) -> Corpus:
+        """The corpus as it is."""
+        return corpus
+
+    def attach(self, encoded: EncodedCorpus, corpus: Corpus) -> EncodedCorpus:
+        """The encoding with the corpus itself."""
+        return replace(encoded, text=corpus)
+
+    def _input(self, corpus: EncodedCorpus, sequence: int) -> list[Any]:
+        """x of one sequence."""
+        text, (lo, hi) = corpus.text, corpus.offsets[sequence : sequence + 2].tolist()
+        assert text is not None
+        if isinstance(text, Attributes):
+            bounds, values = text.pointer[lo : hi + 1].tolist(), text.weights
+            names = [text.values[i] for i in text.ids[bounds[0] : bounds[-1]].tolist()]
+            given = [1.0] * len(names) if values is None else values[bounds[0] : bounds[-1]].tolist()
+            pairs = list(zip(names, given, strict=True))
+            return [dict(pairs[a - bounds[0] : b - bounds[0]]) for a, b in pairwise(bounds)]
+        columns = [text.column(c) for c in self.columns or ()]
+        return list(zip(*([c.values[i] for i in c.ids[lo:hi].tolist()] for c in columns), strict=True))
+
+    # -- log q0 ------------------------------------------------------------------------------------------------------
+
+    def scorer(self, corpus: EncodedCorpus, sequence: int) -> Callable[[Int32], float]:
+        """From a labelling [T] of one sequence, or [t] of its first t positions, to its log q0."""
+        x = self._input(corpus, sequence)
+
+        def log_prob(labels: Int32) -> float:
+            found = self.distribution.log_prob(x[: len(labels)], [self.labels[y] for y in labels.tolist()])
+            try:
+                value = float(found)
+            except (TypeError, ValueError):
+                value = np.nan
+            if not value < np.inf:
+                raise DataError(f"{self.name}.log_prob said {found!r:.40}, which is no number below infinity")
+            return value
+
+        return log_prob
+
+    def scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        """log q0 of one sequence (``end`` is ``first`` + 1) as part scores."""
+        assert end == first + 1
+        x, y = self._input(corpus, first), len(self.labels)
+        given = self.distribution.scores(x, list(self.labels))
+        parts = given.parts() if isinstance(given, ChainScores) else given
+        t, shapes = len(x), {"transition": (y, y), "start": (y,), "stop": (y,), "trigram": (y, y, y)}
+        shapes |= {"emission": (t, y), "edge": (t, y, y)}
+        if not isinstance(parts, Mapping) or not parts.keys() <= shapes.keys():
+            raise DataError(f"{self.name}.scores must give a dict of {', '.join(shapes)}, as many of them as there are")
+        arrays = {}
+        for name, array in parts.items():
+            arrays[name] = np.array(array, dtype=np.float64, order="C")
+            if arrays[name].shape != shapes[name] or not (arrays[name] < np.inf).all():
+                raise DataError(
+                    f"{self.name}.scores gives {name} of shape {list(arrays[name].shape)}; it should be "
+                    f"{list(shapes[name])} for {t} positions and {y} labels, each number below infinity"
+                )
+        zeros = {name: np.zeros(shapes[name]) for name in ("emission", "transition", "start", "stop")}
+        return ChainScores(**{**zeros, **arrays})
+
+    def check(self, corpus: EncodedCorpus, labels: Int32) -> None:
+        """Ask about the first training sequences; what cannot be the base of a model of them is refused."""
+        for i, log_q in enumerate(self.mark(corpus, labels).tolist()):
+            if log_q == -np.inf:
+                raise DataError(
+                    f"{self.name}.log_prob of training sequence {i} (from 0) is -inf: a base gives a probability to "
+                    "all that may happen; smooth it"
+                )
+            if self.has_parts:
+                lo, hi = corpus.offsets[i : i + 2].tolist()
+                parts = float(Chain([0, hi - lo]).score(self.scores(corpus, i, i + 1), labels[lo:hi])[0])
+                if not np.isclose(parts, log_q, rtol=1e-6, atol=1e-6):
+                    raise DataError(
+                        f"{self.name}.scores of training sequence {i} (from 0) add up to {parts:g} along its labels, "
+                        f"but log_prob says {log_q:g}"
+                    )
+
+    def mark(self, corpus: EncodedCorpus, labels: Int32) -> Float:
+        """log q0 of the first training sequences."""
+        bounds = corpus.offsets.tolist()
+        n = min(CHECKED, corpus.n_sequences)
+        return np.array([self.scorer(corpus, i)(labels[bounds[i] : bounds[i + 1]]) for i in range(n)])
+
+    # -- expectations ------------------------------------------------------------------------------------------------
+
+    def expected(
+        self,
+        encoder: TemplateEncoder | NameEncoder,
+        features: ChainFeatures,
+        corpus: EncodedCorpus,
+        weights: Float | None = None,
+        n_threads: int = 1,
+    ) -> Float:
+        """E_q0[f] [D] as the distribution says."""
+        named = named_features(features, encoder.names(), self.labels)
+        found = self.distribution.expectations(named)
+        expected = np.array(found, dtype=np.float64)
+        if expected.shape != (features.n_features,) or not np.isfinite(expected).all():
+            raise DataError(
+                f"{self.name}.expectations gives an array of shape {list(expected.shape)}; it should be "
+                f"{features.n_features} finite numbers, one for each feature"
+            )
+        below = np.flatnonzero(expected < -ROUNDING)
+        if (refused := below[_are_counts(features, corpus)[below]]).size:
+            first = int(refused[0])
+            raise DataError(
+                f"{self.name}.expectations gives {expected[first]:g} for {named[first]}; how often something is "
+                "expected cannot be negative"
+            )
+        return expected
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Corpus, Int32]:
+        """``n`` sequences and their labels [N]."""
+        drawn = list(self.distribution.sample(n, rng))
+        try:
+            inputs, labels = [x for x, _ in drawn], [list(y) for _, y in drawn]
+            lengths = [len(x) for x in inputs]
+        except (TypeError, ValueError):
+            raise DataError(f"{self.name}.sample({n}, rng) must give pairs (x, y), not {drawn[:1]!r:.60}") from None
+        if len(drawn) != n or lengths != [len(y) for y in labels]:
+            raise DataError(f"{self.name}.sample({n}, rng) must give {n} pairs (x, y), x and y of the same length")
+        number = {label: y for y, label in enumerate(self.labels)}
+        flat = [label for y in labels for label in y]
+        if unknown := set(flat) - number.keys():
+            raise DataError(
+                f"{self.name}.sample drew the label {sorted(map(str, unknown))[0]!r}, which the training data lacks"
+            )
+        try:
+            corpus = attributes_of(inputs) if self.columns is None else self._placed(Columns.from_rows(inputs))
+        except DataError as error:
+            raise DataError(f"{self.name}.sample: {error}") from None
+        return corpus, np.array([number[label] for label in flat], dtype=np.int32)
+
+    def _placed(self, drawn: Columns) -> Columns:
+        """Drawn rows with their columns where the corpus has them."""
+        assert self.columns is not None
+        if drawn.n_columns != len(self.columns):
+            raise DataError(f"rows have {drawn.n_columns} columns, those of the training data {len(self.columns)}")
+        nothing = np.zeros(drawn.n_tokens, dtype=np.int32)
+        columns = [Column(nothing, [""]) for _ in range(max(self.columns) + 1)]
+        for c, column in zip(self.columns, drawn.columns, strict=True):
+            columns[c] = column
+        return replace(drawn, columns=columns)
+
+
+def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> npt.NDArray[np.bool_]:
+    """Whether each feature [D] counts something: all but those of attributes with values other than one."""
+    counts = np.ones(features.n_features, dtype=bool)
+    for block, incidence, segment in zip(
+        (features.state, features.edge), (corpus.state, corpus.edge), features.segments[:2], strict=True
+    ):
+        if block is not None and incidence is not None and incidence.values is not None:
+            valued = np.zeros(len(block.pointer) - 1, dtype=bool)
+            valued[incidence.ids[incidence.values != 1.0]] = True
+            counts[segment] = ~np.repeat(valued, np.diff(block.pointer))
+    return counts
+
+
+def is_own(base: Any) -> bool:
+    """Whether what a user gives as base is a distribution, and not the name of one that there is."""
+    return base is not None and not isinstance(base, str)
+
+
+def named_features(features: ChainFeatures, attributes: Sequence[str], labels: Sequence[str]) -> list[Feature]:
+    """Each feature of the weight vector [D] by name."""
+    y, named = len(labels), []
+    for block, places in ((features.state, 1), (features.edge, 2)):
+        if block is not None:
+            owner = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
+            tuples = _label_tuples(block.codes, places, y, labels)
+            named += [Feature(attributes[a], each) for a, each in zip(owner, tuples, strict=True)]
+    for codes, places in ((features.transitions, 2), (features.trigrams, 3)):
+        named += [Feature(None, each) for each in _label_tuples(codes, places, y, labels)]
+    return named
+
+
+def _label_tuples(codes: Int32, places: int, n_labels: int, labels: Sequence[str]) -> list[tuple[str, ...]]:
+    digits = [codes.astype(np.int64) // n_labels**k % n_labels for k in reversed(range(places))]
+    named = [tuple(labels[d] for d in row) for row in np.stack(digits, axis=1).tolist()]
+    for i in np.flatnonzero(codes == n_labels).tolist() if places == 1 else ():  # of the input alone
+        named[i] = ()
+    return named

@@ -1,4 +1,4 @@
-r"""A generative model of sentences with projective trees: head-outward, with valence, tags and words.
+"""A generative model of sentences with projective trees: head-outward, with valence, tags and words.
 
 The root makes one child. A token makes its children on each side from the nearest outward; before each it stops or
 goes on, knowing whether it has a child on that side yet (its *valence*), then draws the child's tag, then its word::
@@ -8,7 +8,7 @@ goes on, knowing whether it has a child on that side yet (its *valence*), then d
                   prod over children c:  (1 - stop(h, d, v)) p(tag_c | h, d, v) p(word_c | tag_c, h, d)
 
 (Collins 1996; Eisner 1996, model C; Klein & Manning 2004.) Counts of trees estimate it, backed off from the head's word
-to its tag to neither (:mod:`~loglinear.generative.head_outward_kernels`). It is decoded exactly in O(n^3), gives
+to its tag to neither. It is decoded exactly in O(n^3), gives
 log p(x, y), and can be drawn from, trees and sentences together.
 """
 
@@ -16,14 +16,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import DataError, OptionError
-from loglinear.features.arc_vocabulary import Tokens, TokenVocabulary
-from loglinear.generative import head_outward_kernels as kernels
-from loglinear.structures import arc_valence
+from loglinear.features.arcs import ArcEncoder, Tokens, TokenVocabulary
+from loglinear.generative.base import DRAWS_AT_ONCE, STREAM, Sampling
+from loglinear.kernels import kernel
+from loglinear.system import in_threads
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -86,14 +92,14 @@ class HeadOutwardModel:
     ) -> HeadOutwardModel:
         """The counts of trees ``heads`` [N]; those that are not projective count as they are."""
         n_tags, n_words = len(vocabulary.tags), len(vocabulary.words)
-        if n_tags + 2 > 1 << kernels.TAG_BITS or n_words + 2 > 1 << kernels.WORD_BITS:
+        if n_tags + 2 > 1 << TAG_BITS or n_words + 2 > 1 << WORD_BITS:
             raise DataError(f"{n_tags} tags and {n_words} words are more than a head-outward model takes")
         rows = np.empty((15 * len(heads), 2), dtype=np.int64)
-        n = kernels.events(tokens.offsets, tokens.words, tokens.tags, heads, n_tags, lexical, rows)
+        n = events(tokens.offsets, tokens.words, tokens.tags, heads, n_tags, lexical, rows)
         contexts, number = np.unique(rows[:n, 0], return_inverse=True)
-        pairs, counts = np.unique((number.ravel() << (kernels.WORD_BITS + 1)) | rows[:n, 1], return_counts=True)
-        begins = np.searchsorted(pairs >> (kernels.WORD_BITS + 1), np.arange(len(contexts) + 1)).astype(np.int64)
-        outcomes = (pairs & ((1 << (kernels.WORD_BITS + 1)) - 1)).astype(np.int32)
+        pairs, counts = np.unique((number.ravel() << (WORD_BITS + 1)) | rows[:n, 1], return_counts=True)
+        begins = np.searchsorted(pairs >> (WORD_BITS + 1), np.arange(len(contexts) + 1)).astype(np.int64)
+        outcomes = (pairs & ((1 << (WORD_BITS + 1)) - 1)).astype(np.int32)
         return cls(n_tags, n_words, lexical, contexts, begins, outcomes, counts.astype(np.float64), factors)
 
     @cached_property
@@ -109,7 +115,7 @@ class HeadOutwardModel:
     @cached_property
     def _outcome_table(self) -> tuple[Int64, Float]:
         contexts = np.repeat(np.arange(len(self.contexts)), np.diff(self.begins))
-        table, places = _table((contexts << (kernels.WORD_BITS + 1)) | self.outcomes)
+        table, places = _table((contexts << (WORD_BITS + 1)) | self.outcomes)
         return table, self.counts[places]
 
     @cached_property
@@ -135,7 +141,7 @@ class HeadOutwardModel:
         n_arcs = int((lengths * (lengths + 1)).sum())
         first, later, stops = np.empty(n_arcs), np.empty(n_arcs), np.zeros((int(tokens.offsets[-1]), 2, 2))
         tags = np.where(tokens.tags < 0, self.n_tags + 1, tokens.tags).astype(np.int32)
-        kernels.arc_scores(
+        arc_scores(
             tokens.offsets, tokens.words, tags, self.n_tags, self.lexical, self._sizes, np.array(self.factors),
             *self._context_table, *self._totals, *self._outcome_table, first, later, stops,
         )  # fmt: skip
@@ -149,7 +155,7 @@ class HeadOutwardModel:
     def log_prob(self, tokens: Tokens, heads: Int32) -> Float:
         """log p(x, y) [S] of sentences with projective trees ``heads`` [N]."""
         scores, out = self.scores(tokens), np.empty(len(tokens.offsets) - 1)
-        arc_valence.score(tokens.offsets, scores.first, scores.later, scores.stops, heads, out)
+        score(tokens.offsets, scores.first, scores.later, scores.stops, heads, out)
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Int32, Int32, Int32, Int64]:
@@ -161,7 +167,7 @@ class HeadOutwardModel:
         words, tags, heads = (np.empty(LONGEST_DRAW, dtype=np.int32) for _ in range(3))
         drawn: list[tuple[Int32, Int32, Int32]] = []
         while len(drawn) < n:
-            length = kernels.draw_tree(
+            length = draw_tree(
                 self.n_tags, self.lexical, self._sizes, np.array(self.factors), *self._context_table, *self._totals,
                 self.begins, self.outcomes, self._ends, state, words, tags, heads,
             )  # fmt: skip
@@ -178,7 +184,7 @@ class HeadOutwardModel:
 def best_trees(offsets: Int64, scores: ValenceScores) -> tuple[Int32, Float]:
     """The best trees [N] and their scores [S]."""
     heads, best = np.empty(int(offsets[-1]), dtype=np.int32), np.empty(len(offsets) - 1)
-    arc_valence.viterbi(offsets, scores.first, scores.later, scores.stops, heads, best)
+    viterbi(offsets, scores.first, scores.later, scores.stops, heads, best)
     return heads, best
 
 
@@ -186,5 +192,553 @@ def _table(keys: Int64) -> tuple[Int64, Int32]:
     """A table with open addressing, and the number of the key at each place."""
     size = 1 << max(4, (2 * len(keys)).bit_length())
     table, places = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int32)
-    kernels.fill(np.ascontiguousarray(keys, dtype=np.int64), table, places)
+    fill(np.ascontiguousarray(keys, dtype=np.int64), table, places)
     return table, places
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Kernels of the head-outward model: smoothed probabilities by looking up counts, and drawing trees.
+#
+# Each outcome e has contexts c_1, c_2, ... from the coarsest to the finest. With n(c, e) its count in context c, n(c)
+# the sum and T(c) the number of distinct outcomes there (Witten & Bell 1991, with a factor; Collins 1999)::
+#
+#     p_0(e) = 1 / number of outcomes            p_l(e) = (n(c_l, e) + b T(c_l) p_{l-1}(e)) / (n(c_l) + b T(c_l))
+#
+# A context is a number of 63 bits::
+#
+#     level | side | whether there is a child | tag of the head | word of the head + 1 | tag of the child
+#
+# and an outcome in a context the context's number and the outcome's.
+
+
+TAG_BITS, WORD_BITS = 10, 20
+STOP, TAG, WORD = 0, 3, 6  # first levels of the three kinds of outcomes
+STOP_LEVELS, TAG_LEVELS, WORD_LEVELS = 3, 3, 3
+LEFT, RIGHT = 0, 1
+
+
+@kernel
+def _slot(key: int, keys: Int64) -> int:
+    """Where ``key`` is in the table, or the empty place where it would be."""
+    mixed = (key ^ (key >> 31)) * 0x7FB5D329728EA185
+    mixed ^= mixed >> 27
+    mixed *= 0x81DADEF4BC2DD4D
+    slot = (mixed ^ (mixed >> 33)) & (keys.shape[0] - 1)
+    while keys[slot] != key and keys[slot] >= 0:
+        slot = (slot + 1) & (keys.shape[0] - 1)
+    return slot
+
+
+@kernel
+def fill(keys: Int64, table: Int64, places: Int32) -> None:
+    """Put ``keys`` into a table that is -1 everywhere, and their numbers into ``places``."""
+    for number in range(keys.shape[0]):
+        slot = _slot(keys[number], table)
+        table[slot] = keys[number]
+        places[slot] = number
+
+
+@kernel
+def _context(level: int, side: int, valence: int, head_tag: int, head_word: int, child_tag: int) -> int:
+    """The context of a level: 0 to 2 for stopping, 3 to 5 for the child's tag, 6 to 8 for its word."""
+    kind, depth = level // 3, level % 3
+    key = level
+    if kind == 2:
+        valence = 0  # a word does not depend on it
+        side = side if depth > 0 else 0
+        head_tag = head_tag if depth > 0 else 0
+    else:
+        child_tag = 0
+        head_tag = head_tag if depth > 0 else 0
+    word = head_word + 1 if depth == 2 else 0
+    key = (key << 1) | side
+    key = (key << 1) | valence
+    key = (key << TAG_BITS) | head_tag
+    key = (key << WORD_BITS) | word
+    return (key << TAG_BITS) | child_tag
+
+
+@kernel
+def _probability(
+    kind: int,
+    n_levels: int,
+    n_outcomes: int,
+    outcome: int,
+    side: int,
+    valence: int,
+    head_tag: int,
+    head_word: int,
+    child_tag: int,
+    factor: float,
+    contexts: Int64,
+    numbers: Int32,
+    totals: Float,
+    types: Float,
+    outcomes: Int64,
+    counts: Float,
+) -> float:
+    """p(outcome) in its contexts; ``head_word`` may be -1."""
+    p = 1.0 / n_outcomes
+    for depth in range(n_levels):
+        if depth == 2 and head_word < 0:
+            break
+        slot = _slot(_context(kind + depth, side, valence, head_tag, head_word, child_tag), contexts)
+        if contexts[slot] < 0:
+            break
+        number = numbers[slot]
+        n = 0.0
+        if outcome >= 0:
+            at = _slot((int(number) << (WORD_BITS + 1)) | outcome, outcomes)
+            if outcomes[at] >= 0:
+                n = counts[at]
+        weight = factor * types[number]
+        p = (n + weight * p) / (totals[number] + weight)
+    return p
+
+
+@kernel
+def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: int, lexical: bool, out: Int64) -> int:
+    """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; how many."""
+    n_rows, depths = 0, 3 if lexical else 2
+    for s in range(offsets.shape[0] - 1):
+        low = offsets[s]
+        n = offsets[s + 1] - low
+        children = np.zeros((n + 1, 2), np.int64)  # the nearest on each side; 0: none
+        for t in range(1, n + 1):
+            h = heads[low + t - 1]
+            if t < h:
+                children[h, LEFT] = t
+            elif children[h, RIGHT] == 0:
+                children[h, RIGHT] = t
+        for t in range(1, n + 1):
+            tag, word = int(tags[low + t - 1]), int(words[low + t - 1])
+            h = heads[low + t - 1]
+            side = RIGHT if t > h else LEFT
+            valence = 0 if h == 0 or children[h, side] == t else 1
+            head_tag = root_tag if h == 0 else int(tags[low + h - 1])
+            head_word = -1 if h == 0 else int(words[low + h - 1])
+            for depth in range(depths):
+                if depth < 2 or head_word >= 0:
+                    if h > 0:
+                        out[n_rows, 0] = _context(STOP + depth, side, valence, head_tag, head_word, 0)
+                        out[n_rows, 1] = 0
+                        n_rows += 1
+                    out[n_rows, 0] = _context(TAG + depth, side, valence, head_tag, head_word, 0)
+                    out[n_rows, 1] = tag
+                    n_rows += 1
+                    if lexical:
+                        out[n_rows, 0] = _context(WORD + depth, side, valence, head_tag, head_word, tag)
+                        out[n_rows, 1] = word
+                        n_rows += 1
+            for side in range(2):
+                for depth in range(depths):
+                    has = 1 if children[t, side] else 0
+                    out[n_rows, 0] = _context(STOP + depth, side, has, tag, word, 0)
+                    out[n_rows, 1] = 1
+                    n_rows += 1
+    return n_rows
+
+
+@kernel
+def arc_scores(
+    offsets: Int64,
+    words: Int32,
+    tags: Int32,
+    root_tag: int,
+    lexical: bool,
+    sizes: Int64,
+    factors: Float,
+    contexts: Int64,
+    numbers: Int32,
+    totals: Float,
+    types: Float,
+    outcomes: Int64,
+    counts: Float,
+    first: Float,
+    later: Float,
+    stops: Float,
+) -> None:
+    """Log probabilities: ``first`` and ``later`` [A] of taking a child, ``stops`` [N, 2, 2] of stopping.
+
+    ``sizes`` are the numbers of tags and of words, ``factors`` those of the three kinds.
+    """
+    a, levels = 0, 3 if lexical else 2
+    for s in range(offsets.shape[0] - 1):
+        low = offsets[s]
+        n = offsets[s + 1] - low
+        for h in range(n + 1):
+            tag = root_tag if h == 0 else int(tags[low + h - 1])
+            word = -1 if h == 0 else int(words[low + h - 1])
+            going = np.zeros((2, 2))
+            if h > 0:
+                for side in range(2):
+                    for valence in range(2):
+                        p = _probability(
+                            STOP, levels, 2, 1, side, valence, tag, word, 0, factors[0], contexts, numbers, totals,
+                            types, outcomes, counts,
+                        )  # fmt: skip
+                        stops[low + h - 1, side, valence] = np.log(p)
+                        going[side, valence] = np.log1p(-p)
+            for t in range(1, n + 1):
+                place = a + (t - 1) * (n + 1) + h
+                if t == h:
+                    first[place] = later[place] = -np.inf
+                    continue
+                side, child_tag = RIGHT if t > h else LEFT, int(tags[low + t - 1])
+                of_word = 0.0
+                if lexical:
+                    p = _probability(
+                        WORD, levels, sizes[1] + 1, int(words[low + t - 1]), side, 0, tag, word, child_tag, factors[2],
+                        contexts, numbers, totals, types, outcomes, counts,
+                    )  # fmt: skip
+                    of_word = np.log(p)
+                for valence in range(2):
+                    p = _probability(
+                        TAG, levels, sizes[0], child_tag, side, valence, tag, word, 0, factors[1], contexts, numbers,
+                        totals, types, outcomes, counts,
+                    )  # fmt: skip
+                    value = np.log(p) + of_word + going[side, valence]
+                    if valence == 0:
+                        first[place] = value
+                    else:
+                        later[place] = value if h > 0 else -np.inf
+        a += n * (n + 1)
+
+
+@kernel
+def _uniform(state: npt.NDArray[np.uint64]) -> float:
+    """A number in [0, 1) (splitmix64; Steele, Lea & Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0
+
+
+@kernel
+def _draw(
+    kind: int,
+    n_levels: int,
+    n_outcomes: int,
+    side: int,
+    valence: int,
+    head_tag: int,
+    head_word: int,
+    child_tag: int,
+    factor: float,
+    contexts: Int64,
+    numbers: Int32,
+    totals: Float,
+    types: Float,
+    begins: Int64,
+    drawn: Int32,
+    ends: Float,
+    state: npt.NDArray[np.uint64],
+) -> int:
+    """An outcome drawn from :func:`_probability`: at each level, from the finest, one of those counted or go on.
+
+    ``begins`` [contexts + 1] are lists of outcomes ``drawn`` with cumulated counts ``ends``.
+    """
+    for depth in range(n_levels - 1, -1, -1):
+        if depth == 2 and head_word < 0:
+            continue
+        slot = _slot(_context(kind + depth, side, valence, head_tag, head_word, child_tag), contexts)
+        if contexts[slot] < 0:
+            continue
+        number = numbers[slot]
+        target = _uniform(state) * (totals[number] + factor * types[number])
+        if target < totals[number]:
+            low, high = begins[number], begins[number + 1] - 1
+            while low < high:
+                middle = (low + high) // 2
+                if ends[middle] > target:
+                    high = middle
+                else:
+                    low = middle + 1
+            return drawn[low]
+    return min(int(_uniform(state) * n_outcomes), n_outcomes - 1)
+
+
+@kernel
+def draw_tree(
+    root_tag: int,
+    lexical: bool,
+    sizes: Int64,
+    factors: Float,
+    contexts: Int64,
+    numbers: Int32,
+    totals: Float,
+    types: Float,
+    begins: Int64,
+    drawn: Int32,
+    ends: Float,
+    state: npt.NDArray[np.uint64],
+    words: Int32,
+    tags: Int32,
+    heads: Int32,
+) -> int:
+    """Draw a tree with its sentence into ``words``, ``tags`` and ``heads``; its length, 0 if it would be longer."""
+    most, levels = words.shape[0], 3 if lexical else 2
+    tag_of, word_of = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    parent = np.zeros(most + 1, np.int64)
+    outer, inner = np.full((most + 1, 2), -1, np.int64), np.full(most + 1, -1, np.int64)  # farthest child; next inward
+    tag_of[0], word_of[0] = root_tag, -1
+    n, waiting = 1, 0
+    while waiting < n:
+        h = waiting
+        waiting += 1
+        for side in range(2):
+            if h == 0 and side == LEFT:
+                continue
+            valence = 0
+            while True:
+                if h > 0:
+                    stop = _draw(
+                        STOP, levels, 2, side, valence, tag_of[h], word_of[h], 0, factors[0], contexts, numbers, totals,
+                        types, begins, drawn, ends, state,
+                    )  # fmt: skip
+                    if stop == 1:
+                        break
+                if n > most:
+                    return 0
+                tag = _draw(
+                    TAG, levels, sizes[0], side, valence, tag_of[h], word_of[h], 0, factors[1], contexts, numbers,
+                    totals, types, begins, drawn, ends, state,
+                )  # fmt: skip
+                word = -1
+                if lexical:
+                    word = _draw(
+                        WORD, levels, sizes[1] + 1, side, 0, tag_of[h], word_of[h], tag, factors[2], contexts, numbers,
+                        totals, types, begins, drawn, ends, state,
+                    )  # fmt: skip
+                    if word == sizes[1]:
+                        word = -1
+                tag_of[n], word_of[n], parent[n] = tag, word, h
+                inner[n], outer[h, side] = outer[h, side], n
+                n += 1
+                valence = 1
+                if h == 0:
+                    break
+    place, filled = np.zeros(n, np.int64), 0  # in the order of the sentence, from 1
+    stack, size = np.empty(2 * n + 2, np.int64), 1
+    farthest_first = np.empty(n, np.int64)
+    stack[0] = outer[0, RIGHT]
+    while size:
+        size -= 1
+        item = stack[size]
+        if item < 0:  # a node whose left side is done
+            filled += 1
+            place[-item] = filled
+            continue
+        child = outer[item, RIGHT]
+        while child >= 0:
+            stack[size] = child
+            size += 1
+            child = inner[child]
+        stack[size] = -item
+        size += 1
+        child, count = outer[item, LEFT], 0
+        while child >= 0:
+            farthest_first[count] = child
+            count += 1
+            child = inner[child]
+        for k in range(count - 1, -1, -1):
+            stack[size] = farthest_first[k]
+            size += 1
+    for node in range(1, n):
+        t = place[node] - 1
+        tags[t], words[t] = tag_of[node], word_of[node]
+        heads[t] = 0 if parent[node] == 0 else place[parent[node]]
+    return n - 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Feature counts of trees, and their expectations under a head-outward model by drawing trees from it.
+#
+#     E_q0[f]  ~  (1/s) sum over draws (x, y) of f(x, y)                  (Smith, Vail & Lafferty 2007, eq. 7)
+#
+# smoothed as :class:`~loglinear.generative.base.Sampling` does. A drawn tree costs its n arcs, no chart.
+
+
+def tree_counts(encoder: ArcEncoder, tokens: Tokens, heads: Int32) -> csr_matrix:
+    """Feature counts of each tree, a sparse matrix [S, D]."""
+    from scipy.sparse import csr_matrix
+
+    pointer, ids = encoder.chosen(tokens, heads)
+    shape = (len(tokens.offsets) - 1, encoder.n_features)
+    matrix = csr_matrix((np.ones(len(ids)), ids, pointer[tokens.offsets]), shape=shape)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def drawn_counts(base: HeadOutwardModel, encoder: ArcEncoder, sampling: Sampling, n_threads: int = 1) -> Float:
+    """Mean feature counts [D] of trees drawn from ``base``, in batches with a seed each."""
+    _ = encoder.table  # made here, once, before threads ask for it
+    base.sample(1, np.random.default_rng(0))
+
+    def batch(number: int) -> Float:
+        n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
+        words, tags, heads, offsets = base.sample(n, np.random.default_rng([sampling.seed, STREAM, number]))
+        ids = encoder.chosen(encoder.vocabulary.drawn(words, tags, offsets), heads)[1]
+        return np.bincount(ids, minlength=encoder.n_features).astype(np.float64)
+
+    total, numbers = np.zeros(encoder.n_features), range(-(-sampling.samples // DRAWS_AT_ONCE))
+    for begin in range(0, len(numbers), n_threads):
+        for counts in in_threads(batch, numbers[begin : begin + n_threads], n_threads):
+            total += counts
+    return total / sampling.samples
+
+
+def expected_counts(
+    base: HeadOutwardModel, encoder: ArcEncoder, sampling: Sampling, observed: Float, n_threads: int = 1
+) -> Float:
+    """E_q0[f] [D], ``observed`` [D] being the mean counts of the training data."""
+    return sampling.smoothed(drawn_counts(base, encoder, sampling, n_threads), observed)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Best projective trees where a first child is worth another score than a later one, and stopping has a score too.
+#
+# This is what a head-outward model asks for (Eisner 1996, model C; Klein & Manning 2004): a head makes its children on
+# each side from the nearest outward, and after each decides whether to stop::
+#
+#     score(y) = sum over arcs h -> t of  first(h, t) if t is the nearest child of h on its side, else later(h, t)
+#                + sum over tokens h and sides d of  stop(h, d, whether h has a child on that side)
+#
+# The recursions are those of :mod:`~loglinear.structures.arcs.best`, with half trees that may still grow (R, L) told
+# from those that have stopped (R', L')::
+#
+#     iR(i, j) = max( first(i, j) + L'(i + 1, j),   later(i, j) + max_{i < k < j} R(i, k) + L'(k + 1, j) )
+#     R(i, j)  = max_k iR(i, k) + R'(k, j)
+#
+# and so for the other side. The root has one child. Arcs are blocks [n, n + 1], child by head, as everywhere.
+
+
+TO_LEFT, TO_RIGHT = 0, 1  # sides
+RIGHT_HALF, LEFT_HALF, RIGHT_ARC, LEFT_ARC = 0, 1, 2, 3  # kinds of half trees
+
+
+@kernel
+def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
+    """The best tree of one sentence with arcs [n, n + 1] and stops [n, 2, 2] into ``heads`` [n]; its score."""
+    n = first.shape[0]
+    right, right_end, left, left_end = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+    shut_right, shut_left = np.zeros((n, n)), np.zeros((n, n))  # R'[i, k], L'[j, k] = L'(k, j)
+    to_right, to_left = np.zeros((n, n)), np.zeros((n, n))
+    splits = np.zeros((4, n, n), np.int32)
+    for i in range(n):
+        shut_right[i, i] = right_end[i, i] = stops[i, TO_RIGHT, 0]
+        shut_left[i, i] = left_end[i, i] = stops[i, TO_LEFT, 0]
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            best, at = first[j, i + 1] + shut_left[j, i + 1], i
+            for k in range(i + 1, j):
+                value = right[i, k] + shut_left[j, k + 1] + later[j, i + 1]
+                if value > best:
+                    best, at = value, k
+            to_right[i, j] = best
+            splits[RIGHT_ARC, i, j] = at
+            best, at = first[i, j + 1] + shut_right[i, j - 1], j - 1
+            for k in range(i, j - 1):
+                value = shut_right[i, k] + left[j, k + 1] + later[i, j + 1]
+                if value > best:
+                    best, at = value, k
+            to_left[j, i] = best
+            splits[LEFT_ARC, i, j] = at
+            best, at = -np.inf, i
+            for k in range(i, j):
+                value = left_end[i, k] + to_left[j, k]
+                if value > best:
+                    best, at = value, k
+            left[j, i] = best
+            shut_left[j, i] = left_end[i, j] = best + stops[j, TO_LEFT, 1]
+            splits[LEFT_HALF, i, j] = at
+            best, at = -np.inf, j
+            for k in range(i + 1, j + 1):
+                value = to_right[i, k] + right_end[j, k]
+                if value > best:
+                    best, at = value, k
+            right[i, j] = best
+            shut_right[i, j] = right_end[j, i] = best + stops[i, TO_RIGHT, 1]
+            splits[RIGHT_HALF, i, j] = at
+    best, root = -np.inf, -1
+    for r in range(n):
+        value = first[r, 0] + shut_left[r, 0] + shut_right[r, n - 1]
+        if value > best:
+            best, root = value, r
+    if root < 0:
+        return -np.inf
+    heads[root] = 0
+    stack = np.empty((4 * n + 8, 3), np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2] = RIGHT_HALF, root, n - 1
+    stack[1, 0], stack[1, 1], stack[1, 2] = LEFT_HALF, 0, root
+    size = 2
+    while size:
+        size -= 1
+        kind, low, high = stack[size]
+        if low == high:
+            continue
+        k = splits[kind, low, high]
+        if kind == RIGHT_HALF:
+            stack[size, 0], stack[size, 1], stack[size, 2] = RIGHT_HALF, k, high
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = RIGHT_ARC, low, k
+        elif kind == LEFT_HALF:
+            stack[size, 0], stack[size, 1], stack[size, 2] = LEFT_HALF, low, k
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = LEFT_ARC, k, high
+        else:
+            if kind == RIGHT_ARC:
+                heads[high] = low + 1
+            else:
+                heads[low] = high + 1
+            stack[size, 0], stack[size, 1], stack[size, 2] = RIGHT_HALF, low, k
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = LEFT_HALF, k + 1, high
+        size += 2
+    return best
+
+
+@kernel
+def viterbi(offsets: Int64, first: Float, later: Float, stops: Float, heads: Int32, best: Float) -> int:
+    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without one, or -1.
+
+    ``first`` and ``later`` [A], ``stops`` [N, 2 sides, 2: without and with a child].
+    """
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        low, high = offsets[s], offsets[s + 1]
+        n = high - low
+        end = a + n * (n + 1)
+        best[s] = _best_tree(
+            first[a:end].reshape(n, n + 1), later[a:end].reshape(n, n + 1), stops[low:high], heads[low:high]
+        )
+        if best[s] == -np.inf:
+            return s
+        a = end
+    return -1
+
+
+@kernel
+def score(offsets: Int64, first: Float, later: Float, stops: Float, heads: Int32, out: Float) -> None:
+    """Scores [S] of the trees ``heads`` [N]."""
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        low = offsets[s]
+        n = offsets[s + 1] - low
+        nearest = np.zeros((n + 1, 2), np.int64)  # the nearest child on each side, from 1; 0: none
+        for t in range(1, n + 1):
+            h = heads[low + t - 1]
+            if t > h:
+                if nearest[h, TO_RIGHT] == 0:
+                    nearest[h, TO_RIGHT] = t
+            else:
+                nearest[h, TO_LEFT] = t
+        total = 0.0
+        for t in range(1, n + 1):
+            h = heads[low + t - 1]
+            place = a + (t - 1) * (n + 1) + h
+            is_first = t == nearest[h, TO_RIGHT] or t == nearest[h, TO_LEFT]
+            total += first[place] if is_first else later[place]
+            for side in range(2):
+                total += stops[low + t - 1, side, 1 if nearest[t, side] else 0]
+        out[s] = total
+        a += n * (n + 1)

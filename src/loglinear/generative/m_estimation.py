@@ -17,7 +17,7 @@ from loglinear.errors import OptionError
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
-from loglinear.structures.chain_features import ChainFeatures
+from loglinear.structures.chain.features import ChainFeatures
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]

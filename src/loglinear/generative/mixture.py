@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from loglinear.errors import DataError
-from loglinear.generative.mixture_components import Components
-from loglinear.generative.naive_bayes import Rows
+from loglinear.generative.covariance import SHAPES, CovariancePrior, Shape, log_normal
+from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
 
 Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -218,3 +220,296 @@ def climb(
 def _note(run: Climb, found: Expected) -> None:
     run.objectives.append(found.objective)
     run.log_likelihoods.append(found.log_likelihood)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a mixture's components can be: multinomials with a Dirichlet prior, or Gaussians.
+#
+# A mixture asks its components for densities, for their log prior, for the most
+# probable parameters when each row belongs to each of them to some degree (the M step), for draws, and for where to
+# measure distances when rows are first divided among them.
+#
+# Letters: n rows, D columns, K components.
+
+EMPTY = 1e-10  # of all rows: what is left of a component that keeps its parameters, as there is nothing to learn from
+CONSTANT = 1e-8  # of a column's greatest value: a standard deviation that is only rounding
+
+
+class Components(Protocol):
+    """K densities over rows, and how they are learnt."""
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of all components."""
+
+    def log_densities(self, x: Rows) -> Float:
+        """log p(x_i given theta_k) [n, K], up to what is the same for all k."""
+
+    def log_prior(self) -> float:
+        """sum_k log p(theta_k), up to a constant."""
+
+    def maximised(self, x: Rows, shares: Float) -> Components:
+        """argmax over theta of sum_ik shares_ik log p(x_i given theta_k) + log p(theta); shares are [n, K]."""
+
+    def started(self, x: Rows, shares: Float) -> Components:
+        """Where EM starts when rows are divided by ``shares`` [n, K]."""
+
+    def points(self, x: Rows) -> Rows:
+        """Rows [n, ...] among which Euclidean distances mean something."""
+
+    def sample(self, components: Int32, rng: np.random.Generator) -> Rows:
+        """A row [n, D] of each of ``components`` [n]."""
+
+
+def row_sums(x: Rows) -> Float:
+    """sum_j x_ij [n]."""
+    return np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)
+
+
+@dataclass(frozen=True)
+class MultinomialComponents:
+    """p(x given theta_k) = prod_j theta_kj^x_j, theta_k with a Dirichlet prior: naive Bayes without labels.
+
+    Parameters
+    ----------
+    log_theta : float64 [K, D]
+    smoothing : float
+        lambda of the prior prod_j theta_kj^lambda.
+    mean_length : float
+        Mean of sum_j x_j over the rows, weighted; for draws.
+    """
+
+    log_theta: Float
+    smoothing: float
+    mean_length: float
+
+    @classmethod
+    def even(cls, x: Rows, weights: Float, n_components: int, smoothing: float) -> MultinomialComponents:
+        """Components that are all the same, for rows of such lengths."""
+        d = x.shape[1]
+        mean_length = float(weights @ row_sums(x) / weights.sum())
+        return cls(np.full((n_components, d), -np.log(d)), smoothing, mean_length)
+
+    @property
+    def n_components(self) -> int:
+        return len(self.log_theta)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_components * (self.log_theta.shape[1] - 1)
+
+    def log_densities(self, x: Rows) -> Float:
+        return log_likelihoods(x, self.log_theta)
+
+    def log_prior(self) -> float:
+        return log_dirichlet(self.log_theta, self.smoothing)
+
+    def maximised(self, x: Rows, shares: Float) -> MultinomialComponents:
+        return replace(self, log_theta=most_probable(summed(x, shares), self.smoothing))
+
+    def started(self, x: Rows, shares: Float) -> MultinomialComponents:
+        return self.maximised(x, shares)
+
+    def points(self, x: Rows) -> Rows:
+        """sqrt(x_ij / length_i): their distance is Hellinger's, whatever the lengths."""
+        lengths = row_sums(x)
+        scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+        return (sparse.diags(scale) @ x).sqrt() if sparse.issparse(x) else np.sqrt(x * scale[:, None])
+
+    def sample(self, components: Int32, rng: np.random.Generator) -> Rows:
+        return drawn_counts(self.log_theta, components, rng.poisson(self.mean_length, size=len(components)), rng)
+
+
+@dataclass(frozen=True)
+class GaussianComponents:
+    """p(x given theta_k) = N(x; m_k, C_k), the covariances of one of the shapes of ``covariance``.
+
+    Parameters
+    ----------
+    means : float64 [K, D]
+    covariances : float64
+        In the shape that ``covariance`` names.
+    covariance : {"known", "spherical", "diagonal", "tied", "full"}
+    prior : CovariancePrior
+    """
+
+    means: Float
+    covariances: Float
+    covariance: str
+    prior: CovariancePrior
+
+    @classmethod
+    def even(
+        cls,
+        x: Float,
+        weights: Float,
+        n_components: int,
+        covariance: str,
+        smoothing: float = 0.0,
+        floor: float = 1e-6,
+        variance: float = 1.0,
+    ) -> GaussianComponents:
+        """Components that all stand in the middle and are as wide as all rows; ``variance`` is the known one."""
+        prior = CovariancePrior(column_variances(x, weights), smoothing, floor)
+        means = np.tile(weights @ x / weights.sum(), (n_components, 1))
+        d = x.shape[1]
+        values = {"known": np.array(variance), "spherical": np.array(prior.spread.mean()), "diagonal": prior.spread}
+        shape = SHAPES[covariance].array_shape(n_components, d)
+        covariances = np.broadcast_to(values.get(covariance, np.diag(prior.spread)), shape).copy()
+        return cls(means, covariances, covariance, prior)
+
+    @property
+    def shape(self) -> Shape:
+        return SHAPES[self.covariance]
+
+    @property
+    def n_components(self) -> int:
+        return len(self.means)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.means.size + self.shape.n_parameters(*self.means.shape)
+
+    def log_densities(self, x: Float) -> Float:
+        return log_normal(x, self.means, self.shape.expanded(self.covariances, *self.means.shape))
+
+    def log_prior(self) -> float:
+        return self.shape.log_prior(self.covariances, self.n_components, self.prior)
+
+    def maximised(self, x: Float, shares: Float) -> GaussianComponents:
+        sizes = shares.sum(axis=0)
+        sizes[sizes <= EMPTY * sizes.sum()] = 0.0
+        there = sizes > 0.0
+        means = self.means.copy()
+        means[there] = (shares.T @ x)[there] / sizes[there, None]
+        if not self.shape.estimated:
+            return replace(self, means=means)
+        d = x.shape[1]
+        scatters = np.zeros((self.n_components, d) if self.shape.axial else (self.n_components, d, d))
+        centred = np.empty_like(x)
+        for k in np.flatnonzero(there):
+            np.subtract(x, means[k], out=centred)
+            if self.shape.axial:
+                scatters[k] = shares[:, k] @ np.square(centred, out=centred)
+            else:
+                scatters[k] = (centred * shares[:, k : k + 1]).T @ centred
+        covariances = self.shape.from_scatters(scatters, sizes, self.prior, self.covariances)
+        return replace(self, means=means, covariances=covariances)
+
+    def started(self, x: Float, shares: Float) -> GaussianComponents:
+        """As after an M step whose prior is worth D + 1 rows: few rows in a corner do not make a spike."""
+        cautious = replace(self.prior, smoothing=max(self.prior.smoothing, x.shape[1] + 1.0))
+        return replace(replace(self, prior=cautious).maximised(x, shares), prior=self.prior)
+
+    def points(self, x: Float) -> Float:
+        """The rows themselves, in units of each column's standard deviation if the shape can follow the columns."""
+        return x if self.covariance in ("known", "spherical") else x / np.sqrt(self.prior.spread)
+
+    def sample(self, components: Int32, rng: np.random.Generator) -> Float:
+        noise = rng.standard_normal((len(components), self.means.shape[1]))
+        expanded = self.shape.expanded(self.covariances, *self.means.shape)
+        if self.shape.axial:
+            return self.means[components] + noise * np.sqrt(expanded)[components]
+        factors = np.broadcast_to(np.linalg.cholesky(expanded), (self.n_components, *expanded.shape[1:]))
+        rows = self.means[components]
+        for k in range(self.n_components):
+            mine = components == k
+            rows[mine] += noise[mine] @ factors[k].T
+        return rows
+
+
+def column_variances(x: Float, weights: Float) -> Float:
+    """Variances [D] of the columns of weighted rows; a column that is constant gets the mean of the others, or 1."""
+    shares = weights / weights.sum()
+    variances = shares @ np.square(x - shares @ x)
+    varies = variances > np.square(CONSTANT * np.abs(x[weights > 0.0]).max(axis=0))
+    return np.where(varies, variances, variances[varies].mean() if varies.any() else 1.0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where EM for mixtures starts: centres among the rows, and each row given to the nearest one.
+#
+# Centres are rows drawn one after the other with a probability proportional to their squared distance from the nearest
+# centre so far (k-means++, Arthur & Vassilvitskii 2007; of a few candidates the one that leaves the least distance is
+# taken), or proportional to their weight alone (``random``). A component of which some rows are known has their mean as
+# its centre. As in Fig. 9.6 all components then weigh the same.
+#
+# Which rows are drawn depends neither on their order nor on whether a row is there twice or has weight two: the rows
+# are put in an order of their own, by a projection, and a number between 0 and 1 points into their cumulated weights.
+#
+# Letters: n rows, D columns, K components.
+
+SPREAD = "k-means++"
+
+
+def squared_distances(points: Rows, centres: Float) -> Float:
+    """|x_i - c_k|^2 [n, K], without a copy of sparse rows."""
+    if not sparse.issparse(points):
+        return np.stack([np.square(points - centre).sum(axis=1) for centre in centres], axis=1)
+    squares = np.asarray(points.multiply(points).sum(axis=1)).reshape(-1, 1)
+    return np.maximum(squares - 2.0 * np.asarray(points @ centres.T) + np.square(centres).sum(axis=1), 0.0)
+
+
+def start_model(
+    components: Components,
+    x: Rows,
+    weights: Float,
+    known: Int32 | None,
+    method: str | Float,
+    rng: np.random.Generator,
+) -> MixtureModel:
+    """The mixture that EM starts from.
+
+    Parameters
+    ----------
+    components : Components
+        K of them, with any parameters.
+    x, weights, known
+        Rows [n, D], their weights [n] and known components [n] (-1: unknown), or None.
+    method : {"k-means++", "random"} or float64 [K, D]
+        How centres are found, or rows that are the centres.
+    rng : numpy.random.Generator
+    """
+    points, k = components.points(x), components.n_components
+    if isinstance(method, str):
+        centres = _drawn_centres(points, weights, known, k, method == SPREAD, rng)
+    else:
+        centres = components.points(method)
+    nearest = squared_distances(points, centres).argmin(axis=1)
+    if known is not None:
+        nearest = np.where(known == UNKNOWN, nearest, known)
+    shares = np.zeros((x.shape[0], k))
+    shares[np.arange(len(shares)), nearest] = weights
+    return MixtureModel(np.full(k, -np.log(k)), components.started(x, shares))
+
+
+def _drawn_centres(
+    points: Rows, weights: Float, known: Int32 | None, k: int, spread: bool, rng: np.random.Generator
+) -> Float:
+    """Centres [K, ...]."""
+    centres = np.zeros((k, points.shape[1]))
+    free = np.ones(k, dtype=bool)
+    if known is not None:
+        member = (known[:, None] == np.arange(k)) * weights[:, None]
+        sizes = member.sum(axis=0)
+        free = sizes == 0.0
+        centres[~free] = summed(points, member)[~free] / sizes[~free, None]
+    order = np.argsort(np.asarray(points @ np.random.default_rng(0).standard_normal(points.shape[1])), kind="stable")
+    nearest = squared_distances(points, centres[~free]).min(axis=1) if not free.all() else np.full(len(weights), np.inf)
+    for component in np.flatnonzero(free):
+        spread_now = spread and np.isfinite(nearest[0])
+        chances = weights * nearest if spread_now else weights * (nearest > 0.0)
+        if not chances.sum() > 0.0:  # every row is a centre already
+            chances = weights
+        cumulated = np.cumsum(chances[order])
+        places = rng.random(2 + int(np.log(k)) if spread_now else 1) * cumulated[-1]
+        rows = order[np.minimum(np.searchsorted(cumulated, places, side="right"), len(order) - 1)]
+        candidates = np.asarray(points[rows].todense() if sparse.issparse(points) else points[rows])
+        left = np.minimum(squared_distances(points, candidates), nearest[:, None])
+        best = int(np.argmin(weights @ left))
+        centres[component], nearest = candidates[best], left[:, best]
+    return centres

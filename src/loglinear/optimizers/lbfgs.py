@@ -21,7 +21,7 @@ With L1, F has kinks where weights are zero. OWL-QN (Andrew & Gao 2007) stays in
 
 Cost: 4 M D numbers read per iteration (M pairs, D weights) beside the evaluation. Sums are made in a fixed order in
 blocks, never by BLAS, whose results change with its number of threads. This file holds what users see (options,
-state, result, loop), ``lbfgs_run`` the kernels and the steps of an iteration, ``line_search`` the choice of t.
+state, result, loop), ``lbfgs_run`` the kernels, the steps of an iteration and the choice of t.
 
 References
 ----------

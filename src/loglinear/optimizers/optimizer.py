@@ -111,10 +111,10 @@ OPTIMIZERS: Registry[Optimizer] = Registry(
     "optimizer",
     {
         "adagrad": "loglinear.optimizers.stochastic",
-        "dual": "loglinear.optimizers.dual",
+        "dual": "loglinear.optimizers.dual.chain",
         "lbfgs": "loglinear.optimizers.lbfgs",
         "newton": "loglinear.optimizers.newton",
-        "online": "loglinear.optimizers.online",
+        "online": "loglinear.optimizers.online.general",
         "sgd": "loglinear.optimizers.stochastic",
     },
 )

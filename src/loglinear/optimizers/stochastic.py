@@ -4,7 +4,7 @@
     adagrad   w_f <- w_f - step / sqrt(1 + sum of its squared derivatives so far) g_f      (Duchi, Hazan & Singer 2011)
 
 g is the gradient of one sequence's loss (for max-margin a subgradient); each step also pays that sequence's share of
-the penalties, lazily (:mod:`~loglinear.optimizers.lazy_weights`). If no step size is given, it is calibrated: among
+the penalties, lazily (:mod:`~loglinear.optimizers.passes`). If no step size is given, it is calibrated: among
 powers of two, the one that lowers the objective of a sample most in one pass over it (Bottou 2010). With ``average``
 the result is the mean of the weights after each step.
 
@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.optimizers.lazy_weights import Float, LazyWeights
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
-from loglinear.optimizers.passes import PassState, SequencePasses
+from loglinear.optimizers.passes import Float, LazyWeights, PassState, SequencePasses
 from loglinear.options import option
 
 SAMPLE = 500  # sequences that the step size is calibrated on

@@ -1,10 +1,19 @@
-"""What one measurement is to do, as plain data that goes to another process and into a file."""
+"""One measurement: what it is to do, its clock and its memory, and what tables make of several.
+
+What one measurement is to do, as plain data that goes to another process and into a file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 PLACES = ("train", "test", "scratch")  # where files are says nothing about what is measured
@@ -92,3 +101,92 @@ class Job:
     def from_dict(cls, content: dict[str, Any]) -> Job:
         """The job of :meth:`to_dict`."""
         return cls(**{**content, "names": tuple(content["names"])})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What both sides' measurements share: the clock, peak memory, and the score of a tagged file.
+
+
+Say = Callable[[str], None]
+
+
+class Clock:
+    """Wall-clock seconds of named stretches."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        """Add the time of the block to ``name``."""
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+    def total(self, *names: str) -> float:
+        """Seconds of several stretches."""
+        return sum(self.seconds[name] for name in names)
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has had so far, in MB (10^6 bytes).
+
+    Linux keeps it for each process image (VmHWM); ``ru_maxrss`` would begin with that of the process that started this
+    one.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+def score_tagged(path: str | Path, metric: str) -> float:
+    """Chunk F1 or accuracy, in percent, of a file whose last columns are gold and predicted labels."""
+    from loglinear.data import read_columns
+    from loglinear.evaluation import accuracy_report, chunk_scores
+
+    corpus = read_columns(path)
+    gold, predicted = ((corpus.column(c).ids, corpus.column(c).values, corpus.offsets) for c in (-2, -1))
+    return chunk_scores(gold, predicted).f1 if metric == "f1" else accuracy_report(gold, predicted).accuracy
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The arithmetic of the tables: medians, ratios, and when a training first was as good as asked.
+#
+# A history is a list of (seconds, value) after each pass. The converged objective is the least that any side ended at;
+# within 0.1 % of it is at most 1.001 times it.
+
+
+History = Sequence[tuple[float, float]]
+WITHIN = 1e-3
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """The median of the values that are there; None if none is."""
+    there = [value for value in values if value is not None]
+    return statistics.median(there) if there else None
+
+
+def ratio(theirs: float | None, ours: float | None) -> float | None:
+    """How many times less ours is; None if one is missing or ours is zero."""
+    return None if theirs is None or not ours else theirs / ours
+
+
+def first_at_most(history: History, bound: float) -> float | None:
+    """Seconds until the value first was at most ``bound``; None if it never was."""
+    return next((seconds for seconds, value in history if value <= bound), None)
+
+
+def first_at_least(history: History, bound: float) -> float | None:
+    """Seconds until the value first was at least ``bound``; None if it never was."""
+    return next((seconds for seconds, value in history if value >= bound), None)
+
+
+def objective_bound(ends: Iterable[float | None], within: float = WITHIN) -> float | None:
+    """The objective that counts as converged, given where each side ended."""
+    there = [end for end in ends if end is not None]
+    return min(there) * (1.0 + within) if there else None

@@ -14,13 +14,13 @@ from typing import Any
 
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import OptionError
-from loglinear.estimators.tagger import Tagger
-from loglinear.experiments.bench.children import in_child
-from loglinear.experiments.bench.corpora import Corpus, generated
+from loglinear.estimators.tagger.estimator import Tagger
+from loglinear.experiments.bench.child import in_child
 from loglinear.experiments.bench.job import Job
 from loglinear.experiments.bench.peer import ALGORITHMS
-from loglinear.experiments.bench.results import Results
-from loglinear.structures.chain import Chain
+from loglinear.experiments.corpora import Corpus, generated
+from loglinear.experiments.store import Results
+from loglinear.structures.chain.structure import Chain
 
 Way = tuple[str, str | None]  # criterion, optimizer
 GROWTH_PASSES, LISTED_PASSES = 3, 2

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loglinear.errors import OptionError
-from loglinear.experiments.reproduce import chunking, dependencies, entities, found, parsing, pieces
-from loglinear.experiments.reproduce.cells import Cells
-from loglinear.experiments.reproduce.figures import Chart
-from loglinear.experiments.table import Table
+from loglinear.experiments import corpora
+from loglinear.experiments.charts import Chart
+from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
+from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.tables import Table
 
 Made = tuple[list[Table], list[Chart]]
 Files = dict[str, list[Path]]
-LANGUAGES = tuple(entities.LANGUAGES)
+LANGUAGES = tuple(softmax_margin.LANGUAGES)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Paper:
     title: str
     corpora: tuple[str, ...]
     chosen: Callable[[Sequence[str]], list[str]]
-    make: Callable[[Files, Cells, int], Made]
+    make: Callable[[Files, ReproduceCells, int], Made]
 
 
 def _paths(files: Files, name: str) -> tuple[str, ...]:
@@ -46,36 +47,36 @@ def _first_language(there: Sequence[str]) -> list[str]:
     return [name for name in LANGUAGES if name in there][:1]
 
 
-def _m_estimation(files: Files, cells: Cells, seed: int) -> Made:
+def _m_estimation(files: Files, cells: ReproduceCells, seed: int) -> Made:
     names = list(files) or ["bundled"]
     tables: list[Table] = []
     charts: list[Chart] = []
     if "conll2000" in files or not files:
-        tables, charts = chunking.reproduce(_paths(files, "conll2000"), cells, seed)
+        tables, charts = m_estimation.reproduce(_paths(files, "conll2000"), cells, seed)
     tables += [
-        dependencies.table_of(name, _paths(files, name), cells, seed)
+        m_estimation.table_of(name, _paths(files, name), cells, seed)
         for name in names
-        if name in (*dependencies.CORPORA, "bundled")
+        if name in (*m_estimation.CORPORA, "bundled")
     ]
     return tables, charts
 
 
-def _softmax_margin(files: Files, cells: Cells, seed: int) -> Made:
-    return [entities.table_of(name, _paths(files, name), cells, seed) for name in files or ("bundled",)], []
+def _softmax_margin(files: Files, cells: ReproduceCells, seed: int) -> Made:
+    return [softmax_margin.table_of(name, _paths(files, name), cells, seed) for name in files or ("bundled",)], []
 
 
-def _piecewise(files: Files, cells: Cells, seed: int) -> Made:
+def _piecewise(files: Files, cells: ReproduceCells, seed: int) -> Made:
     names = list(files) or ["bundled"]
     tables = [
-        pieces.entities(name, _paths(files, name), cells, seed) for name in names if name in (*LANGUAGES, "bundled")
+        piecewise.entities(name, _paths(files, name), cells, seed) for name in names if name in (*LANGUAGES, "bundled")
     ]
     tables += [
-        pieces.tags(name, _paths(files, name), cells, seed) for name in names if name in ("conll2000", "bundled")
+        piecewise.tags(name, _paths(files, name), cells, seed) for name in names if name in ("conll2000", "bundled")
     ]
     tables += [
-        parsing.table_of(name, _paths(files, name), cells, seed)
+        piecewise.table_of(name, _paths(files, name), cells, seed)
         for name in names
-        if name in (*parsing.CORPORA, "bundled")
+        if name in (*piecewise.CORPORA, "bundled")
     ]
     return tables, []
 
@@ -83,7 +84,7 @@ def _piecewise(files: Files, cells: Cells, seed: int) -> Made:
 PAPERS = {
     "m-estimation": Paper(
         "Computationally efficient M-estimation of log-linear structure models (Smith, Vail & Lafferty 2007)",
-        ("conll2000", *dependencies.CORPORA),
+        ("conll2000", *m_estimation.CORPORA),
         lambda there: [name for name in there if name == "conll2000"],
         _m_estimation,
     ),
@@ -95,7 +96,7 @@ PAPERS = {
     ),
     "piecewise": Paper(
         "Fast, piecewise training for discriminative finite-state and parsing models (Sutton & McCallum 2005)",
-        (*LANGUAGES, "conll2000", *parsing.CORPORA),
+        (*LANGUAGES, "conll2000", *piecewise.CORPORA),
         lambda there: [*_first_language(there), *(name for name in there if name not in LANGUAGES)],
         _piecewise,
     ),
@@ -116,11 +117,11 @@ def files_for(paper: str, folder: Path | None, asked: Sequence[str] = ()) -> Fil
     for name in asked:
         if name not in wanted.corpora:
             raise OptionError(f"corpus {name!r}: {paper} is run on {', '.join(wanted.corpora)}")
-    there = found.find(folder, wanted.corpora)
+    there = corpora.find(folder, wanted.corpora)
     chosen = list(dict.fromkeys(asked)) or wanted.chosen(list(there))
     absent = [name for name in chosen if name not in there]
     if absent:
-        raise found.missing(absent, folder)
+        raise corpora.missing(absent, folder)
     if not chosen:
-        raise found.missing(wanted.corpora, folder)
+        raise corpora.missing(wanted.corpora, folder)
     return {name: there[name] for name in chosen}

@@ -8,12 +8,10 @@ from typing import Any
 
 from loglinear.data import atomic_output
 from loglinear.errors import DataError
-from loglinear.experiments.reproduce.cells import read_results, unreadable
-from loglinear.experiments.reproduce.figures import Chart
+from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
-from loglinear.experiments.reproduce.result_shapes import FINISHED
-from loglinear.experiments.shapes import misfit
-from loglinear.experiments.table import Table, table_text
+from loglinear.experiments.store import FINISHED, misfit, read_results, unreadable
+from loglinear.experiments.tables import Table, table_text
 
 FIGURES = "figures"
 HEAD = """# Results

@@ -1,0 +1,241 @@
+r"""CRFsuite attribute files: one token a line, its label and its features between tabs.
+
+::
+
+    B-NP<TAB>w[0]=the<TAB>shape=x<TAB>length:3      an attribute without a value has the value 1
+    I-NP<TAB>w[0]=10\:30                            a colon inside a name is \: and a backslash \\
+
+A blank line ends a sequence; a line ``@weight:2.5`` gives the sequence it stands in that weight; a line that begins
+with ``#`` and has no tab is a comment. Several tabs in a row separate like one, spaces belong to the names. The format
+is CRFsuite's (Okazaki 2007), except that a value that is no number is an error here and zero there, and that a ``#``
+at the start of a later field is part of a name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import Attributes, Column, IntArray, offsets_of
+from loglinear.data.files import Source, check_text, read_bytes, source_name
+from loglinear.errors import DataError
+
+if TYPE_CHECKING:
+    from loglinear.data.columns.scanning import Lines
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_ESCAPE = re.compile(r"\\([\\:])")
+_FIELD = re.compile(r"((?:\\[\\:]|[^:])*)(?::(.*))?", re.DOTALL)
+_UNWRITABLE = re.compile(r"[\t\r\n]")
+_WEIGHT = "@weight:"
+
+
+def read_attributes(source: Source, labels: bool = True) -> Attributes:
+    """Read a CRFsuite attribute file.
+
+    Parameters
+    ----------
+    source : path, ``-`` or open binary file
+        Also compressed with gzip.
+    labels : bool
+        Whether the first field of a line is the token's label; if not, all fields are attributes.
+
+    Raises
+    ------
+    DataError
+        With file and line: a value that is no finite number, a nameless attribute, a line without a label, invalid
+        UTF-8, a NUL byte, no token at all.
+    """
+    from loglinear.data.columns import scanning
+
+    name, raw = source_name(source), read_bytes(source)
+    lines = scanning.lines_of(raw, check_text(raw, name), scanning.TABS)
+    comments = lines.begin_with(b"#") & (lines.flags & scanning.HAS_TAB == 0)
+    chosen = np.flatnonzero((lines.counts > 0) & ~comments)
+    if len(chosen) == 0:
+        raise DataError("the file holds no tokens", name)
+    _check_lines(lines, chosen, name, labels)
+    begins, finishes = lines.fields(chosen)
+    counts = lines.counts[chosen].astype(np.int64)
+    breaks = np.cumsum(lines.counts == 0)[chosen]  # equal for two lines if and only if no blank line lies between
+    head, declared = None, np.zeros(len(chosen), dtype=np.bool_)
+    if labels:
+        first = offsets_of(counts)[:-1]
+        head = lines.column(begins[first], finishes[first])
+        declared = np.array([value.startswith(_WEIGHT) for value in head.values])[head.ids]
+        kept = ~np.repeat(declared, counts)
+        kept[first] = False
+        begins, finishes, counts = begins[kept], finishes[kept], counts - 1
+    tokens = ~declared
+    if not tokens.any():
+        raise DataError("the file holds no tokens", name)
+    offsets = np.append(np.flatnonzero(np.diff(breaks[tokens], prepend=-1)), np.count_nonzero(tokens)).astype(np.int64)
+    sequence_weights = None
+    if head is not None and declared.any():
+        groups = breaks[tokens][offsets[:-1]]
+        sequence_weights = _sequence_weights(head, declared, counts, breaks, groups, chosen + 1, name)
+    pointer = offsets_of(counts[tokens])
+    numbers = chosen[tokens] + 1
+    column, weights = _parsed(lines.column(begins, finishes), pointer, numbers, name)
+    label = None if head is None else _labels(head, tokens)
+    return Attributes(name, offsets, numbers, label, pointer, column.ids, weights, column.values, sequence_weights)
+
+
+def _check_lines(lines: Lines, chosen: IntArray, name: str, labels: bool) -> None:
+    """Refuse the first line with a carriage return inside, or, where labels are wanted, with none."""
+    from loglinear.data.columns import scanning
+
+    returns = lines.flags[chosen] & scanning.HAS_RETURN > 0
+    before = np.maximum(lines.starts[chosen] - 1, 0)
+    tabbed = (lines.buffer[before] == ord("\t")) & labels  # blanks before the first field are skipped
+    bad = returns | tabbed
+    if bad.any():
+        first = int(np.argmax(bad))
+        line = int(chosen[first]) + 1
+        if returns[first]:
+            raise DataError("a carriage return inside a line; end lines with LF or CRLF", name, line)
+        raise DataError("the line begins with a tab; a label is needed before the attributes", name, line)
+
+
+def _sequence_weights(
+    head: Column,
+    declared: npt.NDArray[np.bool_],
+    counts: IntArray,
+    breaks: IntArray,
+    groups: IntArray,
+    numbers: IntArray,
+    name: str,
+) -> npt.NDArray[np.float64]:
+    """Weights [S] of the sequences ``groups`` (numbers of blank lines before them), 1 where none is declared."""
+    weights = np.ones(len(groups))
+    for row in np.flatnonzero(declared).tolist():
+        field = head.values[head.ids[row]]
+        value = _number(field[len(_WEIGHT) :])
+        sequence = int(np.searchsorted(groups, breaks[row]))
+        line = int(numbers[row])
+        if value is None or value < 0:
+            raise DataError(f"{field!r:.60}: a sequence's weight is a number that is not negative", name, line)
+        if counts[row] > 0:
+            raise DataError("the weight of a sequence stands on a line of its own", name, line)
+        if sequence == len(groups) or groups[sequence] != breaks[row]:
+            raise DataError("this weight belongs to no sequence: no token before the next blank line", name, line)
+        weights[sequence] = value
+    return weights
+
+
+def _labels(head: Column, tokens: npt.NDArray[np.bool_]) -> Column:
+    """The label column, without the first fields that are no labels, escapes undone, in order of first occurrence."""
+    ids = head.ids[tokens]
+    used, first = np.unique(ids, return_index=True)
+    values = {number: _unescaped(head.values[number]) for number in used[np.argsort(first)].tolist()}
+    index = {value: number for number, value in enumerate(dict.fromkeys(values.values()))}
+    renumber = np.zeros(len(head.values), dtype=np.int32)
+    for number, value in values.items():
+        renumber[number] = index[value]
+    return Column(renumber[ids], list(index))
+
+
+def _unescaped(field: str) -> str:
+    return _ESCAPE.sub(r"\1", field) if "\\" in field else field
+
+
+def _number(digits: str) -> float | None:
+    """A finite number, or None (Python's own reading would take ``nan``, ``1_000`` and digits of other scripts)."""
+    value = float(digits) if _NUMBER.fullmatch(digits) else math.inf
+    return value if math.isfinite(value) else None
+
+
+def _parsed(
+    fields: Column, pointer: IntArray, numbers: IntArray, name: str
+) -> tuple[Column, npt.NDArray[np.float64] | None]:
+    """Names of the attributes and their values [M] (None when all are 1); each distinct field is parsed once."""
+    index: dict[str, int] = {}
+    renumber = np.empty(len(fields.values), dtype=np.int32)
+    values = np.ones(len(fields.values))
+    for number, field in enumerate(fields.values):
+        attribute = field
+        if ":" in field or "\\" in field:
+            attribute, value = _split(field)
+            if not attribute or value is None:
+                pair = int(np.argmax(fields.ids == number))
+                line = int(numbers[np.searchsorted(pointer, pair, side="right") - 1])
+                wrong = "has no name" if not attribute else "has a value that is no finite number"
+                raise DataError(f"attribute {field!r:.60} {wrong}; write a colon inside a name as \\:", name, line)
+            values[number] = value
+        renumber[number] = index.setdefault(attribute, len(index))
+    ids = renumber[fields.ids] if len(index) < len(fields.values) else fields.ids
+    return Column(ids, list(index)), None if (values == 1).all() else values[fields.ids]
+
+
+def _split(field: str) -> tuple[str, float | None]:
+    """Name and value of ``name[:value]``; the value is 1 if there is none and None if it is no number."""
+    match = _FIELD.fullmatch(field)
+    assert match is not None  # the pattern matches any string
+    return _unescaped(match[1]), _number(match[2]) if match[2] else 1.0
+
+
+def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
+    """Write a corpus in CRFsuite's format; reading it back gives the same corpus.
+
+    Raises
+    ------
+    DataError
+        What the format cannot hold: a name or label that is empty or has a tab or a line end in it, a token without
+        label and attributes, a token whose line would be blank or a comment.
+    """
+    from loglinear.data.columns import scanning
+
+    fields, ids, counts = _token_fields(corpus)
+    bounds = offsets_of(counts)
+    first = bounds[:-1]
+    visible = np.array([bool(value.strip(b" ")) for value in fields], dtype=bool)[ids]
+    lost = np.diff(np.concatenate([[0], np.cumsum(visible)])[bounds]) == 0
+    hashed = np.array([value.startswith(b"#") for value in fields], dtype=bool)
+    lost[counts == 1] |= hashed[ids[first[counts == 1]]]
+    if lost.any():
+        message = "a line that would be read as a blank line or a comment; give the token an attribute"
+        raise corpus.error(message, int(np.argmax(lost)))
+    # The fields go before each token's line feed in a text of line feeds alone, one per token and one per sentence.
+    sentence = np.repeat(np.arange(corpus.n_sentences), np.diff(corpus.offsets))
+    positions = np.repeat(np.arange(corpus.n_tokens) + sentence, counts)
+    separators = np.full(len(ids), ord("\t"), dtype=np.uint8)
+    separators[first] = 0
+    if corpus.sequence_weights is not None:
+        starts = corpus.offsets[:-1] + np.arange(corpus.n_sentences)
+        where = np.searchsorted(positions, starts)
+        positions, separators = np.insert(positions, where, starts), np.insert(separators, where, 0)
+        ids = np.insert(ids, where, len(fields) + np.arange(corpus.n_sentences))
+        fields = [*fields, *(f"{_WEIGHT}{weight!r}\n".encode() for weight in corpus.sequence_weights.tolist())]
+    out.write(scanning.spliced(b"\n" * (corpus.n_tokens + corpus.n_sentences), positions, separators, ids, fields))
+
+
+def _token_fields(corpus: Attributes) -> tuple[list[bytes], IntArray, IntArray]:
+    """Distinct fields as bytes, the ids of all tokens' fields one after the other, and their number per token [N]."""
+    counts = np.diff(corpus.pointer)
+    tokens = np.repeat(np.arange(corpus.n_tokens), counts)
+    names = _escaped(Column(corpus.ids, corpus.values), tokens, corpus)
+    ids: IntArray = corpus.ids.astype(np.int64)
+    if corpus.weights is not None:
+        distinct, inverse = np.unique(corpus.weights, return_inverse=True)
+        pairs, ids = np.unique(ids * len(distinct) + inverse, return_inverse=True)
+        attributes, weights = (part.tolist() for part in np.divmod(pairs, max(len(distinct), 1)))
+        suffixes = ["" if value == 1 else f":{value!r}" for value in distinct.tolist()]
+        names = [names[attribute] + suffixes[weight] for attribute, weight in zip(attributes, weights, strict=True)]
+    fields = [field.encode() for field in names]
+    if corpus.label is None:
+        return fields, ids, counts
+    labels = [field.encode() for field in _escaped(corpus.label, np.arange(corpus.n_tokens), corpus)]
+    return labels + fields, np.insert(ids + len(labels), corpus.pointer[:-1], corpus.label.ids), counts + 1
+
+
+def _escaped(column: Column, tokens: IntArray, corpus: Attributes) -> list[str]:
+    """Values as the format writes them; ``tokens`` is the position in the corpus of each entry, for messages."""
+    for number, value in enumerate(column.values):
+        if (not value or _UNWRITABLE.search(value)) and (column.ids == number).any():
+            message = f"{value!r:.60} cannot be written to a CRFsuite file (empty, or with a tab or line end)"
+            raise corpus.error(message, int(tokens[np.argmax(column.ids == number)]))
+    return [value.replace("\\", "\\\\").replace(":", "\\:") for value in column.values]

@@ -1,0 +1,4 @@
+"""Constituency trees: ``tree`` has them and their bracketed text, ``cleaning`` reads treebanks, ``heads`` finds heads
+and dependencies, ``transforms`` and ``annotation`` make the binary trees that grammars are read off, ``drawing``
+draws.
+"""

@@ -1,0 +1,395 @@
+"""From a treebank to the trees a grammar is read off: notes on labels, rare ones taken back, then binary rules.
+
+Splitting a label makes a grammar sharper and its counts thinner. So a note stays only where it can be estimated: the
+notes of a label that is seen fewer than ``least`` times are taken back from the last to the first, and intermediate
+nodes that are seen fewer than ``least_intermediate`` times remember fewer siblings (in the spirit of the selective
+splits of Klein and Manning 2003).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from loglinear.data.trees.cleaning import part_marked
+from loglinear.data.trees.heads import Layout, head_children, layout
+from loglinear.data.trees.transforms import binarise, check_orders, factorise, is_intermediate, noted
+from loglinear.data.trees.tree import Tree, fold
+from loglinear.errors import OptionError
+
+ANNOTATIONS = ("none", "parent", "rich")
+#: The notes of the annotation ``rich``.
+RICH = (
+    "parent", "verb-form", "base", "possessive", "gap", "with-verb", "unary", "right-recursive", "tag-parent",
+    "auxiliary", "in-place", "conjunction", "percent", "alone",
+)  # fmt: skip
+_SEPARATOR = re.compile(r"\\.|([,<>])", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class TreeTransform:
+    """How a treebank's trees become those of a grammar.
+
+    Parameters
+    ----------
+    annotation : {"rich", "parent", "none"}
+        ``rich``: notes on what kind of phrase or part of speech it is, for English; ``parent``: the labels of
+        ``vertical`` - 1 ancestors; ``none``: neither.
+    vertical : int
+        For ``parent``: labels that a phrase knows, its own and those of its ancestors.
+    horizontal : int or None
+        Siblings that an intermediate node remembers; all if None.
+    factor : {"head", "right", "left"}
+        In which order the children of a phrase come apart.
+    marks : str
+        Characters that begin the user's own notes in the labels of the treebank, as ``^-``; none if empty.
+    least, least_intermediate : int
+        How often a label must be seen to keep its notes, an intermediate node to remember its siblings. For ``rich``.
+    notes : tuple of str
+        Names of the notes of ``rich``.
+    """
+
+    annotation: str = "rich"
+    vertical: int = 2
+    horizontal: int | None = 2
+    factor: str = "head"
+    marks: str = ""
+    least: int = 10
+    least_intermediate: int = 40
+    notes: tuple[str, ...] = RICH
+    noted_siblings: bool = False
+
+    def __post_init__(self) -> None:
+        check_orders(self.vertical, self.horizontal, self.factor)
+        if self.annotation not in ANNOTATIONS:
+            raise OptionError(f"annotation={self.annotation!r} is not one of {', '.join(ANNOTATIONS)}")
+        if self.marks and self.annotation != "none":
+            raise OptionError(
+                f"marks={self.marks!r} says that the trees have notes of their own; use it with annotation='none'"
+            )
+
+    def apply(self, trees: Sequence[Tree]) -> list[Tree]:
+        """The binary trees, which :func:`~loglinear.data.trees.transforms.restore` turns back into plain ones."""
+        if self.marks:
+            return [self._marked(tree) for tree in trees]
+        if self.annotation != "rich":
+            vertical = self.vertical if self.annotation == "parent" else 1
+            return [binarise(tree, vertical, self.horizontal, self.factor) for tree in trees]
+        notes = [notes_on(tree, self.notes) for tree in trees]
+        if self.least > 1:
+            _take_back(trees, notes, self.least)
+        binary = [
+            factorise(tree, about, self.horizontal, self.factor, self.noted_siblings)
+            for tree, about in zip(trees, notes, strict=True)
+        ]
+        return forgetful(binary, self.least_intermediate) if self.least_intermediate > 1 else binary
+
+    def _marked(self, tree: Tree) -> Tree:
+        """A tree with notes of the user's in its labels."""
+        parted = [part_marked(node.label, self.marks) for node in tree.nodes()]
+        bases = iter([base for base, _ in reversed(parted)])
+        plain = fold(tree, lambda node, children: Tree(next(bases), children, node.word))
+        notes = [[], *([noted(note)] if note else [] for _, note in parted[1:])]  # there is one root
+        return factorise(plain, notes, self.horizontal, self.factor, self.noted_siblings)
+
+
+def _take_back(trees: Sequence[Tree], notes: list[list[list[str]]], least: int) -> None:
+    """Shorten, in place, the notes of labels that are seen fewer than ``least`` times, until none is left of them."""
+    labels = [[node.label for node in tree.nodes()] for tree in trees]
+    while True:
+        seen = Counter(
+            (label, *about)
+            for some, notes_of in zip(labels, notes, strict=True)
+            for label, about in zip(some, notes_of, strict=True)
+        )
+        rare = {key for key, count in seen.items() if count < least and len(key) > 1}
+        if not rare:
+            return
+        longest = max(map(len, rare))  # the finest first: what it leaves behind counts for the next coarser one
+        for some, notes_of in zip(labels, notes, strict=True):
+            for label, about in zip(some, notes_of, strict=True):
+                if len(about) + 1 == longest and (label, *about) in rare:
+                    about.pop()
+
+
+def forgetful(trees: Sequence[Tree], least: int) -> list[Tree]:
+    """Binary trees whose intermediate labels are seen ``least`` times, or remember no sibling."""
+    seen = Counter(node.label for tree in trees for node in tree.nodes() if is_intermediate(node.label))
+    renamed: dict[str, str] = {}
+    for length in range(max(map(_memory, seen), default=0), 0, -1):
+        for label in [label for label, count in seen.items() if count < least and _memory(label) == length]:
+            renamed[label] = _shorter(label)
+            seen[renamed[label]] += seen.pop(label)
+
+    def make(node: Tree, children: list[Tree]) -> Tree:
+        label = node.label
+        while label in renamed:
+            label = renamed[label]
+        return Tree(label, children, node.word)
+
+    return [fold(tree, make) for tree in trees] if renamed else list(trees)
+
+
+def _memory(label: str) -> int:
+    """How many siblings an intermediate label can forget: 2 for ``@A|H>B,C`` and for ``@A|B,C,D``."""
+    places = [match.end() for match in _SEPARATOR.finditer(label) if match[1]]
+    return 0 if not places or places[-1] == len(label) else len(places)
+
+
+def _shorter(label: str) -> str:
+    """The intermediate label with one sibling less: ``@A|H>B`` for ``@A|H>B,C``, then ``@A|H>``."""
+    last = [match.start() for match in _SEPARATOR.finditer(label) if match[1]][-1]
+    return label[:last] if label[last] == "," else label[: last + 1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a node's label does not say but a grammar should know: notes on phrases and parts of speech.
+#
+# A treebank's labels are too coarse for a grammar: the NP of a subject is not the NP of an object, and a finite VP is
+# no infinitive. Johnson (1998) and Klein and Manning (2003, *Accurate unlexicalized parsing*) split labels by what can
+# be seen in the tree; this is our version of their splits for English, each a small function of a node, named in
+# :data:`PHRASE_NOTES` and :data:`TAG_NOTES`. No note needs a list of words beyond a few forms of *be* and *have*,
+# ``&``, ``but`` and ``%``; on other languages most of them find nothing to say.
+
+
+_FINITE = frozenset({"VBZ", "VBD", "VBP", "MD"})
+_VERBS = _FINITE | {"VB", "VBN", "VBG"}
+_BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m"})
+_HAVE = frozenset({"have", "has", "had", "having", "'ve", "'d"})
+_NOUN_PHRASES = frozenset({"NP", "NX", "NML", "WHNP", "NAC"})
+_CLAUSES = frozenset({"S", "SINV", "SQ", "SBAR", "SBARQ"})
+
+
+class NodeView:
+    """A tree as parallel lists over its M nodes, with what notes look at.
+
+    Attributes
+    ----------
+    flat : Layout
+    parents, heads : list of int
+        Node of the parent, and of the head child; -1 if none.
+    head_tags : list of int
+        The preterminal node that heads each node.
+    with_verb : list of bool
+        Whether a verb is below.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.flat: Layout = layout(tree)
+        self.labels, self.children = self.flat.labels, self.flat.children
+        size = len(self.labels)
+        self.parents, self.heads = [-1] * size, [-1] * size
+        self.head_tags = list(range(size))
+        self.with_verb = [not self.children[node] and self.labels[node] in _VERBS for node in range(size)]
+        for node, head in enumerate(head_children(self.flat)):
+            for child in self.children[node]:
+                self.parents[child] = node
+            if self.children[node]:
+                self.heads[node] = self.children[node][head]
+        for node in range(size - 1, 0, -1):  # children come after their parent
+            parent = self.parents[node]
+            self.with_verb[parent] = self.with_verb[parent] or self.with_verb[node]
+            if self.heads[node] >= 0:
+                self.head_tags[node] = self.head_tags[self.heads[node]]
+        if self.heads[0] >= 0:
+            self.head_tags[0] = self.head_tags[self.heads[0]]
+
+    def parent_label(self, node: int) -> str:
+        """Label of the parent, nothing at the root."""
+        return self.labels[self.parents[node]] if self.parents[node] >= 0 else ""
+
+    def word(self, node: int) -> str:
+        """The word that heads the node, in lower case."""
+        return self.flat.words[self.flat.start[self.head_tags[node]]].lower()
+
+
+Note = Callable[[NodeView, int], str]
+
+
+def _parent(view: NodeView, node: int) -> str:
+    return view.parent_label(node)
+
+
+def _grandparent(view: NodeView, node: int) -> str:
+    parent = view.parents[node]
+    return view.parent_label(parent) if parent >= 0 else ""
+
+
+def _unary(view: NodeView, node: int) -> str:
+    """A phrase over one phrase."""
+    children = view.children[node]
+    return "U" if len(children) == 1 and view.children[children[0]] else ""
+
+
+def _base(view: NodeView, node: int) -> str:
+    """A noun phrase of words alone."""
+    plain = view.labels[node] == "NP" and not any(view.children[child] for child in view.children[node])
+    return "B" if plain else ""
+
+
+def _verb_form(view: NodeView, node: int) -> str:
+    """The form of a verb phrase's head: finite, infinitive, participle, or with ``to``."""
+    if view.labels[node] != "VP":
+        return ""
+    tag = view.labels[view.head_tags[node]]
+    return "VBF" if tag in _FINITE else tag
+
+
+def _clause_form(view: NodeView, node: int) -> str:
+    """The form of the verb that heads a clause."""
+    if view.labels[node] not in _CLAUSES:
+        return ""
+    while view.labels[node] in _CLAUSES:
+        inner = [child for child in view.children[node] if view.labels[child] in _CLAUSES or view.labels[child] == "VP"]
+        if not inner:
+            return "V0"
+        node = next((child for child in inner if child == view.heads[node]), inner[-1])
+    return _verb_form(view, node)
+
+
+def _gap(view: NodeView, node: int) -> str:
+    """A clause with a verb phrase and no subject before it."""
+    if view.labels[node] != "S":
+        return ""
+    before: list[str] = []
+    for child in view.children[node]:
+        if view.labels[child] == "VP":
+            return "" if any(label in {"NP", "SBAR", "S", "EX"} for label in before) else "G"
+        before.append(view.labels[child])
+    return ""
+
+
+def _possessive(view: NodeView, node: int) -> str:
+    """A noun phrase that ends in a possessive mark."""
+    children = view.children[node]
+    return "P" if view.labels[node] in _NOUN_PHRASES and view.labels[children[-1]] == "POS" else ""
+
+
+def _right_recursive(view: NodeView, node: int) -> str:
+    """A noun phrase with another at its right edge."""
+    if view.labels[node] != "NP":
+        return ""
+    while view.children[node]:
+        node = view.children[node][-1]
+        if view.labels[node] == "NP":
+            return "R"
+    return ""
+
+
+def _with_verb(view: NodeView, node: int) -> str:
+    """A phrase with a verb somewhere below."""
+    return "v" if view.with_verb[node] else ""
+
+
+def _coordination(view: NodeView, node: int) -> str:
+    """A phrase with a conjunction among its children."""
+    return "C" if any(view.labels[child] in {"CC", "CONJP"} for child in view.children[node]) else ""
+
+
+def _opening(view: NodeView, node: int) -> str:
+    """What a subordinate clause begins with: a question word's phrase, a conjunction, or nothing."""
+    if view.labels[node] != "SBAR":
+        return ""
+    first = view.labels[view.children[node][0]]
+    return "W" if first.startswith("WH") else "I" if first in {"IN", "DT"} else ""
+
+
+def _head_tag(view: NodeView, node: int) -> str:
+    """The part of speech that heads a noun phrase, by kind."""
+    if view.labels[node] != "NP":
+        return ""
+    tag = view.labels[view.head_tags[node]]
+    kinds = {"NNS": "NN", "NNPS": "NNP", "PRP": "PRP", "NN": "NN", "NNP": "NNP", "CD": "CD", "$": "CD"}
+    return "h" + kinds.get(tag, "x")
+
+
+def _preposition(view: NodeView, node: int) -> str:
+    """Whether a prepositional phrase's preposition is ``of``."""
+    return "of" if view.labels[node] == "PP" and view.word(node) == "of" else ""
+
+
+#: Notes on phrases, by name.
+PHRASE_NOTES: dict[str, Note] = {
+    "parent": _parent,
+    "verb-form": _verb_form,
+    "base": _base,
+    "possessive": _possessive,
+    "gap": _gap,
+    "clause-form": _clause_form,
+    "with-verb": _with_verb,
+    "unary": _unary,
+    "right-recursive": _right_recursive,
+    "opening": _opening,
+    "preposition": _preposition,
+    "head-tag": _head_tag,
+    "coordination": _coordination,
+    "grandparent": _grandparent,
+}
+
+
+def _alone(view: NodeView, node: int) -> str:
+    """A determiner or adverb without siblings."""
+    return "A" if view.labels[node] in {"DT", "RB"} and len(view.children[view.parents[node]]) == 1 else ""
+
+
+def _auxiliary(view: NodeView, node: int) -> str:
+    """A form of *be* or *have*."""
+    if view.labels[node] not in _VERBS - {"MD"} or view.parent_label(node) not in {"VP", "SQ", "SINV"}:
+        return ""
+    word = view.word(node)  # 's is taken for a form of be, as it mostly is
+    return "BE" if word in _BE else "HV" if word in _HAVE else ""
+
+
+def _in_place(view: NodeView, node: int) -> str:
+    """Where a preposition or subordinating conjunction stands: what its phrase hangs from."""
+    if view.labels[node] not in {"IN", "TO"} or view.parents[node] < 0:
+        return ""
+    above = _grandparent(view, node)
+    if view.parent_label(node) == "SBAR":
+        return "s" + above[:1]
+    return "n" if above.startswith("N") else "v" if above.startswith(("V", "S")) else "a" if above else ""
+
+
+def _conjunction(view: NodeView, node: int) -> str:
+    """``&`` and ``but`` are conjunctions of other kinds."""
+    if view.labels[node] != "CC":
+        return ""
+    word = view.word(node)
+    return word if word in {"&", "but"} else ""
+
+
+def _percent(view: NodeView, node: int) -> str:
+    """``%`` is a noun of its own kind."""
+    return "%" if view.word(node) == "%" else ""
+
+
+def _own_word(view: NodeView, node: int) -> str:
+    """The word itself, of a closed class."""
+    closed = {"IN", "TO", "CC", "DT", "RB", "MD", "WDT", "WP", "WRB", "RP"}
+    return "=" + view.word(node) if view.labels[node] in closed else ""
+
+
+#: Notes on parts of speech, by name.
+TAG_NOTES: dict[str, Note] = {
+    "tag-parent": _parent,
+    "auxiliary": _auxiliary,
+    "in-place": _in_place,
+    "conjunction": _conjunction,
+    "percent": _percent,
+    "alone": _alone,
+    "own-word": _own_word,
+}
+
+
+def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
+    """The notes of these names, in this order, on each node in the order of :meth:`Tree.nodes`; the root has none."""
+    view = NodeView(tree)
+    of_phrases = [PHRASE_NOTES[name] for name in names if name in PHRASE_NOTES]
+    of_tags = [TAG_NOTES[name] for name in names if name in TAG_NOTES]
+    notes: list[list[str]] = [[]]
+    for node in range(1, len(view.labels)):
+        chosen = of_phrases if view.children[node] else of_tags
+        notes.append([said for note in chosen if (said := note(view, node))])
+    return notes

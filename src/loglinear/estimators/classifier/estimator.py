@@ -1,0 +1,435 @@
+"""The classifier: flat labels behind scikit-learn's conventions (Zhang, sections 9.1 to 9.4)."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import validate_data
+
+from loglinear import model_file
+from loglinear.criteria.costs import describe
+from loglinear.errors import ModelFileError, OptionError
+from loglinear.estimators.classifier import file as classifier_file
+from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
+from loglinear.estimators.classifier.model import CandidateModel, LinearModel
+from loglinear.estimators.classifier.options import check_classifier, default, own_base
+from loglinear.estimators.classifier.problem import ClassifierCheckpoint, DevExamples, Plan, prepared, split_labels
+from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
+from loglinear.features.templates.language import TemplateSet
+from loglinear.system import thread_count
+from loglinear.training.checkpoint import fingerprint
+from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What can be asked of a trained classifier: labels, probabilities, scores, and why.
+
+
+Float = npt.NDArray[np.float64]
+
+
+class ClassifierPredictor:
+    """Prediction with a trained model; the estimator adds how it is trained.
+
+    Attributes
+    ----------
+    classes_ : array [Y]
+        The labels, sorted.
+    model_ : LinearModel or CandidateModel
+    threads : int or None
+    features : callable or None
+        The user's function from an example to features.
+    """
+
+    classes_: npt.NDArray[Any]
+    model_: LinearModel | CandidateModel
+    threads: int | None
+    features: Any
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores: [S] with two labels, that of the second less that of the first, else [S, Y]."""
+        model, data = self._encoded(X)
+        if isinstance(model, CandidateModel):
+            scores = model.scores(data)
+            return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        decision = model.decision(data)
+        return decision[:, 0] if decision.shape[1] == 1 else decision
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The label of each example [S], that with the best score."""
+        model, data = self._encoded(X)
+        return self.classes_[model.best(data)]
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """Log-probabilities of the labels [S, Y]."""
+        model, data = self._encoded(X)
+        return model.log_probabilities(data)
+
+    def predict_proba(self, X: Any) -> Float:
+        """Probabilities of the labels [S, Y]; those of other criteria than likelihoods are not calibrated."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_nbest(self, X: Any, k: int = 5) -> list[list[tuple[Any, float]]]:
+        """For each example its ``k`` most probable labels, best first, with their probabilities."""
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k={k!r} must be a whole number from 1 up")
+        probabilities, labels = self.predict_proba(X), self.classes_.tolist()
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, :k]
+        return [
+            [(labels[y], float(row[y])) for y in best if row[y] > 0.0]
+            for row, best in zip(probabilities, order.tolist(), strict=True)
+        ]
+
+    def explain(self, x: Any) -> dict[Any, dict[str, float]]:
+        """For each label what each feature of one example, and the bias, adds to its score, strongest first.
+
+        With two labels the scores are half the decision function, and that with the other sign.
+        """
+        kind = getattr(getattr(self._fitted(), "encoder", None), "kind", None)
+        model, data = self._encoded(x if kind == NUMBERS and getattr(x, "ndim", 1) == 2 else [x])
+        found = model.contributions(data)
+        return {
+            label: dict(sorted(parts.items(), key=lambda pair: -abs(pair[1])))
+            for label, parts in zip(self.classes_.tolist(), found, strict=True)
+        }
+
+    def _fitted(self) -> LinearModel | CandidateModel:
+        if not hasattr(self, "model_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} instance is not fitted yet; call fit, or {name}.load")
+        return self.model_
+
+    def _encoded(self, X: Any) -> tuple[Any, Any]:
+        """The model, and the examples as it takes them."""
+        model = self._fitted()
+        return model, self._data(model, X)
+
+    def _data(self, model: LinearModel | CandidateModel, X: Any) -> Any:
+        """Examples as a model takes them."""
+        if isinstance(model, CandidateModel):
+            return model.encoder.transform(list(X), model.labels)
+        if model.encoder.kind == NUMBERS:
+            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        examples = X if self.features is None else made_features(self.features, X)
+        return model.encoder.transform(examples, thread_count(self.threads))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The estimator.
+
+FUNCTIONS = ("features", "feature_map", "candidates")
+
+
+class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Gives each example one of several labels, by linear scores.
+
+    The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
+    (9.10), so that ``criterion="cll"`` with ``l2=0.5 / C`` is scikit-learn's ``LogisticRegression(C=C)``, and
+    ``"max-margin"`` with a penalised bias its ``LinearSVC(C=C, loss="hinge")``.
+
+    ``X`` is an array, a data frame or a SciPy sparse matrix of numbers; a list of strings (documents, counted as
+    ``text`` says); a list of dicts or of lists of names (Python features); with a ``template``, a list of examples that
+    are sequences of rows (lists) or one row (a tuple of strings); a table; with ``features`` or a ``feature_map``, a
+    list of anything.
+
+    Parameters
+    ----------
+    criterion : str
+        What training minimises, with its options: ``cll``, ``max-margin``, ``softmax-margin``, ``risk``, ``jrb``,
+        ``perceptron``, ``mira:k=2,C=0.1``, ``passive-aggressive``, ``m-estimation``, ``least-squares``.
+    cost : str, mapping, array, callable or None
+        As for :class:`loglinear.Tagger`; a matrix is over ``classes_``. None is ``"hamming:1"``.
+    optimizer : str or None
+        How the weights are found, with its options; None is the criterion's first choice that applies.
+    base : str, object or None
+        For ``m-estimation``: ``"naive-bayes"`` (None is the same), or a model of your own with ``scores(X)`` [S, Y],
+        ``expected()`` [A, Y], the expected count of each column together with each label, and, for a bias to be
+        learnt, ``log_prior`` [Y].
+    template : str, path, TemplateSet or None
+        What the features of rows of columns are; those of all rows of an example are added up.
+    features : callable or None
+        From an example to its features: names, or a dict.
+    feature_map : callable or None
+        From an example and a label to the features of both, z(x, y) of (9.12).
+    candidates : callable or None
+        With ``feature_map``: from an example to the labels it may have; all if not given.
+    text : str
+        How strings are cut and counted: ``words``, ``tokens`` (at white space) or ``characters``, with ``ngrams``,
+        ``shortest``, ``lowercase`` and ``presence``, as in ``"words:ngrams=2,presence"``.
+    kinds : mapping or None
+        For tables (:func:`~loglinear.data.tables.read_table`): what columns are, ``"number"``, ``"category"`` or
+        ``"text"``, by name; the others are looked at.
+    raw_numbers : bool
+        For tables: leave numbers as they are, instead of standardising them.
+    multiclass : {"direct", "one-versus-all"}
+        All labels at once, or a problem of two labels for each label.
+    bias : {"free", "penalised", "none"}
+        Whether each label has a bias b, and whether it is penalised: then it is the weight of one more column, of
+        constant value ``bias_scale``.
+    bias_scale : float
+    l1, l2, variance : float
+        Factors of the penalties; ``variance`` c means l2 = 1 / 2c. l2 is 1 if neither is given; online learners take
+        none.
+    min_count : int
+        Words, names and attributes seen fewer times in training are left out.
+    max_iter, tolerance, patience, threads, seed, verbose
+        As for :class:`loglinear.Tagger`.
+    class_weight : "balanced", dict or None
+        Weight of the examples of each label, as in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : array [Y]
+        The labels, sorted.
+    coef_ : float64 [R, A]
+        Weights, R = 1 with two labels, else Y. With a ``feature_map``: [1, D].
+    intercept_ : float64 [R]
+    n_features_in_ : int
+    feature_names_in_ : array of str [A]
+        The columns' names, if they have any.
+    model_ : LinearModel or CandidateModel
+    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
+    dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    label_column_ : str or None
+        For tables, the column of the labels.
+    """
+
+    kind = classifier_file.KIND
+    objective_: float | None
+    n_iter_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[Any]
+    label_column_: str | None
+
+    def __init__(
+        self,
+        criterion: str = default("criterion"),
+        cost: Any = None,
+        optimizer: str | None = None,
+        base: Any = None,
+        template: str | Path | TemplateSet | None = None,
+        features: Callable[[Any], Any] | None = None,
+        feature_map: Callable[[Any, Any], Any] | None = None,
+        candidates: Callable[[Any], Iterable[Any]] | None = None,
+        text: str = default("text"),
+        kinds: Mapping[str, str] | None = None,
+        raw_numbers: bool = default("raw_numbers"),
+        multiclass: str = default("multiclass"),
+        bias: str = default("bias"),
+        bias_scale: float = default("bias_scale"),
+        l1: float = 0.0,
+        l2: float | None = None,
+        variance: float | None = None,
+        min_count: int = 1,
+        max_iter: int | None = None,
+        tolerance: float = default("tolerance"),
+        patience: int = default("patience"),
+        threads: int | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.cost = cost
+        self.optimizer = optimizer
+        self.base = base
+        self.template = template
+        self.features = features
+        self.feature_map = feature_map
+        self.candidates = candidates
+        self.text = text
+        self.kinds = kinds
+        self.raw_numbers = raw_numbers
+        self.multiclass = multiclass
+        self.bias = bias
+        self.bias_scale = bias_scale
+        self.l1 = l1
+        self.l2 = l2
+        self.variance = variance
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+        self.verbose = verbose
+        self.class_weight = class_weight
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
+        return tags
+
+    @property
+    def kinds_(self) -> dict[str, str] | None:
+        """What the columns of the table are, None if the model was not trained on one."""
+        encoder = self._fitted().encoder
+        return encoder.features.kinds if isinstance(encoder, TableRows) else None
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        *,
+        sample_weight: Any = None,
+        init: Classifier | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
+        label_column: str | None = None,
+    ) -> Classifier:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Examples and their labels.
+        X_dev, y_dev
+            Data to stop early by; the weights with the best accuracy on it are kept.
+        sample_weight : array of float [S], optional
+            Weight of each example's loss.
+        init : Classifier or path, optional
+            Start from the weights of this model where it has the same columns and labels.
+        checkpoint : path, optional
+            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
+            when training is interrupted. Remove it when you have saved the model.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
+        observe : callable, optional
+            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+        label_column : str, optional
+            For tables, instead of ``y`` and ``y_dev``: the column that holds the labels.
+        """
+        check_classifier(self)
+        self.label_column_ = label_column
+        if label_column is not None:
+            X, y = split_labels(X, y, label_column)
+            if X_dev is not None:
+                X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
+        n_threads = thread_count(self.threads)
+        plan = Plan.of(self, prepared(self, X, y, sample_weight, n_threads), n_threads)
+        if plan.in_closed_form and (X_dev is not None or checkpoint is not None):
+            raise OptionError(f"criterion={self.criterion!r} has a closed form: X_dev and checkpoint have no use")
+        dev = DevExamples.of(self, plan, X_dev, y_dev)
+        kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
+        training = functools.partial(
+            Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds, checkpoint=kept,
+            dev_score=None if dev is None else dev.score, observe=observe or (print_progress if self.verbose else None),
+        )  # fmt: skip
+        self._keep(*plan.carry_out(training, kept, resume, None if init is None else self._started(init)))
+        if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
+            said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
+            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _checkpoint(self, path: Path, plan: Plan, dev: DevExamples | None) -> ClassifierCheckpoint:
+        """Where to keep what is needed to go on."""
+        left_out = ("threads", "verbose", "max_iter", "cost", *FUNCTIONS)
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        options["base"] = own_base(self) or self.base
+        options["class_weight"] = str(self.class_weight)
+        arrays = [*plan.problem.arrays(), *plan.costs(), *([] if dev is None else dev.arrays())]
+        mark = fingerprint({**options, "labels": plan.problem.labels.tolist()}, arrays)
+        return ClassifierCheckpoint(path, plan, self._stored_options(), mark, [], [])
+
+    def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
+        """The model that training starts from."""
+        model = (init if isinstance(init, Classifier) else Classifier.load(init))._fitted()
+        if isinstance(model, CandidateModel) != (self.feature_map is not None):
+            raise OptionError("init: a model with a feature_map and one without have no weights in common")
+        return model
+
+    def _keep(self, model: LinearModel | CandidateModel, outcome: TrainingOutcome) -> None:
+        self._set_model(model)
+        keep_outcome(self, outcome)
+
+    def _set_model(self, model: LinearModel | CandidateModel) -> None:
+        """What users look at in a model, by scikit-learn's names."""
+        self.model_, self.classes_ = model, model.labels
+        if isinstance(model, CandidateModel):
+            names: list[str] | None = model.encoder.names.names()
+            self.coef_, self.intercept_ = model.weights[np.newaxis], np.zeros(1)
+        else:
+            named = not isinstance(model.encoder, NumberRows) or model.encoder.columns is not None
+            names = model.encoder.names() if named else None
+            self.coef_, self.intercept_ = model.scores.coef, model.scores.intercept
+        self.n_features_in_ = self.coef_.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def _stored_options(self) -> dict[str, Any]:
+        """Constructor options that a model file keeps: all that JSON can hold and the model does not say itself."""
+        options = self.get_params(deep=False)
+        for name in ("template", "threads", "verbose", *FUNCTIONS):
+            options.pop(name)
+        options["cost"] = None if self.cost is None else describe(self.cost)
+        options["base"] = None if own_base(self) else self.base
+        if isinstance(self.class_weight, Mapping):
+            options["class_weight"] = [[_plain(k), float(v)] for k, v in self.class_weight.items()]
+        return {k: _plain(v) for k, v in options.items()}
+
+    def _storage(self) -> tuple[dict[str, Any], classifier_file.Arrays]:
+        model, by_function = self._fitted(), self.features is not None
+        notes = {**notes_of(self), "label_column": self.label_column_}
+        return classifier_file.to_storage(model, self._stored_options(), notes, by_function)
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | bytes,
+        *,
+        features: Callable[[Any], Any] | None = None,
+        feature_map: Callable[[Any, Any], Any] | None = None,
+        candidates: Callable[[Any], Iterable[Any]] | None = None,
+        base: Any = None,
+    ) -> Classifier:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's.
+
+        Functions, and a base of your own, that the model was trained with are to be given again: files do not hold
+        them.
+        """
+        stored = model_file.load(source, kind=classifier_file.KIND)
+        name = source_name(source)
+        given = {"features": features, "feature_map": feature_map, "candidates": candidates, "base": base}
+        model = classifier_file.from_storage(stored.header, stored.arrays, name, given)
+        try:
+            options, training = dict(stored.header["options"]), dict(stored.header["training"])
+            if isinstance(options.get("class_weight"), list):
+                options["class_weight"] = {label: float(weight) for label, weight in options["class_weight"]}
+            classifier = cls(**options | {k: v for k, v in given.items() if v is not None})
+            check_classifier(classifier)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
+        if isinstance(model, LinearModel) and isinstance(model.encoder, TemplateRows):
+            classifier.template = model.encoder.encoder.templates
+        classifier._set_model(model)
+        restore_notes(classifier, training)
+        classifier.label_column_ = training.get("label_column")
+        return classifier
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

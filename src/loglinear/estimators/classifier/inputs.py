@@ -1,0 +1,407 @@
+"""From what users hand to a classifier to rows of numbers [S, A].
+
+    numbers      dense arrays, data frames, SciPy sparse matrices: the columns as they are
+    documents    strings: how often each word, token or run of characters occurs (``text``)
+    names        dicts or lists of strings, also made by a user's function (``features``): Python features, by name
+    template     rows of columns: the attributes that a template makes, those of all positions of an example added up
+    table        what :func:`~loglinear.data.tables.read_table` reads: numbers, categories and texts
+
+Each has a class of the same shape: ``fit`` and ``transform`` make rows, ``names`` says what the columns are, the rest
+is what a model file keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from loglinear.data.columns.corpus import Attributes, Columns
+from loglinear.data.tables import TableFile
+from loglinear.errors import DataError, OptionError
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.names import NameEncoder, attributes_of_examples
+from loglinear.features.tables import BagOfWords, TableFeatures
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.sets import load_template
+
+Float = npt.NDArray[np.float64]
+Arrays = Mapping[str, npt.NDArray[Any]]
+Rows = Any  #: float64 [S, A], or a SciPy matrix in CSR
+NUMBERS, DOCUMENTS, NAMES, TEMPLATE, TABLE = "numbers", "documents", "names", "template", "table"
+HOLDERS = (str, list, tuple, set, frozenset, Mapping)  # that an example of nothing may be
+
+
+def kind_of(X: Any) -> str:
+    """What kind of data ``X`` is, by its type and, for lists, its first example that is not empty."""
+    if isinstance(X, Attributes):
+        return NAMES
+    if isinstance(X, TableFile):
+        return TABLE
+    if isinstance(X, Columns):
+        raise OptionError(f"{X.name} holds columns, and columns need a template")
+    if sp.issparse(X):
+        return NUMBERS
+    if isinstance(X, str | bytes | Mapping):
+        raise DataError(f"X is a {type(X).__name__}, not a list of examples")
+    if getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+        return NUMBERS
+    first = next((x for x in X if not isinstance(x, HOLDERS) or len(x)), None)
+    if first is None:  # all are empty
+        first = next(iter(X), None)
+        return DOCUMENTS if isinstance(first, str) else NAMES if isinstance(first, HOLDERS) else NUMBERS
+    if isinstance(first, str):
+        return DOCUMENTS
+    if isinstance(first, Mapping | set | frozenset):
+        return NAMES
+    if isinstance(first, list | tuple) and isinstance(first[0], str):
+        return NAMES
+    return NUMBERS
+
+
+def rows_of(encoded: EncodedCorpus, n_columns: int) -> sp.csr_matrix:
+    """The attributes of all positions of each sequence, added up [S, A]."""
+    state = encoded.state
+    values = np.ones(len(state.ids)) if state.values is None else state.values
+    rows = sp.csr_matrix((values, state.ids, state.pointer[encoded.offsets]), shape=(encoded.n_sequences, n_columns))
+    rows.sum_duplicates()
+    return rows
+
+
+class RowEncoder(Protocol):
+    """What makes rows of examples."""
+
+    kind: ClassVar[str]
+
+    @property
+    def n_columns(self) -> int:
+        """A."""
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        """Find the columns that training examples have, and make their rows."""
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        """Rows of other examples; what training did not know is left out."""
+
+    def names(self) -> list[str]:
+        """What each column is called [A]."""
+
+    def to_header(self) -> dict[str, Any]:
+        """What a model file's header keeps."""
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What its arrays keep."""
+
+    @property
+    def strings(self) -> list[str]:
+        """The strings it keeps beside these."""
+
+
+class NumberRows:
+    """Columns of numbers; the estimator checks them, as scikit-learn's do.
+
+    Parameters
+    ----------
+    n_columns : int
+    columns : list of str, optional
+        Their names, if they have any.
+    """
+
+    kind: ClassVar[str] = NUMBERS
+
+    def __init__(self, n_columns: int, columns: list[str] | None = None) -> None:
+        self.n_columns, self.columns = n_columns, columns
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        return X
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return X
+
+    def names(self) -> list[str]:
+        return [f"x{i}" for i in range(self.n_columns)] if self.columns is None else self.columns
+
+    def to_header(self) -> dict[str, Any]:
+        return {"columns": self.n_columns, "named": self.columns is not None}
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    @property
+    def strings(self) -> list[str]:
+        return self.columns or []
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NumberRows:
+        """Rebuild from what was stored."""
+        n = header["columns"]
+        if type(n) is not int or n < 1 or (header["named"] and len(strings) != n):
+            raise ValueError("the columns do not fit together")
+        return cls(n, strings if header["named"] else None)
+
+
+class DocumentRows:
+    """Counts of words, tokens or runs of characters in strings.
+
+    Parameters
+    ----------
+    text : str
+        How a string is cut, as in ``"words:ngrams=2"``.
+    """
+
+    kind: ClassVar[str] = DOCUMENTS
+
+    def __init__(self, text: str, words: BagOfWords | None = None) -> None:
+        self.text = text
+        self._words = BagOfWords(text, ()) if words is None else words
+
+    @property
+    def n_columns(self) -> int:
+        return len(self._words.vocabulary)
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        self._words = BagOfWords.fit(_documents(X), self.text, min_count)
+        return self.transform(X, n_threads)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return self._words.matrix(_documents(X))
+
+    def names(self) -> list[str]:
+        return list(self._words.vocabulary)
+
+    def to_header(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    @property
+    def strings(self) -> list[str]:
+        return self.names()
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> DocumentRows:
+        """Rebuild from what was stored."""
+        if not strings:
+            raise ValueError("there are no words")
+        return cls(header["text"], BagOfWords.from_dict({"spec": header["text"], "vocabulary": strings}))
+
+
+def _documents(X: Any) -> list[str]:
+    if isinstance(X, str):
+        raise DataError(f"X is the string {X!r:.40}; give a list of documents, be it of one")
+    documents = list(X)
+    for i, document in enumerate(documents):
+        if not isinstance(document, str):
+            raise DataError(f"example {i} (from 0) is {document!r:.60}, not a string as the others are")
+    return documents
+
+
+class NamedRows:
+    """Attributes that come with names."""
+
+    kind: ClassVar[str] = NAMES
+
+    def __init__(self, encoder: NameEncoder | None = None) -> None:
+        self._encoder = NameEncoder() if encoder is None else encoder
+
+    @property
+    def n_columns(self) -> int:
+        return self._encoder.n_attributes
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        return rows_of(self._encoder.fit(_named(X), min_count), self.n_columns)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return rows_of(self._encoder.transform(_named(X)), self.n_columns)
+
+    def names(self) -> list[str]:
+        return self._encoder.names()
+
+    def to_header(self) -> dict[str, Any]:
+        return self._encoder.to_header()
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return self._encoder.to_arrays()
+
+    @property
+    def strings(self) -> list[str]:
+        return self._encoder.strings
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NamedRows:
+        """Rebuild from what was stored."""
+        return cls(NameEncoder.from_storage(header, arrays, strings))
+
+
+def _named(X: Any) -> Attributes:
+    return X if isinstance(X, Attributes) else attributes_of_examples(X)
+
+
+class TemplateRows:
+    """The attributes that a template makes of rows of columns.
+
+    Parameters
+    ----------
+    template : str, path or TemplateSet
+        As for :class:`loglinear.Tagger`.
+    """
+
+    kind: ClassVar[str] = TEMPLATE
+
+    def __init__(self, template: str | Path | TemplateSet, encoder: TemplateEncoder | None = None) -> None:
+        self.template, self._encoder = template, encoder
+
+    @property
+    def encoder(self) -> TemplateEncoder:
+        """The encoder, once it has seen training data."""
+        assert self._encoder is not None
+        return self._encoder
+
+    @property
+    def n_columns(self) -> int:
+        return self.encoder.n_attributes
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        corpus = _columns(X)
+        templates = load_template(self.template, corpus.n_columns)
+        self._encoder = TemplateEncoder(templates)
+        return rows_of(self.encoder.fit(corpus, min_count, n_threads), self.n_columns)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return rows_of(self.encoder.transform(_columns(X), n_threads), self.n_columns)
+
+    def names(self) -> list[str]:
+        return self.encoder.names()
+
+    def to_header(self) -> dict[str, Any]:
+        return self.encoder.to_header()
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return self.encoder.to_arrays()
+
+    @property
+    def strings(self) -> list[str]:
+        return self.encoder.strings
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TemplateRows:
+        """Rebuild from what was stored."""
+        encoder = TemplateEncoder.from_storage(header, arrays, strings)
+        return cls(encoder.templates, encoder)
+
+
+class TableRows:
+    """Numbers, categories and texts of a table.
+
+    Parameters
+    ----------
+    kinds : mapping or None
+        What columns are (:class:`~loglinear.features.tables.TableFeatures`).
+    text : str
+        How texts are cut.
+    raw_numbers : bool
+        Whether numbers stay as they are.
+    """
+
+    kind: ClassVar[str] = TABLE
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str] | None,
+        text: str,
+        raw_numbers: bool,
+        features: TableFeatures | None = None,
+    ) -> None:
+        self.kinds, self.text, self.raw_numbers = kinds, text, raw_numbers
+        self._features = features
+
+    @property
+    def features(self) -> TableFeatures:
+        """The columns, once training data has been seen."""
+        assert self._features is not None
+        return self._features
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.names())
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        self._features = TableFeatures.fit(
+            X, self.kinds, text=self.text, raw_numbers=self.raw_numbers, min_count=min_count
+        )
+        return self.transform(X, n_threads)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        if not isinstance(X, TableFile):
+            raise OptionError(f"the model was trained on a table (read_table), X is a {type(X).__name__}")
+        return self.features.matrix(X)
+
+    def names(self) -> list[str]:
+        return self.features.names
+
+    def to_header(self) -> dict[str, Any]:
+        return self.features.to_header()
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    @property
+    def strings(self) -> list[str]:
+        return self.features.strings
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TableRows:
+        """Rebuild from what was stored."""
+        features = TableFeatures.from_storage(header, strings)
+        return cls(features.kinds, "words", False, features)
+
+
+def _columns(X: Any) -> Columns:
+    """Examples as sequences of rows: a list is a sequence, a tuple of strings (or a data frame's row) one row."""
+    if isinstance(X, Columns):
+        return X
+    if isinstance(X, Attributes):
+        raise OptionError(f"{X.name} holds ready-made features, but the template looks at columns")
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+        raise DataError(f"X is a {type(X).__name__}, not a list of examples")
+    if getattr(X, "ndim", 1) == 2:
+        X = list(map(tuple, np.asarray(X).tolist()))
+    return Columns.from_rows([[x] if _is_row(x) else x for x in X])
+
+
+def _is_row(x: Any) -> bool:
+    return isinstance(x, str) or (isinstance(x, tuple) and all(isinstance(value, str) for value in x))
+
+
+def made_features(features: Callable[[Any], Any], X: Iterable[Any]) -> list[Any]:
+    """What a user's function makes of each example; what it raises is told with the example's number."""
+    made = []
+    for i, x in enumerate(X):
+        try:
+            made.append(features(x))
+        except Exception as error:
+            raise DataError(f"example {i} (from 0): features raised {type(error).__name__}: {error}") from error
+    return made
+
+
+ENCODERS: dict[str, Any] = {each.kind: each for each in (NumberRows, DocumentRows, NamedRows, TemplateRows, TableRows)}
+
+
+def new_encoder(X: Any, options: Any) -> RowEncoder:
+    """An encoder that is to be fitted to ``X``, as a classifier's options say; one of numbers has its columns."""
+    if options.template is not None:
+        return TemplateRows(options.template)
+    kind = NAMES if options.features is not None else kind_of(X)
+    if kind == TABLE:
+        return TableRows(options.kinds, options.text, options.raw_numbers)
+    if options.kinds:
+        raise OptionError(f"kinds={options.kinds!r:.60} is of the columns of a table (read_table); X is none")
+    if kind == NUMBERS:
+        return NumberRows(0)
+    return NamedRows() if kind == NAMES else DocumentRows(options.text)

@@ -1,0 +1,264 @@
+"""A trained linear classifier: scores of labels, their probabilities, and what each column adds to them.
+
+    f_y(x) = w_y . x + b_y                  p(y) = exp f_y / sum_y' exp f_y'            direct (9.11)
+                                            p(y) = sigma(f_y) / sum_y' sigma(f_y')      one-versus-all
+
+With two labels there is one score f = f_1 - f_0 (9.9), and p(1) = sigma(f). Letters: S rows, Y labels, A columns, R
+scores: 1 with two labels, else Y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_expit, logsumexp
+
+from loglinear.data.columns.corpus import offsets_of
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.classifier.inputs import RowEncoder, Rows
+from loglinear.features.names import AttributeLists, NameEncoder
+from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures
+
+Float = npt.NDArray[np.float64]
+Labels = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LinearScores:
+    """R linear functions of rows.
+
+    Parameters
+    ----------
+    coef : float64 [R, A]
+    intercept : float64 [R]
+    """
+
+    coef: Float
+    intercept: Float
+
+    def __call__(self, rows: Rows) -> Float:
+        """Their values [S, R]."""
+        return np.asarray(rows @ self.coef.T) + self.intercept
+
+    def plus(self, other: LinearScores) -> LinearScores:
+        """The sum of both."""
+        return LinearScores(self.coef + other.coef, self.intercept + other.intercept)
+
+    def minus(self, other: LinearScores) -> LinearScores:
+        """The difference of both."""
+        return LinearScores(self.coef - other.coef, self.intercept - other.intercept)
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """What a classifier has learnt.
+
+    Parameters
+    ----------
+    labels : array [Y]
+        Sorted.
+    encoder : RowEncoder
+    scores : LinearScores
+        All of the model, a linear base included.
+    one_versus_all : bool
+        Whether each label was told from all others by itself.
+    base : LinearScores, optional
+        The part of the scores that is the generative base's.
+    own_base : object, optional
+        A base of the user's own, whose scores are added; it is not in ``scores``.
+    """
+
+    labels: Labels
+    encoder: RowEncoder
+    scores: LinearScores
+    one_versus_all: bool = False
+    base: LinearScores | None = None
+    own_base: Any = None
+
+    def decision(self, rows: Rows) -> Float:
+        """The scores [S, R]."""
+        scores = self.scores(rows)
+        if self.own_base is not None:
+            own = np.asarray(self.own_base.scores(rows), dtype=np.float64)
+            scores += own[:, 1:] - own[:, :1] if len(self.labels) == 2 else own
+        return scores
+
+    def best(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """The number of each row's best label [S]."""
+        decision = self.decision(rows)
+        return (decision[:, 0] > 0).astype(np.int64) if decision.shape[1] == 1 else decision.argmax(axis=1)
+
+    def log_probabilities(self, rows: Rows) -> Float:
+        """log p [S, Y]."""
+        return log_probabilities(self.decision(rows), self.one_versus_all)
+
+    def contributions(self, row: Rows) -> list[dict[str, float]]:
+        """For each label what each column of one row [1, A], and the bias, adds to its score."""
+        dense = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=np.float64).ravel()
+        names, present = self.encoder.names(), np.flatnonzero(dense)
+        found = []
+        for y in range(len(self.labels)):
+            sign, r = (y - 0.5, 0) if len(self.labels) == 2 else (1.0, y)
+            parts = sign * dense[present] * self.scores.coef[r, present]
+            own = {BIAS: float(sign * self.scores.intercept[r])}
+            found.append(own | {names[i]: float(part) for i, part in zip(present.tolist(), parts, strict=True)})
+        return found
+
+
+BIAS = "(bias)"
+
+
+def log_probabilities(decision: Float, one_versus_all: bool) -> Float:
+    """log p [S, Y] of scores [S, R]."""
+    if decision.shape[1] == 1:
+        return np.asarray(log_expit(decision * np.array([-1.0, 1.0])))
+    logs = log_expit(decision) if one_versus_all else decision
+    return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Maximum entropy with feature maps of a user's own (Zhang, 9.12): from functions to numbers, and a trained model.
+#
+#     s(y) = w . z(x, y)        for the candidates y of x        p(y) = exp s(y) / sum over candidates
+#
+# ``feature_map(x, y)`` gives z as names or a dict, by the rules of Python features; ``candidates(x)`` the labels that x
+# may have, all of them without it.
+
+Int32 = npt.NDArray[np.int32]
+KIND = "candidates"
+
+
+@dataclass(frozen=True)
+class CandidateEncoder:
+    """What turns examples into candidates with features.
+
+    Parameters
+    ----------
+    feature_map : callable
+        From an example and a label to features.
+    candidates : callable, optional
+        From an example to its labels.
+    names : NameEncoder
+        The features' names.
+    """
+
+    feature_map: Callable[[Any, Any], Any]
+    candidates: Callable[[Any], Iterable[Any]] | None
+    names: NameEncoder
+
+    @classmethod
+    def fit(
+        cls, feature_map: Any, candidates: Any, examples: list[Any], y: Labels, min_count: int
+    ) -> tuple[CandidateEncoder, Labels, CandidateCorpus]:
+        """The encoder, the labels [Y] (those of ``y`` [S] and of all candidates) and the training examples."""
+        encoder, labels, lists = cls(feature_map, candidates, NameEncoder()), np.unique(y), None
+        if candidates is not None:
+            lists = [encoder._asked(i, x) for i, x in enumerate(examples)]
+            for i, (own, right) in enumerate(zip(lists, y.tolist(), strict=True)):
+                if right not in own:
+                    raise DataError(f"example {i} (from 0): its label {right!r} is not among its candidates")
+            labels = np.unique(np.array([label for own in lists for label in own], dtype=y.dtype))
+        attributes, offsets, numbers = encoder._collected(examples, labels, lists)
+        encoded = encoder.names.fit(attributes, min_count)
+        return encoder, labels, _corpus(encoded, offsets, numbers)
+
+    def transform(self, examples: list[Any], labels: Labels) -> CandidateCorpus:
+        """Other examples; features that training did not know are left out."""
+        lists = None if self.candidates is None else [self._asked(i, x) for i, x in enumerate(examples)]
+        attributes, offsets, numbers = self._collected(examples, labels, lists)
+        return _corpus(self.names.transform(attributes), offsets, numbers)
+
+    def _asked(self, i: int, x: Any) -> list[Any]:
+        """The candidates of an example."""
+        assert self.candidates is not None
+        try:
+            found = list(self.candidates(x))
+        except Exception as error:
+            raise DataError(f"example {i} (from 0): candidates raised {type(error).__name__}: {error}") from error
+        if not found or len(set(found)) != len(found):
+            what = "it has a candidate twice" if found else "it has no candidates"
+            raise DataError(f"example {i} (from 0): {what}")
+        return found
+
+    def _collected(self, examples: list[Any], labels: Labels, lists: list[list[Any]] | None) -> Any:
+        collected, numbers, every = AttributeLists(), list[int](), labels.tolist()
+        number_of = {label: number for number, label in enumerate(every)}
+        for i, x in enumerate(examples):
+            for label in every if lists is None else lists[i]:
+                if label not in number_of:
+                    raise DataError(f"example {i} (from 0): its candidate {label!r} is no label of the training data")
+                numbers.append(number_of[label])
+                try:
+                    collected.add(self.feature_map(x, label), "candidate")
+                except DataError as error:
+                    raise DataError(f"example {i} (from 0), label {label!r}: {error}") from None
+                except Exception as error:
+                    what = f"feature_map raised {type(error).__name__}: {error}"
+                    raise DataError(f"example {i} (from 0), label {label!r}: {what}") from error
+        lengths = np.full(len(examples), len(every)) if lists is None else [len(own) for own in lists]
+        return collected.corpus(np.arange(len(numbers) + 1, dtype=np.int64)), offsets_of(lengths), numbers
+
+
+def _corpus(encoded: Any, offsets: npt.NDArray[np.int64], numbers: list[int]) -> CandidateCorpus:
+    state = encoded.state
+    values = np.ones(len(state.ids)) if state.values is None else state.values
+    return CandidateCorpus(offsets, np.array(numbers, dtype=np.int32), state.pointer, state.ids, values)
+
+
+@dataclass(frozen=True)
+class CandidateModel:
+    """What a classifier has learnt.
+
+    Parameters
+    ----------
+    labels : array [Y]
+        Sorted.
+    encoder : CandidateEncoder
+    weights : float64 [D]
+    """
+
+    labels: Labels
+    encoder: CandidateEncoder
+    weights: Float
+
+    @property
+    def features(self) -> CandidateFeatures:
+        """How weights become scores."""
+        return CandidateFeatures(len(self.weights), len(self.labels))
+
+    def scores(self, corpus: CandidateCorpus) -> Float:
+        """Scores [S, Y], -inf for labels that are no candidates."""
+        return self.features.scores(self.weights, corpus, 0, corpus.n_sequences).labels
+
+    def best(self, corpus: CandidateCorpus) -> npt.NDArray[np.int64]:
+        """The number of each example's best candidate [S]."""
+        return self.scores(corpus).argmax(axis=1)
+
+    def log_probabilities(self, corpus: CandidateCorpus) -> Float:
+        """log p [S, Y]."""
+        scores = self.scores(corpus)
+        return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
+
+    def contributions(self, corpus: CandidateCorpus) -> list[dict[str, float]]:
+        """For each label what each feature of the one example adds to its score; nothing for no candidates."""
+        found: list[dict[str, float]] = [{} for _ in self.labels]
+        names = self.encoder.names.names()
+        for c, label in enumerate(corpus.labels.tolist()):
+            own = slice(int(corpus.pointer[c]), int(corpus.pointer[c + 1]))
+            for i, value in zip(corpus.ids[own].tolist(), corpus.values[own].tolist(), strict=True):
+                found[label][names[i]] = found[label].get(names[i], 0.0) + value * float(self.weights[i])
+        return found
+
+
+def functions_again(kind: str, by_function: bool, given: dict[str, Any], name: str) -> None:
+    """Refuse to load a model without the functions that it was trained with, which files do not hold."""
+    needed = "feature_map" if kind == KIND else "features" if by_function else None
+    if needed is not None and given[needed] is None:
+        raise OptionError(f"{name} was trained with a function of your own; give it again, as in {needed}=...")
+    for option, value in given.items():
+        if value is not None and option != needed and not (option == "candidates" and kind == KIND):
+            raise OptionError(f"{name} was trained without {option}; leave it out")

@@ -1,0 +1,412 @@
+"""Least squares and ridge regression behind scikit-learn's conventions (Zhang, 9.2 and 9.3)."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.sparse.linalg import LinearOperator, lsqr
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from loglinear import model_file
+from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.estimators.classifier.file import Arrays, finite
+from loglinear.estimators.estimator import StoredModel, source_name
+from loglinear.estimators.tagger.inputs import sequence_weights
+from loglinear.model_file import pack_strings, unpack_strings
+from loglinear.options import Option
+from loglinear.structures.flat.features import BIASES
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Ridge regression (Zhang, 9.3; Hoerl & Kennard 1970), several targets at once:
+#
+#     min over w, b of   sum_i c_i (w . x_i + b - y_i)^2  +  l2 |w|^2
+#
+# With a free bias, rows and targets are taken less their (weighted) means, and b = mean y - w . mean x. With a =
+# sqrt(c) (x - mean x) as rows of A [S, D] and t the targets likewise,
+#
+#     w = (A'A + l2 I)^-1 A't                     primal, D <= S
+#     w = A' (A A' + l2 I)^-1 t                   dual, D > S: the same by the identity of Woodbury
+#
+# by a Cholesky factorisation in O(min(S, D)^2 max(S, D)), by the singular values where l2 is 0 (the shortest of the
+# best w). For sparse rows too large for that, conjugate gradients on the normal equations in the form of LSQR (Paige &
+# Saunders 1982), in which means are never taken off: A v = a' v - (mean x . v) sqrt(c).
+
+
+Float = npt.NDArray[np.float64]
+CLOSED, GRADIENTS = "closed-form", "conjugate-gradients"
+CLOSED_LIMIT = 2_000  # of min(S, D), up to which sparse rows have a closed form by default
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """Weights and how they came about.
+
+    Parameters
+    ----------
+    coef : float64 [T, D]
+    intercept : float64 [T]
+    objective : float
+        Sum over the targets.
+    iterations : int
+        Of conjugate gradients, the most of any target; 1 for a closed form.
+    converged : bool
+    message : str
+    """
+
+    coef: Float
+    intercept: Float
+    objective: float
+    iterations: int
+    converged: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class _Centred:
+    """Rows [S, D] and targets [S, T] less their means, times the roots of the weights."""
+
+    rows: Any
+    mean: Float
+    roots: Float
+    targets: Float
+    target_mean: Float
+
+    def times(self, v: Float) -> Float:
+        """A v [S, ...]."""
+        return (self.roots * (self.rows @ v - self.mean @ v).T).T
+
+    def turned_times(self, u: Float) -> Float:
+        """A' u [D, ...]."""
+        scaled = (self.roots * u.T).T
+        return np.asarray((self.rows.T @ scaled) - np.multiply.outer(self.mean, scaled.sum(axis=0)))
+
+    def gram(self, turned: bool) -> Float:
+        """A A' [S, S], or A'A [D, D] if ``turned``."""
+        weighted = self.rows.multiply(self.roots[:, np.newaxis]) if sp.issparse(self.rows) else None
+        if weighted is None:
+            a = self.roots[:, np.newaxis] * (self.rows - self.mean)
+            return np.asarray(a.T @ a if turned else a @ a.T)
+        weighted = weighted.tocsr()
+        if turned:
+            total = weighted.T @ self.roots
+            outer = np.outer(total, self.mean)
+            square = (self.roots @ self.roots) * np.outer(self.mean, self.mean)
+            return np.asarray((weighted.T @ weighted).toarray() - outer - outer.T + square)
+        along = weighted @ self.mean
+        outer = np.outer(along, self.roots)
+        square = float(self.mean @ self.mean) * np.outer(self.roots, self.roots)
+        return np.asarray((weighted @ weighted.T).toarray() - outer - outer.T + square)
+
+
+def solve(
+    rows: Any,
+    targets: Float,
+    l2: float,
+    weights: Float | None = None,
+    bias: str = "free",
+    scale: float = 1.0,
+    solver: str = "auto",
+    max_iter: int | None = None,
+    tolerance: float = 1e-12,
+) -> RidgeSolution:
+    """The best weights of each target.
+
+    Parameters
+    ----------
+    rows : float64 [S, D] or a SciPy sparse matrix
+    targets : float64 [S, T]
+    l2 : float
+        Factor of |w|^2.
+    weights : float64 [S], optional
+        c; one if not given.
+    bias : {"free", "penalised", "none"}
+        A penalised bias is the weight of one more column, of constant value ``scale``.
+    solver : {"auto", "closed-form", "conjugate-gradients"}
+    max_iter : int, optional
+        Of conjugate gradients, for each target.
+    tolerance : float
+        Residual, to its norms, at which they end.
+    """
+    if bias == "penalised":
+        column = np.full((rows.shape[0], 1), scale)
+        rows = sp.hstack([rows, column], format="csr") if sp.issparse(rows) else np.hstack([rows, column])
+    problem = _centred(rows, targets, weights, bias == "free")
+    if solver == "auto":
+        direct = not sp.issparse(rows) or min(rows.shape) <= CLOSED_LIMIT
+        solver = CLOSED if direct and not (sp.issparse(rows) and l2 == 0.0) else GRADIENTS
+    if solver == CLOSED:
+        coef, converged, iterations, message = _closed(problem, l2), True, 1, "in closed form"
+    else:
+        coef, converged, iterations = _gradients(problem, l2, max_iter, tolerance)
+        message = f"{iterations} steps of conjugate gradients" + ("" if converged else ", which did not end")
+    objective = float(np.sum((problem.times(coef) - problem.targets) ** 2) + l2 * np.sum(coef**2))
+    intercept = problem.target_mean - problem.mean @ coef
+    if bias == "penalised":
+        coef, intercept = coef[:-1], scale * coef[-1]
+    return RidgeSolution(np.ascontiguousarray(coef.T), intercept, objective, iterations, converged, message)
+
+
+def _centred(rows: Any, targets: Float, weights: Float | None, free_bias: bool) -> _Centred:
+    shares = np.ones(rows.shape[0]) if weights is None else weights
+    mean, target_mean = np.zeros(rows.shape[1]), np.zeros(targets.shape[1])
+    if free_bias:
+        mean = np.asarray(rows.T @ shares) / shares.sum()
+        target_mean = shares @ targets / shares.sum()
+    roots = np.sqrt(shares)
+    return _Centred(rows, mean, roots, roots[:, np.newaxis] * (targets - target_mean), target_mean)
+
+
+def _closed(problem: _Centred, l2: float) -> Float:
+    """The weights [D, T]."""
+    n, d = problem.rows.shape
+    turned = d <= n
+    if l2 > 0.0:
+        gram = problem.gram(turned)
+        gram[np.diag_indices_from(gram)] += l2
+        try:
+            factor = cho_factor(gram, lower=True, overwrite_a=True)
+        except LinAlgError:
+            pass  # l2 is too small for these numbers: singular values it is
+        else:
+            if turned:
+                return np.asarray(cho_solve(factor, problem.turned_times(problem.targets)))
+            return problem.turned_times(np.asarray(cho_solve(factor, problem.targets)))
+    dense = problem.rows.toarray() if sp.issparse(problem.rows) else problem.rows
+    a = problem.roots[:, np.newaxis] * (dense - problem.mean)
+    if l2 == 0.0:
+        return np.asarray(lstsq(a, problem.targets, cond=max(a.shape) * np.finfo(np.float64).eps)[0])
+    stacked = np.vstack([a, np.sqrt(l2) * np.eye(d)])
+    return np.asarray(lstsq(stacked, np.vstack([problem.targets, np.zeros((d, problem.targets.shape[1]))]))[0])
+
+
+def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: float) -> tuple[Float, bool, int]:
+    """The weights [D, T], whether they are the best for all targets, and the most steps that one took."""
+    operator = LinearOperator(problem.rows.shape, matvec=problem.times, rmatvec=problem.turned_times, dtype=np.float64)
+    most = 10 * max(problem.rows.shape) if max_iter is None else max_iter
+    found, converged, steps = [], True, 1
+    for target in problem.targets.T:
+        w, stopped, n = lsqr(
+            operator, target, damp=float(np.sqrt(l2)), atol=tolerance, btol=tolerance, conlim=0.0, iter_lim=most
+        )[:3]
+        found.append(w)
+        converged, steps = converged and stopped != 7, max(steps, int(n))
+    return np.array(found).T.reshape(problem.rows.shape[1], -1), converged, steps
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The estimators.
+
+OPTIONS = {
+    option.name: option
+    for option in (
+        Option("l2", 1.0, "factor of the sum of w^2", least=0, kind=float),
+        Option("bias", "free", "whether there is a bias, and a penalty on it", choices=BIASES),
+        Option("bias_scale", 1.0, "the constant that a penalised bias is the weight of", above=0, kind=float),
+        Option("solver", "auto", "how the weights are found", choices=("auto", CLOSED, GRADIENTS)),
+        Option("max_iter", None, "most steps of conjugate gradients", least=1, kind=int),
+        Option("tolerance", 1e-12, "residual at which conjugate gradients end", least=0, kind=float),
+    )
+}
+
+
+class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both regressors share."""
+
+    coef_: Float
+    intercept_: Any
+    objective_: float
+    n_iter_: int
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    @abstractmethod
+    def _factor(self) -> float:
+        """The factor of the squares."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Find the best weights.
+
+        Parameters
+        ----------
+        X : array or sparse matrix [S, A]
+        y : array [S] or [S, T]
+        sample_weight : array of float [S], optional
+        """
+        options = self.get_params(deep=False)
+        for name, value in options.items():
+            OPTIONS[name].check(value)
+        rows, targets = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        weights = None if sample_weight is None else sequence_weights(sample_weight, rows.shape[0], "example")
+        began = time.perf_counter()
+        solution = solve(
+            rows, targets.reshape(len(targets), -1), self._factor, weights, options["bias"],
+            float(options["bias_scale"]), options["solver"], options["max_iter"], options["tolerance"],
+        )  # fmt: skip
+        self._keep(solution, targets.ndim == 1)
+        self.seconds_ = time.perf_counter() - began
+        return self
+
+    def _keep(self, solution: RidgeSolution, one_target: bool) -> None:
+        self.coef_ = solution.coef[0] if one_target else solution.coef
+        self.intercept_ = float(solution.intercept[0]) if one_target else solution.intercept
+        self.objective_, self.n_iter_ = solution.objective, solution.iterations
+        self.converged_, self.message_ = solution.converged, solution.message
+
+    def predict(self, X: Any) -> Float:
+        """What is expected of each row: [S], or [S, T] with several targets."""
+        self._check_fitted()
+        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        return np.asarray(rows @ self.coef_.T) + self.intercept_
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "coef_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} instance is not fitted yet; call fit, or {name}.load")
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        self._check_fitted()
+        options = self.get_params(deep=False).items()
+        blob, offsets = pack_strings(getattr(self, "feature_names_in_", np.zeros(0, dtype=object)).tolist())
+        header = {
+            "options": {k: v.item() if isinstance(v, np.generic) else v for k, v in options},
+            "one_target": self.coef_.ndim == 1,
+            "training": {
+                "complete": True,
+                "objective": self.objective_,
+                "iterations": self.n_iter_,
+                "converged": self.converged_,
+                "message": self.message_,
+            },
+        }
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, dtype=np.float64))
+        return header, {"coef": coef, "intercept": intercept, "strings.bytes": blob, "strings.offsets": offsets}
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Any:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        stored = model_file.load(source, kind=cls.kind)
+        name = source_name(source)
+        try:
+            return _restored(cls, stored.header, stored.arrays)
+        except (LoglinearError, KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelFileError(f"{name}: the model file's content does not fit together ({error})") from None
+
+
+def _restored(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
+    regressor = cls(**header["options"])
+    for option, value in regressor.get_params(deep=False).items():
+        OPTIONS[option].check(value)
+    t, n = arrays["coef"].shape
+    coef, intercept = finite(arrays["coef"], (t, n)), finite(arrays["intercept"], (t,))
+    names = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
+    if (header["one_target"] and t != 1) or not n or (names and len(names) != n):
+        raise ValueError("the weights do not fit together")
+    training = dict(header["training"])
+    solution = RidgeSolution(
+        coef, intercept, training["objective"], training["iterations"], training["converged"], training["message"]
+    )
+    regressor._keep(solution, bool(header["one_target"]))
+    regressor.n_features_in_, regressor.seconds_ = n, None
+    if names:
+        regressor.feature_names_in_ = np.array(names, dtype=object)
+    return regressor
+
+
+class Ridge(_LinearRegressor):
+    """Ridge regression: min sum_i c_i (w . x_i + b - y_i)^2 + l2 |w|^2, in closed form or by conjugate gradients.
+
+    Equal to scikit-learn's ``Ridge(alpha=l2)``.
+
+    Parameters
+    ----------
+    l2 : float
+        Factor of |w|^2.
+    bias : {"free", "penalised", "none"}
+        Whether there is a bias b, and whether it is penalised: then it is the weight of one more column, of constant
+        value ``bias_scale``.
+    bias_scale : float
+    solver : {"auto", "closed-form", "conjugate-gradients"}
+        The closed form is the primal or, with more columns than rows, the dual. auto takes conjugate gradients for
+        sparse rows of more than 2,000 in both directions.
+    max_iter, tolerance
+        When conjugate gradients end.
+
+    Attributes
+    ----------
+    coef_ : float64 [A] or [T, A]
+    intercept_ : float or float64 [T]
+    n_features_in_, feature_names_in_, objective_, n_iter_, converged_, message_, seconds_
+    """
+
+    kind = "ridge"
+
+    def __init__(
+        self,
+        l2: float = OPTIONS["l2"].default,
+        bias: str = "free",
+        bias_scale: float = 1.0,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        tolerance: float = OPTIONS["tolerance"].default,
+    ) -> None:
+        self.l2 = l2
+        self.bias = bias
+        self.bias_scale = bias_scale
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+
+    @property
+    def _factor(self) -> float:
+        return float(self.l2)
+
+
+class LeastSquares(_LinearRegressor):
+    """Least squares: min sum_i c_i (w . x_i + b - y_i)^2 (9.2); of several best w the shortest.
+
+    Parameters and attributes are those of :class:`Ridge`, without ``l2``.
+    """
+
+    kind = "least-squares"
+
+    def __init__(
+        self,
+        bias: str = "free",
+        bias_scale: float = 1.0,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        tolerance: float = OPTIONS["tolerance"].default,
+    ) -> None:
+        self.bias = bias
+        self.bias_scale = bias_scale
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+
+    @property
+    def _factor(self) -> float:
+        return 0.0

@@ -1,0 +1,306 @@
+"""The dependency parser: a model of arcs behind scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from loglinear import model_file
+from loglinear.data.dependencies import Dependencies, read_conllu
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.dependency import file as dependency_file
+from loglinear.estimators.dependency.model import DependencyModel, DevTrees, Parses, rounded
+from loglinear.estimators.dependency.options import GENERATIVE, OPTIONS, check_dependency_parser
+from loglinear.estimators.dependency.problem import DependencyProblem, phases
+from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
+from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
+from loglinear.options import spec_name
+from loglinear.system import thread_count
+from loglinear.training.checkpoint import fingerprint, kept_before
+from loglinear.training.plan import run_phases
+from loglinear.training.run import (
+    Progress,
+    Training,
+    TrainingInterrupted,
+    TrainingOutcome,
+    catching_signals,
+    print_progress,
+)
+
+Float = npt.NDArray[np.float64]
+
+
+class DependencyParser(StoredModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Finds the heads, and where training has them the relations, of the tokens of sentences.
+
+    ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)
+    with ``y`` their trees: lists of heads (0 the root, 1 the first token), or of pairs (head, relation).
+
+    Parameters
+    ----------
+    criterion : str
+        What training minimises: ``mira``, ``perceptron``, ``passive-aggressive``, ``cll``, ``softmax-margin``,
+        ``max-margin``, ``risk``, ``jrb`` (:func:`loglinear.criteria.criterion.criteria`), each with its options;
+        ``generative``, a head-outward model made of counts; ``m-estimation``, that model with the features of the
+        others added.
+    cost : str or None
+        ``"hamming:M"``: M for every wrong head; None is M = 1.
+    projective : bool
+        Whether trees are those without crossing arcs. Trees of training that have some are brought near
+        (:func:`loglinear.data.dependency_checks.projectivised`).
+    single_root : bool
+        Whether a tree has exactly one root.
+    relations : bool
+        Whether relations are learnt, where the data has some.
+    tags : {"auto", "xpos", "upos"}
+        The column of tags; auto is xpos if there is any.
+    base : str or None
+        Of ``generative`` and ``m-estimation``: ``"head-outward:words=no"`` looks at tags alone,
+        ``"head-outward:samples=100000"`` is how many trees are drawn for expectations.
+    optimizer : str or None
+        How the weights are found; None is the criterion's first choice.
+    l1, l2, variance : float
+        The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c.
+    features : {"observed", "all"}
+        Which features of arcs get a weight: those of the trees of training, or those of all arcs of its sentences.
+    min_count : int
+        Features seen fewer times in these are left out.
+    max_length : int
+        Longer sentences are not learnt from.
+    parse_length : int
+        Longer sentences are not parsed: they get a tree whose tokens hang one from the other.
+    max_iter, tolerance, patience
+        When training stops.
+    threads : int or None
+        Threads, all cores if None. The model is the same for any number.
+    seed : int
+        Seed of all that is random.
+    verbose : bool
+        Print a line for each iteration.
+
+    Attributes
+    ----------
+    model_ : DependencyModel
+    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
+    dev_score_, best_iteration_ : share of right heads and iteration of the weights kept, None without dev data.
+    n_trees_, n_tokens_ : how many were learnt from; None for a checkpoint.
+    """
+
+    model_: DependencyModel
+    kind = dependency_file.KIND
+    objective_: float | None
+    n_iter_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+    n_trees_: int | None
+    n_tokens_: int | None
+
+    def __init__(
+        self,
+        criterion: str = OPTIONS["criterion"].default,
+        cost: str | None = None,
+        projective: bool = True,
+        single_root: bool = True,
+        relations: bool = True,
+        tags: str = "auto",
+        base: str | None = None,
+        optimizer: str | None = None,
+        l1: float = 0.0,
+        l2: float | None = None,
+        variance: float | None = None,
+        features: str = "observed",
+        min_count: int = 1,
+        max_length: int = OPTIONS["max_length"].default,
+        parse_length: int = OPTIONS["parse_length"].default,
+        max_iter: int | None = None,
+        tolerance: float = OPTIONS["tolerance"].default,
+        patience: int = OPTIONS["patience"].default,
+        threads: int | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.criterion = criterion
+        self.cost = cost
+        self.projective = projective
+        self.single_root = single_root
+        self.relations = relations
+        self.tags = tags
+        self.base = base
+        self.optimizer = optimizer
+        self.l1 = l1
+        self.l2 = l2
+        self.variance = variance
+        self.features = features
+        self.min_count = min_count
+        self.max_length = max_length
+        self.parse_length = parse_length
+        self.max_iter = max_iter
+        self.tolerance = tolerance
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+        self.verbose = verbose
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
+    ) -> DependencyParser:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Sentences and their trees; ``y`` is left out if ``X`` has them.
+        X_dev, y_dev
+            Data to stop early by; the weights with the most right heads are kept.
+        sample_weight : array of float [S], optional
+            Weight of each sentence's loss.
+        checkpoint : path, optional
+            File that keeps a usable model, but for relations, and all that is needed to go on, written every
+            ``checkpoint_seconds`` and when training is interrupted. Remove it when you have saved the model.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
+        observe : callable, optional
+            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+        """
+        check_dependency_parser(self)
+        n_threads = thread_count(self.threads)
+        problem = DependencyProblem.of(self, self._corpus(X, y), sample_weight, n_threads)
+        outcome = None
+        if spec_name(self.criterion) != GENERATIVE:
+            dev = None if X_dev is None else DevTrees.of(problem.model, self._corpus(X_dev, y_dev), n_threads)
+            kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), problem, dev)
+            training = functools.partial(
+                Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
+                observe=observe or (print_progress if self.verbose else None), checkpoint=kept,
+                dev_score=None if dev is None else dev.score,
+            )  # fmt: skip
+            outcome = self._run(problem, training, kept, resume, n_threads)
+        elif X_dev is not None or checkpoint is not None or resume or sample_weight is not None:
+            raise OptionError(f"criterion={GENERATIVE!r} counts: it takes no dev data, weights or checkpoint")
+        self._keep(problem, outcome, n_threads)
+        return self
+
+    def _run(
+        self,
+        problem: DependencyProblem,
+        training: Any,
+        kept: dependency_file.DependencyCheckpoint | None,
+        resume: bool,
+        n_threads: int,
+    ) -> TrainingOutcome:
+        resumed = kept_before(kept, resume)
+        with catching_signals() as stop:
+            start = np.zeros(problem.model.features.n_features)
+            outcome = run_phases(phases(self, problem, n_threads), training, start, resumed, False, stop)
+            if stop.is_set():
+                raise TrainingInterrupted(outcome.iterations, None if kept is None else str(kept.path))
+        return outcome
+
+    def _checkpoint(
+        self, path: Path, problem: DependencyProblem, dev: DevTrees | None
+    ) -> dependency_file.DependencyCheckpoint:
+        varying = ("threads", "verbose", "max_iter", "relations", "parse_length")
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
+        own = None if dev is None else dev.corpus.heads
+        mark = fingerprint(options, [*problem.arrays(), own])
+        return dependency_file.DependencyCheckpoint(path, problem.model, self._stored_options(), mark)
+
+    def _keep(self, problem: DependencyProblem, outcome: TrainingOutcome | None, n_threads: int) -> None:
+        model = problem.model
+        if outcome is not None:
+            model = model.with_weights(rounded(outcome.weights))
+        self.model_ = problem.with_relations(model, self, n_threads)
+        if outcome is not None:
+            keep_outcome(self, outcome)
+        else:
+            restore_notes(self, {"converged": True, "message": "counted"})
+        self.n_trees_, self.n_tokens_ = problem.corpus.n_sentences, problem.corpus.n_tokens
+        self.message_ += problem.changes
+
+    # -- use -------------------------------------------------------------------------------------------------------
+
+    def parse(self, X: Any) -> Parses:
+        """The trees of sentences, as numbers."""
+        return self._fitted().parse(self._corpus(X, None, trees=False), self.parse_length, thread_count(self.threads))
+
+    def predict(self, X: Any) -> list[list[Any]]:
+        """For each sentence a list of heads, or of pairs (head, relation) if the model knows relations."""
+        if isinstance(X, list) and not X:
+            return []
+        corpus = self._corpus(X, None, trees=False)
+        parses = self.parse(corpus)
+        arcs: list[Any] = parses.heads.tolist()
+        if parses.relations is not None:
+            arcs = list(zip(arcs, parses.relations.strings(), strict=True))
+        return [arcs[a:b] for a, b in zip(corpus.offsets[:-1].tolist(), corpus.offsets[1:].tolist(), strict=True)]
+
+    def evaluate(self, X: Any, y: Any = None) -> AttachmentReport:
+        """UAS and LAS on sentences with their trees."""
+        corpus = self._corpus(X, y)
+        parses = self.parse(corpus)
+        return attachment_scores(corpus, parses.heads, parses.relations, fallback=parses.fallback)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of tokens with the right head."""
+        return self.evaluate(X, y).uas / 100.0
+
+    def _fitted(self) -> DependencyModel:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this DependencyParser has not been trained; call fit, or load a model")
+        return self.model_
+
+    def _corpus(self, X: Any, y: Any, trees: bool = True) -> Dependencies:
+        if isinstance(X, str | Path):
+            X = read_conllu(X, trees=trees, single_root=self.single_root)
+        corpus = X if isinstance(X, Dependencies) else Dependencies.from_sentences(X, y, self.single_root)
+        if isinstance(X, Dependencies) and y is not None:
+            raise OptionError("the sentences come with their trees: leave y out")
+        if trees and (corpus.heads < 0).any():
+            raise DataError("the sentences have no trees to learn from, or to be compared with", corpus.file)
+        return corpus
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def _stored_options(self) -> dict[str, Any]:
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose")}
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+
+    def _storage(self) -> tuple[dict[str, Any], dependency_file.Arrays]:
+        model = self._fitted()
+        training = {**notes_of(self), "trees": self.n_trees_, "tokens": self.n_tokens_}
+        return dependency_file.to_storage(model, self._stored_options(), training)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> DependencyParser:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        stored = model_file.load(source, kind=dependency_file.KIND)
+        name = source_name(source)
+        model, options, training = dependency_file.from_storage(stored.header, stored.arrays, name)
+        parser = dependency_file.restored_estimator(cls, options, name)
+        parser.model_ = model
+        restore_notes(parser, training)
+        parser.n_trees_, parser.n_tokens_ = training.get("trees"), training.get("tokens")
+        return cast(DependencyParser, parser)

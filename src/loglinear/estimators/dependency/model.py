@@ -1,0 +1,246 @@
+"""A dependency parser's model: what its weights are weights of, and how it finds the best trees.
+
+best tree of x = argmax_y  w . f(x, y)  [ + log q0(x, y)  with a generative base ]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.criterion import make_criterion
+from loglinear.data.columns.corpus import Column, ranges
+from loglinear.data.dependencies import NOTHING, ROOT, Dependencies
+from loglinear.errors import DataError
+from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary, arc_runs
+from loglinear.features.encoding import EncodedCorpus, Incidence, runs
+from loglinear.generative.head_outward import HeadOutwardModel, best_trees
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import make_optimizer
+from loglinear.structures.arcs.features import ArcFeatures
+from loglinear.structures.arcs.structure import arc_offsets
+from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.gold import Gold
+from loglinear.system import in_threads
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+ARCS_AT_ONCE = 60_000
+
+
+@dataclass(frozen=True)
+class Parses:
+    """Trees that were found.
+
+    Attributes
+    ----------
+    heads : int32 [N]
+    relations : Column or None
+        The relation of each arc, if the model knows any.
+    fallback : bool [S]
+        The sentences that were too long to be parsed: their tokens hang one from the other.
+    """
+
+    heads: Int32
+    relations: Column | None
+    fallback: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DependencyModel:
+    """Features and weights of arcs, with a generative base or without.
+
+    Parameters
+    ----------
+    vocabulary : TokenVocabulary
+    tags : {"xpos", "upos"}
+        The column of tags.
+    encoder : ArcEncoder
+        Of D features; of none if there is nothing but a base.
+    features : ArcFeatures
+    weights : float64 [D]
+    base : HeadOutwardModel or None
+    relations : RelationModel or None
+    """
+
+    vocabulary: TokenVocabulary
+    tags: str
+    encoder: ArcEncoder
+    features: ArcFeatures
+    weights: Float
+    base: HeadOutwardModel | None = None
+    relations: RelationModel | None = None
+
+    def with_weights(self, weights: Float) -> DependencyModel:
+        """The model that these weights make."""
+        return replace(self, weights=weights)
+
+    def tokens(self, corpus: Dependencies) -> Tokens:
+        """A corpus in numbers."""
+        tags = corpus.tags(self.tags)
+        if NOTHING not in self.vocabulary.tags and all(tags.values[i] == NOTHING for i in np.unique(tags.ids)):
+            raise DataError(f"the sentences have no tags where the model looks for them, in {self.tags}", corpus.file)
+        return self.vocabulary.tokens(corpus.words, tags, corpus.offsets)
+
+    def arcs(self, tokens: Tokens, n_threads: int = 1) -> ArcCorpus:
+        """The features of all arcs; none are looked for where there are none."""
+        return self.encoder.arcs(tokens, n_threads)
+
+    def best(self, tokens: Tokens, arcs: ArcCorpus | None = None) -> Int32:
+        """The best trees [N]; ``arcs`` are the features of these sentences, if they are known."""
+        n = len(tokens.offsets) - 1
+        if not self.features.n_features:
+            scores = None
+        else:
+            scores = self.features.scores(self.weights, self.arcs(tokens) if arcs is None else arcs, 0, n)
+        if self.base is not None:
+            own = self.base.scores(tokens)
+            return best_trees(tokens.offsets, own if scores is None else own.plus(scores.arcs))[0]
+        assert scores is not None
+        return self.features.tree(tokens.offsets).viterbi(scores)[0]
+
+    def parse(self, corpus: Dependencies, parse_length: int, n_threads: int = 1) -> Parses:
+        """The best trees of all sentences of at most ``parse_length`` tokens, and for longer ones a chain."""
+        tokens = self.tokens(corpus)
+        lengths = np.diff(tokens.offsets)
+        too_long = lengths > parse_length
+        heads = np.arange(corpus.n_tokens, dtype=np.int32) - np.repeat(tokens.offsets[:-1], lengths).astype(np.int32)
+        short = np.flatnonzero(~too_long)
+        chosen = selected(tokens, short)
+        _ = self.encoder.table, self.base and self.base.scores(selected(tokens, short[:1]))  # made before threads ask
+
+        def block(run: tuple[int, int]) -> Int32:
+            return self.best(selected(chosen, np.arange(*run)))
+
+        found = in_threads(block, arc_runs(arc_offsets(chosen.offsets), 0, len(short), ARCS_AT_ONCE), n_threads)
+        if found:
+            heads[ranges(tokens.offsets[:-1][short], lengths[short])] = np.concatenate(found)
+        relations = None if self.relations is None else self.relations.predict(tokens, heads)
+        if relations is not None and too_long.any():
+            relations = _with_root(relations, tokens.offsets[:-1][too_long])
+        return Parses(heads, relations, too_long)
+
+
+def _with_root(relations: Column, roots: Int64) -> Column:
+    """Relations with that of the root for some tokens."""
+    values = list(relations.values)
+    if ROOT not in values:
+        values.append(ROOT)
+    ids = relations.ids.copy()
+    ids[roots] = values.index(ROOT)
+    return Column(ids, values)
+
+
+def selected(tokens: Tokens, sentences: Int64) -> Tokens:
+    """Some of the sentences."""
+    lengths = np.diff(tokens.offsets)[sentences]
+    places = ranges(tokens.offsets[:-1][sentences], lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Tokens(tokens.words[places], tokens.tags[places], tokens.pairs[places], tokens.stems[places], offsets)
+
+
+@dataclass(frozen=True)
+class DevTrees:
+    """Sentences with their trees, encoded once, to judge weights by."""
+
+    model: DependencyModel
+    corpus: Dependencies
+    tokens: Tokens
+    arcs: ArcCorpus
+
+    @classmethod
+    def of(cls, model: DependencyModel, corpus: Dependencies, n_threads: int) -> DevTrees:
+        """Of dev data."""
+        tokens = model.tokens(corpus)
+        return cls(model, corpus, tokens, model.arcs(tokens, n_threads))
+
+    def score(self, weights: Float) -> float:
+        """The share of tokens with the right head."""
+        heads = self.model.with_weights(weights).best(self.tokens, self.arcs)
+        return float(np.mean(heads == self.corpus.heads))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The relation of an arc, once it is known: a log-linear classifier over features of head and child.
+#
+#     p(r | h, t) ~ exp( sum over features f of the arc h -> t of w_{f, r} )
+#
+# Arcs are found first, by their own model, and each is then given its best relation: trees cost what they cost without
+# relations, and the relations see features of their own (:data:`~loglinear.features.arcs.RELATIONS`). A
+# classifier is a chain of length one, and trained as that.
+
+RELATIONS_AT_ONCE = 4096
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class RelationModel:
+    """A classifier of arcs.
+
+    Parameters
+    ----------
+    labels : list of str
+        The R relations.
+    encoder : ArcEncoder
+    features : ChainFeatures
+        Of the pairs of a feature of the arc and a relation.
+    weights : float64 [D]
+    """
+
+    labels: list[str]
+    encoder: ArcEncoder
+    features: ChainFeatures
+    weights: Float
+
+    @classmethod
+    def fit(
+        cls,
+        vocabulary: TokenVocabulary,
+        tokens: Tokens,
+        heads: Int32,
+        relations: Column,
+        l2: float,
+        seed: int = 0,
+        n_threads: int = 1,
+    ) -> RelationModel:
+        """Train on the arcs to ``heads`` [N] with their ``relations`` [N], by conditional likelihood."""
+        used = np.unique(relations.ids)
+        labels = sorted(relations.values[r] for r in used.tolist())
+        number = {label: r for r, label in enumerate(labels)}
+        names = np.array([number.get(value, -1) for value in relations.values], dtype=np.int32)
+        gold = Gold(names[relations.ids])
+        encoder = ArcEncoder.fit(vocabulary, "relations", tokens, heads)
+        corpus = _encoded(encoder, tokens, heads)
+        features = ChainFeatures.collect(corpus, encoder.n_features, gold, len(labels), transitions="none")
+        objective = Objective(
+            features, corpus, gold, make_criterion("cll"), Penalties.none(len(labels)), l2, n_threads=n_threads,
+            single_precision=True,
+        )  # fmt: skip
+        optimizer = make_optimizer(
+            "dual" if len(labels) > 1 else "lbfgs", max_iter=None, tolerance=TOLERANCE, seed=seed
+        )
+        weights = optimizer.minimise(objective, np.zeros(features.n_features)).weights
+        return cls(labels, encoder, features, rounded(weights))
+
+    def predict(self, tokens: Tokens, heads: Int32) -> Column:
+        """The best relation of each arc [N]."""
+        corpus = _encoded(self.encoder, tokens, heads)
+        laid_out = self.features.lay_out(self.weights, Penalties.none(len(self.labels)))
+        best = [
+            np.argmax(self.features.scores(laid_out, corpus, first, end).emission, axis=1)
+            for first, end in runs(corpus.offsets, 0, corpus.n_sequences, RELATIONS_AT_ONCE)
+        ]
+        return Column(np.concatenate(best).astype(np.int32), self.labels)
+
+
+def rounded(weights: Float) -> Float:
+    """Weights to the precision of the model file, so that a saved model answers exactly as this one does."""
+    return weights.astype(np.float32).astype(np.float64)
+
+
+def _encoded(encoder: ArcEncoder, tokens: Tokens, heads: Int32) -> EncodedCorpus:
+    """Each arc a sequence of one position."""
+    return EncodedCorpus(np.arange(len(heads) + 1, dtype=np.int64), Incidence(*encoder.chosen(tokens, heads)))

@@ -1,0 +1,294 @@
+"""The parser: constituency trees of sentences, by a grammar read off a treebank."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from loglinear import model_file
+from loglinear.data.trees.annotation import TreeTransform
+from loglinear.data.trees.cleaning import clean, without_marks
+from loglinear.data.trees.tree import Tree, parse_tree
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.options import PARSER_OPTIONS
+from loglinear.estimators.parser import file as parser_file
+from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
+from loglinear.estimators.parser.problem import TreeTraining, tree_criterion
+from loglinear.evaluation.brackets import bracket_scores
+from loglinear.features.spans import Own
+from loglinear.system import thread_count
+from loglinear.training.run import catching_signals
+
+
+class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Parse sentences into constituency trees.
+
+    >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP
+    >>> print(parser.predict([["The", "dog", "ran", "."]])[0])  # doctest: +SKIP
+    (ROOT (S (NP (DT The) (NN dog)) (VP (VBD ran)) (. .)))
+
+    Parameters
+    ----------
+    criterion : str
+        How the grammar is trained, with its options: ``"pcfg"`` counts.
+    annotation : {None, "rich", "parent", "none"}
+        What labels are split by; None is ``rich``, or ``parent`` if ``vertical`` is given.
+    vertical : int or None
+        Labels that a phrase knows, its own and those of its nearest ancestors; 2 for ``parent`` if None.
+    horizontal : int or None
+        Siblings that a binary rule remembers, all if None.
+    factor : {"head", "right", "left"}
+        In which order a phrase's children come apart.
+    marks : str
+        Characters that begin notes of your own in the labels, as ``"^-"``: they split the grammar's labels, and are
+        left out of predicted trees.
+    function_tags : bool
+        Whether phrase labels keep what follows ``-`` or ``=``.
+    max_length : int or None
+        Leave out longer sentences from training.
+    time_limit : float or None
+        Seconds for a sentence, after which it gets a fallback tree.
+    decoding : {"viterbi", "posterior"}
+        Which tree a sentence gets: the most probable one, or the one of the brackets most likely to be right, which
+        need not be one of the grammar.
+    span_features : callable or None
+        For criteria whose rules look at words: ``span_features(words, i, j)`` gives the names of more attributes of the
+        words i to j - 1. It is not kept in the model file: give it to :meth:`load` again.
+    threads : int or None
+        Threads, all cores if None.
+    seed : int
+        Seed of all that is random.
+
+    Attributes
+    ----------
+    model_
+        The trained model: ``grammar`` and ``scores(sentences)``.
+    classes_ : list of str
+        Phrase labels and parts of speech of the training trees.
+    n_trees_, n_words_, seconds_, message_
+        How training went.
+    interrupted_ : bool
+        Whether Ctrl-C or a signal ended it early, after an iteration; the model is then what was learnt by then.
+    """
+
+    def __init__(
+        self,
+        criterion: str = "pcfg",
+        annotation: str | None = None,
+        vertical: int | None = None,
+        horizontal: int | None = 2,
+        factor: str = "head",
+        marks: str = "",
+        function_tags: bool = False,
+        max_length: int | None = None,
+        time_limit: float | None = 60.0,
+        decoding: str = "viterbi",
+        span_features: Own | None = None,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.criterion = criterion
+        self.annotation = annotation
+        self.vertical = vertical
+        self.horizontal = horizontal
+        self.factor = factor
+        self.marks = marks
+        self.function_tags = function_tags
+        self.max_length = max_length
+        self.time_limit = time_limit
+        self.decoding = decoding
+        self.span_features = span_features
+        self.threads = threads
+        self.seed = seed
+
+    def check_options(self) -> None:
+        """Refuse options that make no sense, by themselves or together."""
+        for name, option in PARSER_OPTIONS.items():
+            value = getattr(self, name)
+            if value is not None or name not in ("horizontal", "time_limit"):
+                option.check(value)
+        if not isinstance(self.marks, str):
+            raise OptionError(f"marks={self.marks!r:.60} must be a string of characters")
+        criterion, values = tree_criterion(self.criterion)
+        criterion.check(self, values)
+        if self.span_features is not None:
+            if not callable(self.span_features):
+                raise OptionError(f"span_features={self.span_features!r:.60} must be a function of the words, i and j")
+            if not criterion.looks_at_words:
+                raise OptionError(f"span_features goes with criteria whose rules look at words, not {self.criterion!r}")
+        self._transform()
+
+    def _transform(self) -> TreeTransform:
+        """How the options ask for trees to be transformed."""
+        annotation = self.annotation
+        if annotation is None:
+            annotation = "none" if self.marks else "rich" if self.vertical is None else "parent"
+        if annotation != "parent" and self.vertical is not None:
+            raise OptionError(f"vertical={self.vertical} goes with annotation='parent', not {annotation!r}")
+        vertical = 2 if self.vertical is None else self.vertical
+        return TreeTransform(annotation, vertical, self.horizontal, self.factor, self.marks)
+
+    def fit(self, X: Sequence[Tree | str], y: Any = None, *, observe: Callable[[Any], None] | None = None) -> Parser:
+        """Train on trees.
+
+        Parameters
+        ----------
+        X : list of Tree or of str
+            A treebank; strings are bracketed trees. Traces are removed, and function tags unless they are kept.
+        y : ignored
+        observe : callable, optional
+            Called with the progress of criteria that iterate.
+        """
+        self.check_options()
+        begin = time.perf_counter()
+        trees = self._cleaned(X)
+        criterion, values = tree_criterion(self.criterion)
+        binary = self._transform().apply(trees)
+        training = TreeTraining(
+            trees, binary, values, thread_count(self.threads), self.seed, observe, self.span_features
+        )
+        with catching_signals() as training.stop:
+            self.model_: TreeModel = criterion.fit(training)
+        self.message_, self.interrupted_ = training.message, training.stop.is_set()
+        self.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
+        self.n_trees_, self.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
+        self.seconds_ = time.perf_counter() - begin
+        return self
+
+    def _cleaned(self, trees: Sequence[Tree | str]) -> list[Tree]:
+        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(trees))
+        kept = [tree for tree in cleaned if tree is not None]
+        if not kept:
+            raise DataError("there is no tree with a word to train on")
+        if self.max_length is not None:
+            kept = [tree for tree in kept if len(tree.leaves()) <= self.max_length]
+        if not kept:
+            raise DataError(f"no tree has at most max_length={self.max_length} words")
+        return kept
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def parse(self, X: Sequence[Sequence[str] | str], *, observe: Callable[[], Any] | None = None) -> list[Parse]:
+        """The best tree of each sentence with its score, and why there is none where it is a fallback tree.
+
+        Parameters
+        ----------
+        X : list of list of str
+            Sentences in words; a string is split at blanks.
+        observe : callable, optional
+            Called after each sentence, by the thread that parsed it.
+        """
+        model = self._fitted()
+        for name in ("time_limit", "decoding"):
+            if getattr(self, name) is not None:
+                PARSER_OPTIONS[name].check(getattr(self, name))
+        sentences = given_sentences(X)
+        posterior = self.decoding == "posterior"
+        return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior)
+
+    def predict(self, X: Sequence[Sequence[str] | str]) -> list[Tree]:
+        """The best tree of each sentence; ``(ROOT (NOPARSE ...))`` where there is none."""
+        return [parse.tree for parse in self.parse(X)]
+
+    def score(self, X: Sequence[Tree | str], y: Any = None) -> float:
+        """F1 of labelled brackets, from 0 to 1, of the parses of the words of trees, given as to :meth:`fit`."""
+        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
+        gold = [tree for tree in cleaned if tree is not None]
+        gold = [without_marks(tree, self.marks) for tree in gold]
+        parses = self.parse([tree.leaves() for tree in gold])
+        failed = [bool(parse.failure) for parse in parses]
+        return bracket_scores(gold, [parse.tree for parse in parses], failed=failed).f1 / 100
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that holds data only."""
+        header, arrays = parser_file.to_storage(self)
+        model_file.save(path, parser_file.KIND, header, arrays)
+
+    def to_bytes(self) -> bytes:
+        """The model file's content."""
+        header, arrays = parser_file.to_storage(self)
+        return model_file.dumps(parser_file.KIND, header, arrays)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes, span_features: Own | None = None) -> Parser:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's.
+
+        ``span_features`` is the function that the model was trained with, if it was.
+        """
+        stored = model_file.load(source, kind=parser_file.KIND)
+        name = "the model in memory" if isinstance(source, bytes) else str(source)
+        return parser_file.from_storage(cls, stored.header, stored.arrays, name, span_features)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not hasattr(self, "model_"):
+            return {"options": self.get_params()}
+        return {"model": self.to_bytes(), "span_features": self.span_features}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "model" in state:
+            self.__dict__ = type(self).load(state["model"], state["span_features"]).__dict__
+        else:
+            self.__dict__ = state["options"]
+
+    def _fitted(self) -> TreeModel:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this Parser has no model yet; call fit, or Parser.load")
+        return self.model_
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a parser is given, as lists of trees and of sentences; what is neither is refused, saying what is wanted.
+
+
+TREES = "a list of trees, each a Tree or a string in brackets"
+SENTENCES = "a list of sentences, each a list of words or a string with blanks between them"
+
+
+def given_trees(X: Any) -> list[Tree]:
+    """The trees of ``X``; strings are bracketed trees."""
+    return [_tree(number, tree) for number, tree in enumerate(_items(X, TREES))]
+
+
+def _tree(number: int, given: Any) -> Tree:
+    if isinstance(given, Tree):
+        return given
+    if not isinstance(given, str):
+        raise DataError(f"tree {number} (from 0) is {given!r:.60}; give {TREES}")
+    try:
+        return parse_tree(given)
+    except DataError as error:
+        raise DataError(f"tree {number} (from 0): {error.message}") from None
+
+
+def given_sentences(X: Any) -> list[list[str]]:
+    """The sentences of ``X`` in words; strings are split at blanks."""
+    return [_words(number, words) for number, words in enumerate(_items(X, SENTENCES))]
+
+
+def _words(number: int, given: Any) -> list[str]:
+    where = f"sentence {number} (from 0)"
+    if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
+        raise DataError(f"{where} is {given!r:.60}; give {SENTENCES}")
+    words = given.split() if isinstance(given, str) else list(given)
+    for word in words:
+        if not isinstance(word, str):
+            raise DataError(f"{where} has {word!r:.60} for a word; a word is a string")
+    if not words or not all(words):
+        raise DataError(f"{where} has no word, or an empty one; leave it out")
+    if any(character.isspace() for word in words for character in word):
+        raise DataError(f"{where}: a word may not hold blanks; a sentence is a list of words")
+    return words
+
+
+def _items(X: Any, wanted: str) -> Iterable[Any]:
+    """``X``, unless it is one thing instead of a list."""
+    if isinstance(X, str | bytes | bytearray | dict) or not isinstance(X, Iterable):
+        raise DataError(f"{X!r:.60} is of type {type(X).__name__}; give {wanted}")
+    return X

@@ -1,0 +1,444 @@
+"""Grammars whose rules look at the words of their span: the trained model, its training data in numbers, its file.
+
+Expansions are those of :mod:`~loglinear.structures.tree.grammar`; words are given their tags by the lexicon of a
+generative grammar, p(word given tag), in every one of these models.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.costs import BracketCost
+from loglinear.data.trees.transforms import base_label, is_intermediate, restore
+from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
+from loglinear.features.block import FeatureBlock
+from loglinear.features.spans import Own, SpanAttributes
+from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedWord, smoothed_lexicon
+from loglinear.generative.pcfg.model import PCFG
+from loglinear.structures.gold import Gold
+from loglinear.structures.tree.best import BracketLabels, bracketing
+from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, word_spans
+from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, Outcomes, TreeCoder, span_number
+from loglinear.structures.tree.pieces import Edges, PieceFeatures
+from loglinear.structures.tree.structure import CFGScores, CFGTree
+from loglinear.system import in_threads
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Sentences = Sequence[Sequence[str]]
+RARER = 2.0  # how much less a gold tag that the lexicon left out scores than the worst it has, as a logarithm
+
+
+@dataclass(frozen=True)
+class SpanModel:
+    """A grammar with weights of outcomes at spans.
+
+    Parameters
+    ----------
+    coder : TreeCoder
+        Grammar and names.
+    lexicon : Lexicon
+    attributes : SpanAttributes
+    features : SpanFeatures
+    weights : float64 [D]
+    normalised : bool
+        Whether the outcomes of each edge are normalised by themselves, as in an MECFG.
+    """
+
+    coder: TreeCoder
+    lexicon: Lexicon
+    attributes: SpanAttributes
+    features: SpanFeatures
+    weights: Float
+    normalised: bool
+
+    @property
+    def grammar(self) -> CFGGrammar:
+        """The symbols and rules."""
+        return self.coder.grammar
+
+    def encode(self, sentences: Sentences) -> EncodedTrees:
+        """Sentences in numbers."""
+        terminals = np.concatenate([np.zeros(0, np.int32), *(self.lexicon.terminal_of(words) for words in sentences)])
+        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        spans = self.attributes.transform(sentences)
+        return EncodedTrees(lengths, spans, lambda first, end: self.lexicon.scores(terminals[first:end]))
+
+    def scores(self, sentences: Sentences) -> CFGScores:
+        """The part scores of sentences."""
+        corpus = self.encode(sentences)
+        make = self.features.local_scores if self.normalised else self.features.scores
+        return make(self.weights, corpus, 0, len(sentences))
+
+    def sum_scores(self, sentences: Sentences) -> CFGScores:
+        """The same: scores of the best trees and for sums over trees do not differ."""
+        return self.scores(sentences)
+
+    def tree(self, words: Sequence[str], labels: Int32) -> Tree:
+        """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
+        return self.coder.tree(words, labels)
+
+    def best_tags(self, words: Sequence[str]) -> list[str]:
+        """The tag of each word that makes it most likely, without notes."""
+        best = np.argmax(self.lexicon.scores(self.lexicon.terminal_of(words)), axis=1)
+        return [base_label(self.coder.symbols[tag]) for tag in best.tolist()]
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What of the model stands in a file: a header of JSON, and arrays."""
+        grammar, block = self.grammar, self.features.pieces.block
+        header: dict[str, Any] = {
+            "symbols": self.coder.symbols, "n_tags": self.coder.n_tags, "root": grammar.root,
+            "chains": [list(chain) for chain in self.coder.chains], "terminals": self.lexicon.terminals,
+            "attributes": self.attributes.to_header(), "normalised": self.normalised,
+        }  # fmt: skip
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "binary_rules": grammar.binary, "lexicon_pointer": self.lexicon.pointer, "lexicon_tags": self.lexicon.tags,
+            "lexicon_log_p": self.lexicon.log_p, "feature_pointer": block.pointer, "feature_codes": block.codes,
+            "offsets": self.features.pieces.offsets, "weights": self.weights,
+        }  # fmt: skip
+        return header, arrays
+
+    @classmethod
+    def from_storage(
+        cls, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], own: Own | None = None
+    ) -> SpanModel:
+        """The model of a file; whatever does not fit together is a ValueError or a DataError."""
+        symbols, n_tags = [str(symbol) for symbol in header["symbols"]], int(header["n_tags"])
+        chains = [tuple(int(a) for a in chain) for chain in header["chains"]]
+        if any(len(chain) < 2 for chain in chains):
+            raise ValueError("a chain has fewer than two symbols")
+        rules = _array(arrays, "binary_rules", "i", 2)
+        steps = [(chain[0], chain[-1]) for chain in chains]
+        grammar = CFGGrammar(len(symbols), int(header["root"]), np.arange(n_tags), rules, steps)
+        coder = TreeCoder(symbols, n_tags, grammar, chains)
+        attributes = SpanAttributes.from_header(header["attributes"], own)
+        outcomes = Outcomes(grammar)
+        e = outcomes.n_outcomes
+        pointer, codes = _array(arrays, "feature_pointer", "i", 1), _array(arrays, "feature_codes", "i", 1)
+        _check_pointer(pointer, attributes.n_attributes, codes, e)
+        block = FeatureBlock(pointer.astype(np.int64), codes.astype(np.int32), e).as_lists()
+        offsets, weights = _array(arrays, "offsets", "f", 1), _array(arrays, "weights", "f", 1)
+        if offsets.shape != (e,) or weights.shape != (e + len(codes),) or not np.isfinite(weights).all():
+            raise ValueError("the weights are not as many finite numbers as there are features")
+        if not (offsets < np.inf).all():
+            raise ValueError("a base score is no number")
+        terminals = [str(terminal) for terminal in header["terminals"]]
+        tags_of, tags = _array(arrays, "lexicon_pointer", "i", 1), _array(arrays, "lexicon_tags", "i", 1)
+        log_p = _array(arrays, "lexicon_log_p", "f", 1)
+        _check_pointer(tags_of, len(terminals), tags, n_tags)
+        if log_p.shape != tags.shape or not (log_p < np.inf).all():
+            raise ValueError("the lexicon's numbers do not fit its tags")
+        lexicon = Lexicon(n_tags, terminals, tags_of.astype(np.int64), tags.astype(np.int32), log_p.astype(np.float64))
+        features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets.astype(np.float64)))
+        return cls(coder, lexicon, attributes, features, weights.astype(np.float64), bool(header["normalised"]))
+
+
+def _array(arrays: Mapping[str, npt.NDArray[Any]], name: str, kind: str, ndim: int) -> npt.NDArray[Any]:
+    array = arrays[name]
+    if array.dtype.kind != kind or array.ndim != ndim:
+        raise ValueError(f"{name} is no array of {ndim} dimensions of the right kind")
+    return np.array(array)
+
+
+def _check_pointer(pointer: npt.NDArray[Any], n: int, entries: npt.NDArray[Any], below: int) -> None:
+    fits = len(pointer) == n + 1 and pointer[0] == 0 and pointer[-1] == len(entries) and (np.diff(pointer) >= 0).all()
+    if not fits or (len(entries) and not (entries.min() >= 0 and entries.max() < below)):
+        raise ValueError("lists do not fit together")
+
+
+@dataclass(frozen=True)
+class SpanProblem:
+    """A treebank in numbers, and the model whose weights are sought.
+
+    Parameters
+    ----------
+    model : SpanModel
+        With weights of zero.
+    corpus : EncodedTrees
+    gold : Gold
+        The trees as labellings.
+    edges : Edges
+        The edges of the trees, those of words among them.
+    """
+
+    model: SpanModel
+    corpus: EncodedTrees
+    gold: Gold
+    edges: Edges
+
+    @classmethod
+    def of(
+        cls, binary: Sequence[Tree], attributes: SpanAttributes, *, base: PCFG | None = None, normalised: bool = False
+    ) -> SpanProblem:
+        """The problem of binary trees.
+
+        With a ``base``, its grammar, lexicon and log-probabilities: weights of zero are the base itself. Without, the
+        grammar of the trees' rules and unary chains, rules of score zero, and a lexicon of the same kind.
+        """
+        coder = TreeCoder.of_trees(binary) if base is None else base.coder
+        found = [coder.labels(tree) for tree in binary]
+        labels = np.concatenate([each for each in found if each is not None])
+        sentences = [tree.leaves() for tree in binary]
+        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        spans, outcomes = attributes.fit(sentences), Outcomes(coder.grammar)
+        tags = labels[word_spans(lengths), 0]
+        lexicon = _lexicon(coder, sentences, tags) if base is None else base.lexicon
+        edges = outcomes.edges(labels, CFGTree(coder.grammar, lengths).is_word)
+        learnt = edges if not normalised else edges.where(edges.symbols >= coder.n_tags)
+        offsets = np.zeros(outcomes.n_outcomes)
+        if base is not None:
+            offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
+        pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
+        features = SpanFeatures(outcomes, pieces)
+        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised)
+        terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])
+
+        def lexical(first: int, end: int) -> Float:
+            return _with_gold(lexicon.scores(terminals[first:end]), tags[first:end])
+
+        return cls(model, EncodedTrees(lengths, spans, lexical), Gold(labels), learnt)
+
+    def with_weights(self, weights: Float) -> SpanModel:
+        """The model with weights [D]."""
+        return replace(self.model, weights=weights)
+
+    @cached_property
+    def brackets(self) -> tuple[list[int], list[list[int]]]:
+        """The label of each rule's bracket (-1: none) and the labels of each step's, as numbers."""
+        coder = self.model.coder
+        bases = [base_label(symbol) for symbol in coder.symbols]
+        number = {base: k for k, base in enumerate(dict.fromkeys(bases))}
+        root = coder.grammar.root
+
+        def label(symbol: int) -> int:
+            silent = symbol == root or is_intermediate(coder.symbols[symbol]) or coder.symbols[symbol] == ANY_ROOT
+            return -1 if silent else number[bases[symbol]]
+
+        steps = [[label(a) for a in chain[:-1] if label(a) >= 0] for chain in coder.chains]
+        return [label(parent) for parent in coder.grammar.binary[:, 0].tolist()], steps
+
+    def cost(self, multiplier: float) -> BracketCost:
+        """The cost of brackets that the gold trees do not have."""
+        return BracketCost(*self.brackets, self.model.coder.n_tags, multiplier)
+
+
+def _lexicon(coder: TreeCoder, sentences: Sentences, tags: Int32) -> Lexicon:
+    """p(word given tag) of sentences whose words have the ``tags`` [words]."""
+    words = [(word, place == 0) for sentence in sentences for place, word in enumerate(sentence)]
+    tagged: list[TaggedWord] = [(tag, *word) for tag, word in zip(tags.tolist(), words, strict=True)]
+    return smoothed_lexicon(tagged, coder.symbols[: coder.n_tags], base_label, LexiconSmoothing())
+
+
+def _with_gold(scores: Float, tags: Int32) -> Float:
+    """Lexical scores [n, P] in which the gold tags [n] are possible."""
+    rows = np.arange(len(tags))
+    missing = np.flatnonzero(np.isneginf(scores[rows, tags]))
+    if len(missing):
+        finite = np.where(np.isneginf(scores[missing]), np.inf, scores[missing])
+        least = finite.min(axis=1)
+        scores[missing, tags[missing]] = np.where(least < np.inf, least, 0.0) - RARER
+    return scores
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The best trees of many sentences: on several threads, each within a time limit, and never without an answer.
+#
+# Sentences are parsed one at a time, the longest first. A watch sets a flag when a sentence's time is up, and the
+# kernel, which looks at the flag before each span, gives up.
+
+
+MOST_WORDS = 1000  # of a sentence that is parsed; charts grow with the square
+SUMS = 6.0  # how much longer than the search for the best tree sums may take
+
+
+class TreeModel(Protocol):
+    """A trained model of trees, as parsing sees it: a grammar, and scores of its rules over the words of sentences."""
+
+    @property
+    def grammar(self) -> CFGGrammar:
+        """The symbols and rules."""
+
+    @property
+    def coder(self) -> TreeCoder:
+        """The names of the symbols, and what the steps stand for."""
+
+    def scores(self, sentences: Sequence[Sequence[str]]) -> CFGScores:
+        """The part scores of sentences, for their best trees."""
+
+    def sum_scores(self, sentences: Sequence[Sequence[str]]) -> CFGScores:
+        """The part scores of sentences, for sums over trees."""
+
+    def tree(self, words: Sequence[str], labels: npt.NDArray[np.int32]) -> Tree:
+        """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
+
+    def best_tags(self, words: Sequence[str]) -> list[str]:
+        """The most probable part of speech of each word by itself, without notes."""
+
+
+class Parse(NamedTuple):
+    """A tree for a sentence.
+
+    Attributes
+    ----------
+    tree : Tree
+        The best tree, or one flagged as none.
+    score : float
+        Its score; -inf if there is no parse.
+    failure : str
+        Why there is none; empty if there is.
+    """
+
+    tree: Tree
+    score: float
+    failure: str
+
+
+def best_parses(
+    model: TreeModel,
+    sentences: Sequence[Sequence[str]],
+    n_threads: int = 1,
+    time_limit: float | None = None,
+    observe: Callable[[], Any] | None = None,
+    posterior: bool = False,
+) -> list[Parse]:
+    """The best tree of each sentence, which has a word at least; ``observe`` is called after each.
+
+    ``posterior`` asks for trees of the brackets most likely to be right; the scores stay those of the most probable.
+    """
+    decoder = PosteriorDecoder(model.coder) if posterior else None
+
+    def parse(number: int) -> Parse:
+        found = _parse(model, [tree_word(word) for word in sentences[number]], time_limit, decoder)
+        if observe is not None:
+            observe()
+        return found
+
+    longest_first = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    parses = in_threads(parse, longest_first, n_threads)
+    in_order: list[Parse | None] = [None] * len(sentences)
+    for number, found in zip(longest_first, parses, strict=True):
+        in_order[number] = found
+    return [found for found in in_order if found is not None]
+
+
+def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder: PosteriorDecoder | None) -> Parse:
+    if len(words) > MOST_WORDS:
+        return _failed(model, words, f"no parse of more than {MOST_WORDS:,} words")
+    stop, begin = np.zeros(1, dtype=np.uint8), time.perf_counter()
+    watch = None
+    if time_limit is not None:
+        watch = threading.Timer(time_limit, stop.fill, (1,))
+        watch.daemon = True
+        watch.start()
+    try:
+        tree, scores = CFGTree(model.grammar, [len(words)]), model.scores([words])
+        labels, best = tree.best(scores, stop=stop)
+        if best[0] == -np.inf and not stop[0]:  # perhaps a word has not the tag it needs
+            labels, best = tree.best(scores.with_any_tag(), stop=stop)
+    finally:
+        if watch is not None:
+            watch.cancel()
+    if best[0] == -np.inf:
+        return _failed(model, words, f"no parse within {time_limit:g} seconds" if stop[0] else "no parse")
+    likeliest = None
+    if decoder is not None and (time_limit is None or SUMS * (time.perf_counter() - begin) < time_limit):
+        likeliest = decoder.tree(words, model.sum_scores([words]))
+    return Parse(restore(model.tree(words, labels)) if likeliest is None else likeliest, float(best[0]), "")
+
+
+def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:
+    return Parse(fallback_tree(words, model.best_tags(words)), -np.inf, failure)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# ``decoding="posterior"``: trees of the likeliest brackets (:mod:`loglinear.structures.tree.best`).
+
+
+Floats = npt.NDArray[np.float64]
+PRICE = 0.42  #: of a bracket; half of the F1 that may be hoped for
+
+
+class PosteriorDecoder:
+    """Makes trees of expected brackets, for the grammar of a coder."""
+
+    def __init__(self, coder: TreeCoder) -> None:
+        self._coder = coder
+        n_tags, symbols = coder.n_tags, coder.symbols
+        bases = {base_label(name) for name in symbols[n_tags:] if not is_intermediate(name)}
+        self._labels = sorted(bases - {ANY_ROOT, ROOT})
+        number = {label: place for place, label in enumerate(self._labels)}
+        self._label_of = np.array(
+            [
+                -1 if a < n_tags or is_intermediate(name) else number.get(base_label(name), -1)
+                for a, name in enumerate(symbols)
+            ],
+            dtype=np.int32,
+        )
+        self._tags = sorted({base_label(name) for name in symbols[:n_tags]})
+        self._tag_of = np.array([self._tags.index(base_label(name)) for name in symbols[:n_tags]], dtype=np.int64)
+
+    @cached_property
+    def brackets(self) -> BracketLabels:
+        """The labels of the grammar's symbols and steps."""
+        above = [[int(self._label_of[a]) for a in chain[:-1]] for chain in self._coder.chains]
+        kept = [[label for label in labels if label >= 0] for labels in above]
+        pointer = np.concatenate([[0], np.cumsum([len(labels) for labels in kept], dtype=np.int64)]).astype(np.int64)
+        flat = np.array([label for labels in kept for label in labels], dtype=np.int32)
+        return BracketLabels(len(self._labels), self._label_of, pointer, flat)
+
+    @cached_property
+    def _over(self) -> Floats:
+        """How many unary rules of the grammar have one label over another, minus the other way round [L, L]."""
+        counts = np.zeros((len(self._labels), len(self._labels)))
+        for chain in self._coder.chains:
+            labels = [int(self._label_of[a]) for a in chain if self._label_of[a] >= 0]
+            for place, upper in enumerate(labels):
+                for lower in labels[place + 1 :]:
+                    counts[upper, lower] += 1.0
+        return counts - counts.T
+
+    def tree(self, words: Sequence[str], scores: CFGScores) -> Tree | None:
+        """The tree over ``words``, whose ``scores`` are for sums; None if it has none, or its sums need log space."""
+        n = len(words)
+        log_z, tags, found = CFGTree(self._coder.grammar, [n]).expected_brackets(scores, self.brackets)
+        if log_z[0] == -np.inf:
+            return None
+        gain = np.maximum(found - PRICE, 0.0)
+        split = bracketing(n, gain.sum(axis=1))
+        by_base = np.zeros((n, len(self._tags)))
+        np.add.at(by_base.T, self._tag_of, tags.T)
+        leaves = [
+            Tree(self._tags[tag], word=word)
+            for tag, word in zip(np.argmax(by_base, axis=1).tolist(), words, strict=True)
+        ]
+        return Tree(ROOT, self._built(n, gain, split, leaves))
+
+    def _built(self, n: int, gain: Floats, split: npt.NDArray[np.int32], leaves: list[Tree]) -> list[Tree]:
+        """The children of the root: spans without a label give their parts to the span above."""
+        order: list[tuple[int, int]] = []
+        stack = [(0, n)]
+        while stack:
+            i, j = stack.pop()
+            order.append((i, j))
+            if j - i > 1:
+                k = int(split[span_number(i, j)])
+                stack += [(i, k), (k, j)]
+        built: list[list[Tree]] = []
+        for i, j in reversed(order):
+            nodes = [leaves[i]] if j - i == 1 else built.pop(-2) + built.pop()
+            labels = np.flatnonzero(gain[span_number(i, j)])
+            below_first = np.argsort(self._over[np.ix_(labels, labels)].sum(axis=1), kind="stable")
+            for label in labels[below_first].tolist():
+                nodes = [Tree(self._labels[label], nodes)]
+            built.append(nodes)
+        return built[0]

@@ -1,0 +1,539 @@
+"""A chain model with a generative base as a density of inputs and labels: probabilities, the normaliser, draws.
+
+    p(x, y) = q0(x, y) exp(w . f(x, y)) / Z          p(x) = sum_y p(x, y)          Z = E_q0[exp(w . f)]
+
+Labellings that the constraints rule out have weight zero. The sum over labellings is one forward pass. Z is exact where
+p is a hidden Markov model again (:mod:`~loglinear.generative.hmm.tilted`); otherwise it is estimated by importance
+sampling. Only inputs are drawn, the labels are summed out of their weights (Rao-Blackwell), which can but help:
+
+    Z ~ (1/m) sum_i v_i        v_i = sum_y q0(x_i, y) exp(w . f(x_i, y)) / q0(x_i)        x_1 ... x_m from q0
+
+Where few draws carry all the weight, they are led from q0 to p in K steps (annealed importance sampling, Neal 2001)
+over p_k proportional to q0 exp(k/K w . f). The weight of a draw is then the product of  p_k(x_k-1) / p_k-1(x_k-1),
+none of them normalised, and x_k is what moves that keep p_k make of x_k-1.
+
+Draws from p are those inputs chosen again by v_i, with labels from p(y given x), drawn exactly; or Markov chains that
+go on from there (:mod:`~loglinear.estimators.tagger.density`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
+from loglinear.errors import OptionError
+from loglinear.estimators.tagger.inputs import Annotation
+from loglinear.estimators.tagger.model import ChainModel
+from loglinear.estimators.tagger.predict import ChainPredictor
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.language import GAZETTEER
+from loglinear.generative.base import HmmBase
+from loglinear.generative.hmm.model import HiddenMarkovModel, states_of
+from loglinear.generative.hmm.tilted import TiltedChain, joint_fields, tilted
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.gold import Gold
+from loglinear.system import in_threads, thread_count
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+METHODS = ("auto", "exact", "importance", "gibbs")
+FEWEST_EFFECTIVE = 100  # below so many effective draws, or fewer than are asked for, there is a warning
+
+
+@dataclass(frozen=True)
+class LogNormaliser:
+    """log Z, and how well it is known.
+
+    Parameters
+    ----------
+    value : float
+        log Z.
+    standard_error : float
+        Of ``value``, by the spread of the weights; zero if it is exact. It is no better than the draws: weights that
+        none of them met do not count.
+    effective_sample_size : float
+        (sum v)^2 / sum v^2, so many draws from p itself would do as well; inf if it is exact.
+    draws : int
+        Sequences drawn from the base; zero if it is exact.
+    """
+
+    value: float
+    standard_error: float = 0.0
+    effective_sample_size: float = float("inf")
+    draws: int = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no sampling error."""
+        return self.draws == 0
+
+
+class Density:
+    """The density of a chain model that has a base.
+
+    Parameters
+    ----------
+    model : ChainModel
+    """
+
+    def __init__(self, model: ChainModel) -> None:
+        if model.base is None:
+            raise OptionError(
+                "this is a conditional model, of labels given the input: it has no p(x). Train one with "
+                "criterion='hmm' or 'm-estimation' for that; log_probability gives log p(y given x)"
+            )
+        if not isinstance(model.base, HmmBase):
+            raise OptionError(
+                "the model's base is your own object, which is asked for its probabilities itself: densities are "
+                "worked out over the bases hmm and locally-uniform"
+            )
+        if model.base.kind == "empirical":
+            raise OptionError(
+                "base='empirical' takes its inputs from the training data and gives none to others: there is no p(x). "
+                "Train with base='hmm' for that; log_probability gives log p(y given x)"
+            )
+        assert isinstance(model.encoder, TemplateEncoder)
+        self.model, self.base, self.encoder = model, model.base, model.encoder
+        self._normalisers: dict[tuple[int, int, int], LogNormaliser] = {}
+
+    # -- probabilities -------------------------------------------------------------------------------------------
+
+    def log_weights(
+        self, encoded: EncodedCorpus, gold: Gold | None = None, n_threads: int = 1, model: ChainModel | None = None
+    ) -> Float:
+        """log of q0(x, y) exp(w . f(x, y)) [S], summed over the labellings that ``gold`` leaves (all if None).
+
+        ``model`` may be one with other weights.
+        """
+
+        def total(chain: Chain, scores: ChainScores, positions: slice) -> Float:
+            if gold is None:
+                return chain.log_partition(scores)
+            own = gold.slice(positions.start, positions.stop)
+            if own.allowed is None:
+                return chain.score(scores, own.labels)
+            return chain.log_partition(chain.restrict(scores, own.allowed))
+
+        found = (model or self.model).map_blocks(encoded, None, n_threads, total)
+        return np.concatenate(found) if found else np.zeros(0)
+
+    @cached_property
+    def exact(self) -> TiltedChain | None:
+        """The density as a hidden Markov model, None if it is none."""
+        model, hmm = self.model, self.base.model
+        if model.features.edge is not None and model.features.edge.n_features:
+            return None
+        sizes = [table.shape[1] for table in hmm.emissions]
+        groups = joint_fields(self.encoder, self.base.vocabulary.columns, sizes)
+        if groups is None:
+            return None
+
+        def emission(fields: list[Int32]) -> Float:
+            encoded = self.encoded(fields, np.arange(len(fields[0]) + 1))
+            blocks = [model.features.scores(model.laid_out, encoded, *block) for block in model.blocks(encoded)]
+            return np.concatenate([scores.emission for scores in blocks])
+
+        laid_out = model.laid_out
+        ngrams = ChainScores(
+            np.zeros((0, hmm.n_labels)), laid_out.transition, laid_out.start, laid_out.stop, None, laid_out.trigram
+        )
+        return tilted(hmm, ngrams, groups, emission)
+
+    def log_normaliser(self, draws: int, seed: int, steps: int = 1, n_threads: int = 1) -> LogNormaliser:
+        """log Z: zero for the base alone, exact if p is a hidden Markov model, else from ``draws`` sequences."""
+        if self._is_base:
+            return LogNormaliser(0.0)
+        if self.exact is not None:
+            return LogNormaliser(self.exact.log_normaliser)
+        key = (draws, seed, steps)
+        if key not in self._normalisers:
+            found = _log_mean(self._annealed(draws, steps, np.random.default_rng([seed, 3]), n_threads))
+            if found.effective_sample_size < FEWEST_EFFECTIVE:
+                warnings.warn(
+                    f"log Z rests on {found.effective_sample_size:.1f} effective draws of {draws:,}, and is likely to "
+                    "be too small; take more draws or more steps, or train with a stronger penalty",
+                    stacklevel=3,
+                )
+            self._normalisers[key] = found
+        return self._normalisers[key]
+
+    def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
+        """log v [draws] of sequences that are led from the base to the model in so many steps."""
+        drawn, total = self._weighted(draws, rng, n_threads, self._step(1, steps))
+        dead = np.isneginf(total)  # the constraints leave them no labelling
+        drawn, total = drawn.chosen(np.flatnonzero(~dead)), total[~dead]
+        for k in range(1, steps):
+            now = self._step(k, steps)
+            drawn = moved(now, self.base.model, self.encoded, drawn, 1, rng)
+            encoded = self.encoded(drawn.fields, drawn.offsets)
+            then = self.log_weights(encoded, None, n_threads, self._step(k + 1, steps))
+            total = total + then - self.log_weights(encoded, None, n_threads, now)
+        return np.append(total, np.full(int(dead.sum()), -np.inf))
+
+    def _step(self, k: int, steps: int) -> ChainModel:
+        """The model k steps from the base."""
+        return self.model if k == steps else self.model.with_weights(self.model.weights * (k / steps))
+
+    @property
+    def _is_base(self) -> bool:
+        return not self.model.weights.any() and self.model.constraints is None
+
+    # -- draws ---------------------------------------------------------------------------------------------------
+
+    def sample(
+        self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
+    ) -> Draws:
+        """``n`` draws from p; see :meth:`loglinear.Tagger.sample`."""
+        if method not in METHODS:
+            raise OptionError(f"method={method!r} is not one of {', '.join(METHODS)}")
+        if self._is_base and method in ("auto", "exact"):
+            return Draws(*self.base.model.sample(n, rng))
+        if method in ("auto", "exact") and self.exact is not None:
+            return Draws(*self.exact.sample(n, rng))
+        if method == "exact":
+            raise OptionError(
+                "method='exact' is for models whose features look at labels and at single positions (a template with "
+                "rows 0 only, without label pairs); take importance or gibbs"
+            )
+        drawn = self._resampled(n, draws, rng, n_threads)
+        return moved(self.model, self.base.model, self.encoded, drawn, sweeps, rng) if method == "gibbs" else drawn
+
+    def _weighted(
+        self, draws: int, rng: np.random.Generator, n_threads: int, model: ChainModel | None = None
+    ) -> tuple[Draws, Float]:
+        """Sequences from the base, and log v of each: its weight with the labels summed out."""
+        drawn = Draws(*self.base.model.sample(draws, rng))
+        encoded = self.encoded(drawn.fields, drawn.offsets)
+
+        def under_base(block: tuple[int, int]) -> Float:
+            chain = Chain(encoded.offsets[block[0] : block[1] + 1] - encoded.offsets[block[0]])
+            return chain.log_partition(self.base.scores(encoded, *block))
+
+        base = np.concatenate(in_threads(under_base, self.model.blocks(encoded), n_threads))
+        return drawn, self.log_weights(encoded, None, n_threads, model) - base
+
+    def _resampled(self, n: int, draws: int, rng: np.random.Generator, n_threads: int) -> Draws:
+        drawn, log_weights = self._weighted(draws, rng, n_threads)
+        effective = _log_mean(log_weights).effective_sample_size
+        if effective < max(n, FEWEST_EFFECTIVE):
+            warnings.warn(
+                f"{draws:,} draws from the base are worth {effective:.1f} from the model, and {n:,} are asked for: "
+                "many will be the same; take more draws, or gibbs with more sweeps",
+                stacklevel=4,
+            )
+        shares = np.exp(log_weights - log_weights.max())
+        chosen = rng.choice(draws, size=n, p=shares / shares.sum())
+        return moved(self.model, self.base.model, self.encoded, drawn.chosen(chosen), 0, rng)
+
+    # -- numbers and strings -------------------------------------------------------------------------------------
+
+    def columns(self, fields: list[Int32], offsets: npt.NDArray[np.int64], between: Column | None = None) -> Columns:
+        """A corpus of the base's values [N] of each field; ``between`` fills columns that the base does not emit."""
+        vocabulary, n = self.base.vocabulary, int(offsets[-1])
+        filling = Column(np.zeros(n, dtype=np.int32), ["_"]) if between is None else between
+        columns = [filling] * (max(vocabulary.columns) + 1)
+        for c, values, strings in zip(vocabulary.columns, fields, vocabulary.values, strict=True):
+            columns[c] = Column(values, strings)
+        return Columns("<drawn>", offsets, np.zeros(n, dtype=np.int64), columns)
+
+    def encoded(self, fields: list[Int32], offsets: npt.NDArray[np.int64]) -> EncodedCorpus:
+        """The base's values in the numbers of the model."""
+        return replace(self.encoder.transform(self.columns(fields, offsets)), fields=tuple(fields))
+
+
+def _log_mean(log_weights: Float) -> LogNormaliser:
+    """log of the mean of weights, with its standard error."""
+    greatest, n = float(log_weights.max()), len(log_weights)
+    if not np.isfinite(greatest):
+        raise OptionError("no sequence drawn from the base fits the constraints; take more draws")
+    weights = np.exp(log_weights - greatest)
+    mean = float(weights.mean())
+    error = float(weights.std(ddof=1) / mean / np.sqrt(n))
+    return LogNormaliser(greatest + float(np.log(mean)), error, float(weights.sum() ** 2 / (weights**2).sum()), n)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Moves that leave p(x, y) proportional to q0(x, y) exp(w . f(x, y)) as it is, for many sequences at once.
+#
+# A sweep is three kinds of moves, each of which keeps p exactly (q0 a hidden Markov model):
+#
+#    labels   y given x, drawn exactly: forward filtering, backward sampling
+#    values   x'_tf from e_f( . given y_t), which is q0 of the value given all the rest, so that it is kept with
+#             probability min(1, exp(w.f(x', y) - w.f(x, y))); positions that no feature sees together move at once
+#    ends     a cut c in 0 ... T; what stands after it is drawn anew from q0 given the state there. The sequence, now of
+#             length T', is kept with probability min(1, exp(w.f(x', y') - w.f(x, y)) (T + 1) / (T' + 1)): the cut is
+#             one of T + 1 here, and one of T' + 1 on the way back
+#
+# With the third, sequences of all lengths reach each other (c = 0 draws the whole sequence anew).
+
+Int64 = npt.NDArray[np.int64]
+Encode = Callable[[list[Int32], Int64], EncodedCorpus]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Sequences with labels, in the base's numbers: fields [N] each, labels [N] and offsets [S + 1]."""
+
+    fields: list[Int32]
+    labels: Int32
+    offsets: Int64
+
+    def chosen(self, sequences: Int64) -> Draws:
+        """Some of the sequences, in the order of their numbers given."""
+        lengths = np.diff(self.offsets)[sequences]
+        positions = ranges(self.offsets[sequences], lengths)
+        return Draws([values[positions] for values in self.fields], self.labels[positions], offsets_of(lengths))
+
+
+def moved(
+    model: ChainModel, base: HiddenMarkovModel, encode: Encode, drawn: Draws, sweeps: int, rng: np.random.Generator
+) -> Draws:
+    """Sequences after so many sweeps, their labels drawn anew.
+
+    ``encode`` puts fields and offsets into the numbers of the model.
+    """
+    moves = Moves(model, base, encode, rng)
+    for _ in range(sweeps):
+        drawn = moves.ends(moves.values(moves.labels(drawn)))
+    return moves.labels(drawn)
+
+
+class Moves:
+    """The moves of a model over ``base``; each takes draws and gives draws."""
+
+    def __init__(self, model: ChainModel, base: HiddenMarkovModel, encode: Encode, rng: np.random.Generator) -> None:
+        self._model, self._base, self._encode, self._rng = model, base, encode, rng
+        assert isinstance(model.encoder, TemplateEncoder)
+        self._rows = _rows(model.encoder)
+
+    def labels(self, drawn: Draws) -> Draws:
+        """Labels given the inputs."""
+        encoded = self._encode(drawn.fields, drawn.offsets)
+        rng = self._rng
+        found = self._model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
+        return Draws(drawn.fields, np.concatenate(found), drawn.offsets)
+
+    def values(self, drawn: Draws) -> Draws:
+        """Each value of each field given all the rest."""
+        fields, labels, offsets = list(drawn.fields), drawn.labels, drawn.offsets
+        lengths = np.diff(offsets)
+        longest = int(lengths.max())
+        lowest, highest = (-longest, longest) if self._rows is None else self._rows
+        sequence = np.repeat(np.arange(len(lengths)), lengths)
+        begin, end = offsets[sequence], offsets[sequence + 1]
+        position = np.arange(len(labels))
+        within, apart = position - begin, highest - lowest + 1  # no feature sees two positions that far apart
+        first, last = np.maximum(begin, position - highest), np.minimum(end, position - lowest + 1)
+        now = self._position_scores(drawn)
+        for place, table in enumerate(self._base.emissions):
+            for remainder in range(min(apart, longest)):
+                here = np.flatnonzero(within % apart == remainder)
+                proposed = fields[place].copy()
+                proposed[here] = self._base.emit(table, labels[here], self._rng)
+                then = self._position_scores(Draws([*fields[:place], proposed, *fields[place + 1 :]], labels, offsets))
+                gained = np.concatenate([[0.0], np.cumsum(then - now)])
+                gain = gained[last[here]] - gained[first[here]]  # what a value changes lies between first and last
+                kept = here[np.log1p(-self._rng.random(len(here))) < gain]
+                fields[place] = fields[place].copy()
+                fields[place][kept] = proposed[kept]
+                touched = np.zeros(len(labels) + 1, dtype=np.int64)
+                np.add.at(touched, first[kept], 1)
+                np.add.at(touched, last[kept], -1)
+                now = np.where(np.cumsum(touched[:-1]) > 0, then, now)
+        return Draws(fields, labels, offsets)
+
+    def ends(self, drawn: Draws) -> Draws:
+        """What stands after a cut in each sequence."""
+        offsets, n = drawn.offsets, len(drawn.offsets) - 1
+        lengths = np.diff(offsets)
+        cut = np.minimum((self._rng.random(n) * (lengths + 1)).astype(np.int64), lengths)
+        states = states_of(drawn.labels, offsets, self._base.n_labels, self._base.order)[0]
+        after = np.where(cut > 0, states[offsets[:-1] + np.maximum(cut, 1) - 1], self._base.n_states)
+        tail = Draws(*self._base.sample(n, self._rng, after=after))
+        # kept beginnings and new ends alternate
+        pieces = np.stack([cut, np.diff(tail.offsets)], axis=1)
+        starts = np.stack([offsets[:-1], len(drawn.labels) + tail.offsets[:-1]], axis=1)
+        new = _taken(drawn, tail, ranges(starts.ravel(), pieces.ravel()), pieces.sum(axis=1))
+        odds = self._scores(new) - self._scores(drawn) + np.log((lengths + 1) / (np.diff(new.offsets) + 1))
+        taken = np.log1p(-self._rng.random(n)) < odds
+        begin = np.where(taken, len(drawn.labels) + new.offsets[:-1], offsets[:-1])
+        chosen = np.where(taken, np.diff(new.offsets), lengths)
+        return _taken(drawn, new, ranges(begin, chosen), chosen)
+
+    def _scores(self, drawn: Draws) -> Float:
+        """w . f(x, y) [S], with -inf for what the constraints rule out."""
+        model, encoded = self._model, self._encode(drawn.fields, drawn.offsets)
+        found = []
+        for first, end in model.blocks(encoded):
+            lo, hi = int(encoded.offsets[first]), int(encoded.offsets[end])
+            chain = Chain(encoded.offsets[first : end + 1] - lo)
+            found.append(chain.score(model.features.scores(model.laid_out, encoded, first, end), drawn.labels[lo:hi]))
+        return np.concatenate(found)
+
+    def _position_scores(self, drawn: Draws) -> Float:
+        """What the attributes of each position add to w . f(x, y) [N]; label n-grams do not look at values."""
+        model, encoded, labels = self._model, self._encode(drawn.fields, drawn.offsets), drawn.labels
+        found = []
+        for first, end in model.blocks(encoded):
+            lo, hi = int(encoded.offsets[first]), int(encoded.offsets[end])
+            scores, own = model.features.scores(model.laid_out, encoded, first, end), labels[lo:hi]
+            total = scores.emission[np.arange(hi - lo), own]
+            if scores.edge is not None:
+                pairs = scores.edge[np.arange(hi - lo), np.roll(own, 1), own]
+                pairs[encoded.offsets[first:end] - lo] = 0.0
+                total = total + pairs
+            found.append(total)
+        return np.concatenate(found)
+
+
+def _taken(one: Draws, other: Draws, positions: Int64, lengths: Int64) -> Draws:
+    """Sequences of these lengths [S], whose positions are numbered through ``one`` and then ``other``."""
+    fields = [np.concatenate(both)[positions] for both in zip(one.fields, other.fields, strict=True)]
+    return Draws(fields, np.concatenate([one.labels, other.labels])[positions], offsets_of(lengths))
+
+
+def _rows(encoder: TemplateEncoder) -> tuple[int, int] | None:
+    """The lowest and highest row that an attribute looks at; None if that has no bounds."""
+    macros = [macro for spec in encoder.tables() for macro in spec.template.macros]
+    if any(macro.absolute or macro.function == GAZETTEER for macro in macros):
+        return None
+    rows = [macro.row for macro in macros]
+    return min(rows, default=0), max(rows, default=0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What can be asked of a tagger that is a density: probabilities of inputs, and inputs themselves.
+
+DRAWS = 10_000
+SWEEPS = 20
+MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
+
+
+class DensityPredictor(ChainPredictor):
+    """Prediction and, for models with a generative base, the density p(x, y) = q0(x, y) exp(w . f(x, y)) / Z."""
+
+    seed: int
+
+    def log_prob(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        normalised: bool = True,
+        draws: int = DRAWS,
+        seed: int | None = None,
+        steps: int = 1,
+    ) -> Float:
+        """log p(x, y) of each sequence [S] or, without ``y``, log p(x) = log sum_y p(x, y).
+
+        For models of the criteria ``hmm`` and ``m-estimation``; the base ``empirical`` has no p(x). Values that are not
+        known to the base count as the one value ``<unknown>``, whose probability is that of all of them together. The
+        sequence's length is part of the density.
+
+        Parameters
+        ----------
+        X
+            Sequences, or a corpus (whose labels do not count).
+        y : sequence of label sequences, optional
+            A label, None (any) or a set of labels (one of them) for each token; the sum over the labellings they leave.
+        normalised : bool
+            Whether to subtract log Z (:meth:`log_normaliser`).
+        draws, seed, steps
+            For log Z, if it is to be estimated.
+        """
+        density = self._density()
+        encoded, _ = self._encode(X, None)
+        gold = None if y is None else Annotation.from_python(y, encoded.offsets).gold(self.classes_)
+        if gold is not None:
+            gold = gold.split(density.model.sub_labels, len(self.classes_))
+        log_p = density.log_weights(encoded, gold, thread_count(self.threads))
+        return log_p - self.log_normaliser(draws, seed, steps).value if normalised else log_p
+
+    def log_normaliser(self, draws: int = DRAWS, seed: int | None = None, steps: int = 1) -> LogNormaliser:
+        """log Z = log E_q0[exp(w . f)] with its standard error; worked out once.
+
+        It is exact if the features look at labels and at single positions (0 for ``hmm`` without constraints);
+        otherwise ``draws`` sequences are drawn from the base, by ``seed`` (the tagger's if None). If few of them carry
+        all the weight, there is a warning: lead them to the model in more ``steps``, each of which moves all of them
+        once.
+        """
+        rng_seed = _number("seed", self.seed if seed is None else seed, 0)
+        draws, steps = _number("draws", draws, 2, MOST_DRAWS), _number("steps", steps, 1)
+        return self._density().log_normaliser(draws, rng_seed, steps, thread_count(self.threads))
+
+    def sample(
+        self,
+        n: int = 1,
+        method: str = "auto",
+        *,
+        seed: int | None = None,
+        draws: int | None = None,
+        sweeps: int = SWEEPS,
+    ) -> tuple[list[list[Any]], list[list[str]]]:
+        """``n`` sequences drawn from p(x, y), and their labels.
+
+        A token is a string or, if the model has several columns, a tuple of them; if labels stood between them in
+        training they stand there again. ``<unknown>`` stands for any value that the model does not know.
+
+        Parameters
+        ----------
+        n : int
+            At most 10,000,000 at a time, as ``draws``.
+        method : {"auto", "exact", "importance", "gibbs"}
+            Independent draws, where p is a hidden Markov model; sequences of the base, chosen again by their weights
+            (there is a warning if few of them weigh much); Markov chains that start from such a choice and go on for
+            ``sweeps``. ``auto`` is exact where that is possible, else importance.
+        seed : int, optional
+            The tagger's if None.
+        draws : int, optional
+            Sequences drawn from the base to choose from; 20 for each one asked for, at least 10,000 and at most
+            10,000,000, if None.
+        sweeps : int
+            Of ``gibbs``.
+        """
+        corpus, label = self.sample_columns(n, method, seed=seed, draws=draws, sweeps=sweeps)
+        rows: list[list[Any]] = list(corpus.rows())
+        if corpus.n_columns == 1:
+            rows = [[token[0] for token in sequence] for sequence in rows]
+        return rows, self._split(label.ids, corpus.offsets)
+
+    def sample_columns(
+        self,
+        n: int = 1,
+        method: str = "auto",
+        *,
+        seed: int | None = None,
+        draws: int | None = None,
+        sweeps: int = SWEEPS,
+    ) -> tuple[Columns, Column]:
+        """The same as a corpus and a column of labels: no Python object is made for a token."""
+        density = self._density()
+        rng = np.random.default_rng([_number("seed", self.seed if seed is None else seed, 0), 4])
+        n, sweeps = _number("n", n, 1, MOST_DRAWS), _number("sweeps", sweeps, 0)
+        enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else _number("draws", draws, 2, MOST_DRAWS)
+        drawn = density.sample(n, method, rng, enough, sweeps, thread_count(self.threads))
+        label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
+        return density.columns(drawn.fields, drawn.offsets, label), label
+
+    def _density(self) -> Density:
+        model = self._fitted()
+        known = self.__dict__.get("_known_density")
+        if known is None or known.model is not model:
+            known = self._known_density = Density(model)
+        return known
+
+
+def _number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and value > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
+    return int(value)

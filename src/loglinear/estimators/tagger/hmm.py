@@ -1,0 +1,364 @@
+"""Estimators made of hidden Markov models: taggers, and classifiers of whole inputs.
+
+The hidden Markov model as an estimator: labelled, partly labelled or unlabelled sequences.
+
+It is a :class:`~loglinear.Tagger` with ``criterion="hmm"`` behind the options that are its own, and writes the same
+model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from loglinear.criteria.criterion import CRITERIA
+from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.data.columns.corpus import Columns
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.tagger.density import DensityPredictor
+from loglinear.estimators.tagger.estimator import Tagger
+from loglinear.estimators.tagger.inputs import corpus_of, sequence_weights
+from loglinear.estimators.tagger.model import ChainModel
+from loglinear.generative.base import HmmBase
+from loglinear.generative.hmm.model import HiddenMarkovModel
+from loglinear.options import Spec, declared
+from loglinear.training.run import Progress
+
+Float = npt.NDArray[np.float64]
+Tokens = list[list[tuple[str, ...]]]
+
+
+class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A hidden Markov model of order 1 or 2, counted where the labels are known, by EM where they are hidden.
+
+        p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)  t(stop given the last labels)
+
+    ``X`` is a list of sequences; a token is a string, or a tuple of strings, which are emitted independently given the
+    label. Corpora of columns read by :mod:`loglinear.data` are taken as they are. The first occurrence of every string
+    in training stands for all that is new later.
+
+    Parameters
+    ----------
+    order : {1, 2}
+        How many labels back a label depends on.
+    labels : int or None
+        How many labels to find in unlabelled data; they are named ``"0"``, ``"1"``, ... None: the data's own.
+    smoothing, transition_smoothing : float
+        Added to each count of a value with a label, of a step from labels to a label.
+    restarts : int or None
+        Further starts of EM, the best of which is kept; None is none if some labels are known, else 4.
+    rounds : int
+        Most rounds of EM from each start.
+    tolerance : float
+        EM ends when a round raises the objective by less than this share of it.
+    constraints : str, Constraints, dict or None
+        Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
+    threads : int or None
+        Threads, all cores if None. The model is the same for any number.
+    seed : int
+        Seed of the starts.
+    verbose : bool
+        Print a line for each round.
+
+    Attributes
+    ----------
+    classes_ : list of str
+        The labels.
+    hmm_ : HiddenMarkovModel
+        The probabilities: ``steps`` and ``emissions``.
+    values_ : list of list of str
+        For each emitted column, the strings that ``hmm_.emissions`` are about; the last stands for all others.
+    log_likelihoods_ : list of float
+        Of what is observed, at the start of EM and after each round of the best start; one if all labels are known.
+    objective_ : float
+        What training lowers: minus the log-likelihood, and minus ``smoothing`` times the log of each emission and
+        ``transition_smoothing`` times that of each step.
+    n_iter_, converged_, message_, seconds_, history_ : how training went, all starts together.
+    """
+
+    converged_: bool
+    message_: str
+    objective_: float | None
+    n_iter_: int | None
+    seconds_: float | None
+    history_: list[Progress]
+    log_likelihoods_: list[float]
+
+    def __init__(
+        self,
+        order: int = 1,
+        labels: int | None = None,
+        smoothing: float = 1.0,
+        transition_smoothing: float = 0.0,
+        restarts: int | None = None,
+        rounds: int = 100,
+        tolerance: float = 1e-6,
+        constraints: Any = None,
+        threads: int | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.order = order
+        self.labels = labels
+        self.smoothing = smoothing
+        self.transition_smoothing = transition_smoothing
+        self.restarts = restarts
+        self.rounds = rounds
+        self.tolerance = tolerance
+        self.constraints = constraints
+        self.threads = threads
+        self.seed = seed
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        observe: Callable[[Progress], None] | None = None,
+        label_column: int = -1,
+        partial: bool = False,
+    ) -> HMM:
+        """Count, or run EM.
+
+        Parameters
+        ----------
+        X, y
+            Sequences and their labels. A label is a string, None (unknown) or a set of strings (one of them). Without
+            ``y`` the sequences are unlabelled, and ``labels`` says how many to find; if it does not, ``X`` is a corpus
+            with a column of labels.
+        sample_weight : array of float, optional
+            How often each sequence counts.
+        observe : callable, optional
+            Called with a :class:`Progress` after each round.
+        label_column, partial
+            For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
+        """
+        tagger = self._tagger().fit(
+            X, y, sample_weight=sample_weight, observe=observe, label_column=label_column, partial=partial
+        )
+        self._keep(tagger)
+        return self
+
+    @property
+    def finds_labels(self) -> bool:
+        """Whether the labels are to be found in unlabelled data."""
+        return self.labels is not None
+
+    @property
+    def hmm_(self) -> HiddenMarkovModel:
+        """The probabilities."""
+        return self._fitted().hmm_base.model
+
+    @property
+    def values_(self) -> list[list[str]]:
+        """The strings of each emitted column."""
+        return self._fitted().hmm_base.vocabulary.values
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that holds data only: that of ``Tagger(criterion="hmm")``."""
+        self._fitted()
+        self._saved.save(path)
+
+    def to_bytes(self) -> bytes:
+        """The model file's content."""
+        self._fitted()
+        return self._saved.to_bytes()
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> HMM:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        tagger = Tagger.load(source)
+        if CRITERIA.part(tagger.criterion) is not HiddenMarkov or tagger.sub_labels > 1:
+            kind = tagger.criterion if tagger.sub_labels == 1 else f"{tagger.criterion} with sub-labels"
+            raise OptionError(f"the model's criterion is {kind}, not a plain hmm; load it with Tagger.load")
+        options = dict(CRITERIA.spec(tagger.criterion).values)
+        hmm = cls(order=tagger.order, constraints=tagger.constraints, seed=tagger.seed, **options)
+        hmm._keep(tagger)
+        return hmm
+
+    # -- the tagger behind it --------------------------------------------------------------------------------------
+
+    def _tagger(self) -> Tagger:
+        """The tagger that these options ask for."""
+        changed: dict[str, Any] = {}
+        for name, each in declared(HiddenMarkov).items():
+            value = getattr(self, name)
+            each.check(value)
+            if value not in (None, each.default):
+                changed[name] = value if each.kind is None else each.kind(value)
+        return Tagger(
+            criterion=str(Spec(HiddenMarkov, changed)), order=self.order,
+            constraints=self.constraints, threads=self.threads, seed=self.seed, verbose=self.verbose,
+        )  # fmt: skip
+
+    def _keep(self, tagger: Tagger) -> None:
+        self._saved = tagger
+        self.model_, self.classes_ = tagger.model_, tagger.classes_
+        self.objective_, self.n_iter_, self.converged_ = tagger.objective_, tagger.n_iter_, tagger.converged_
+        self.message_, self.seconds_, self.history_ = tagger.message_, tagger.seconds_, tagger.history_
+        self.log_likelihoods_ = tagger.log_likelihoods_
+
+    def _fitted(self) -> ChainModel:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this HMM has no model yet; call fit, or HMM.load")
+        return self.model_
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Classes of whole inputs by the marginal likelihood of generative taggers, one for each class.
+#
+#     p(c given x)  proportional to  p(c) p_c(x)        p_c(x) = sum_y p_c(x, y), one forward pass
+#
+# Each tagger knows the values that its own class repeats, and gives one probability to all others together. These are
+# not the same events for two classes: the fewer values a class knows, the more its ``<unknown>`` stands for, and the
+# greater its probability. All classes are therefore brought to the same set of values, those seen in any of them and
+# one that stands for what was seen in none. A class with K known values of V in all divides its ``<unknown>`` evenly,
+#
+#     p_c(v given label) = p_c(<unknown> given label) / (V - K + 1)        for each v that c does not know,
+#
+# for each column. Every p_c then is a distribution over sequences of the same values, and adds up to one.
+
+PRIORS = ("empirical", "uniform")
+ONLY_LABEL = "_"
+
+
+class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classifies sequences by which class' generative model makes them most probable.
+
+    Parameters
+    ----------
+    tagger : Tagger, HMM or None
+        A tagger of the criteria ``hmm`` or ``m-estimation``, of which each class trains a copy; None is
+        ``Tagger(criterion="hmm")``.
+    prior : {"empirical", "uniform"}
+        Probability of a class before its input is seen: its share of the training data, or the same for all.
+
+    Attributes
+    ----------
+    classes_ : array [C]
+        The classes, sorted.
+    taggers_ : list of Tagger or HMM
+        The model of each class.
+    log_prior_ : float64 [C]
+    shares_ : list of list of int
+        For each class and column, how many values its ``<unknown>`` is shared by.
+    """
+
+    classes_: npt.NDArray[Any]
+    taggers_: list[Tagger | HMM]
+    log_prior_: Float
+    shares_: list[list[int]]
+
+    def __init__(self, tagger: Tagger | HMM | None = None, prior: str = "empirical") -> None:
+        self.tagger = tagger
+        self.prior = prior
+
+    def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None) -> InputClassifier:
+        """Train a model for each class.
+
+        Parameters
+        ----------
+        X
+            Sequences of tokens (strings, or tuples of them), or a corpus of columns whose last one holds the labels.
+        y : sequence
+            The class of each sequence.
+        labels : sequence of label sequences, optional
+            The labels of the tokens. If there are none, all tokens have the same: the order of values does not count
+            then, unless the tagger has features that see it, or finds labels itself (``hmm:labels=2``).
+        sample_weight : array of float, optional
+            Weight of each sequence.
+        """
+        tagger = Tagger(criterion="hmm") if self.tagger is None else self.tagger
+        if self.prior not in PRIORS:
+            raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
+        if not isinstance(tagger, Tagger | HMM):
+            raise OptionError(f"tagger={tagger!r:.60} is no Tagger and no HMM")
+        corpus = _columns(X)
+        classes, numbers = np.unique(np.asarray(y), return_inverse=True)
+        if len(numbers) != len(corpus):
+            raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
+        if labels is None and not tagger.finds_labels and (not isinstance(X, Columns) or X.unlabelled is not None):
+            labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
+        if labels is not None and len(labels) != len(corpus):
+            raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
+        weights = np.ones(len(corpus)) if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+        taggers: list[Tagger | HMM] = []
+        for c, name in enumerate(classes.tolist()):
+            own = np.flatnonzero(numbers == c)
+            if not weights[own].any():
+                raise DataError(f"the sequences of class {name!r} all have weight zero: there is nothing to learn from")
+            y_own = None if labels is None else [labels[i] for i in own.tolist()]
+            given = None if sample_weight is None else weights[own]
+            taggers.append(clone(tagger).fit(corpus.select(own), y_own, sample_weight=given))
+            taggers[-1]._density()  # refuses models that have no p(x)
+        totals = np.bincount(numbers, weights)
+        shares = totals / totals.sum() if self.prior == "empirical" else np.full(len(classes), 1.0 / len(classes))
+        self.classes_, self.taggers_, self.log_prior_ = classes, taggers, np.log(shares)
+        self.shares_ = [_shares(each, corpus) for each in taggers]
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most probable class of each sequence [S]."""
+        joint = self.predict_joint_log_proba(X)
+        return self.classes_[np.argmax(joint, axis=1)]
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """log p(c given x) [S, C]; the prior where no class can make the input."""
+        joint = self.predict_joint_log_proba(X)
+        impossible = np.isneginf(joint).all(axis=1)
+        joint[impossible] = self.log_prior_
+        return joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> Float:
+        """p(c given x) [S, C]."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_joint_log_proba(self, X: Any) -> Float:
+        """log p(c) + log p_c(x) [S, C], over the values that all classes share."""
+        if not hasattr(self, "taggers_"):
+            raise NotFittedError("this InputClassifier has no models yet; call fit")
+        corpus = _columns(X)
+        joint = np.empty((len(corpus), len(self.classes_)))
+        for c, (tagger, shares) in enumerate(zip(self.taggers_, self.shares_, strict=True)):
+            joint[:, c] = self.log_prior_[c] + tagger.log_prob(corpus) - _log_shares(tagger, shares, corpus)
+        return joint
+
+
+def _columns(X: Any) -> Columns:
+    corpus = corpus_of(X, as_rows=True)
+    assert isinstance(corpus, Columns)
+    return corpus
+
+
+def _shares(tagger: Tagger | HMM, corpus: Columns) -> list[int]:
+    """How many values of the corpus, and any other as one, each column's unknown value stands for."""
+    base = tagger.model_.base
+    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    counts = []
+    for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True):
+        column = corpus.column(c)
+        used = np.bincount(column.ids, minlength=len(column.values)) > 0
+        seen = {value for value, there in zip(column.values, used.tolist(), strict=True) if there}
+        counts.append(len(seen - set(values[:-1])) + 1)
+    return counts
+
+
+def _log_shares(tagger: Tagger | HMM, shares: list[int], corpus: Columns) -> Float:
+    """log of what the probability of each sequence [S] is divided by, its unknown values being shares."""
+    base = tagger.model_.base
+    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    total = np.zeros(corpus.n_tokens)
+    fields = base.vocabulary.fields(base.vocabulary.transform(corpus))
+    for ids, values, share in zip(fields, base.vocabulary.values, shares, strict=True):
+        total[ids == len(values) - 1] += np.log(share)
+    return np.add.reduceat(total, corpus.offsets[:-1]) if len(corpus) else np.zeros(0)

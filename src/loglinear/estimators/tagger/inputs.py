@@ -1,0 +1,342 @@
+"""From what users hand over to corpora, encoders and annotations, with errors that name the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import Attributes, Column, Columns
+from loglinear.errors import DataError, OptionError
+from loglinear.evaluation.chunks import chunk_scores
+from loglinear.features.encoding import EncodedCorpus, runs
+from loglinear.features.names import NameEncoder, attributes_of
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.sets import SETS, load_template
+from loglinear.structures.chain.features import Penalties
+from loglinear.structures.chain.structure import Chain
+from loglinear.structures.constraints import Constraints, constraints_named
+from loglinear.structures.gold import Gold
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Corpus = Columns | Attributes
+Encoder = TemplateEncoder | NameEncoder
+FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
+
+
+def corpus_of(X: Any, as_rows: bool) -> Corpus:
+    """The user's sequences as a corpus: of token rows, or of features."""
+    if isinstance(X, Columns | Attributes):
+        if isinstance(X, Columns) and not as_rows:
+            raise OptionError(f"{X.name} holds columns, and columns need a template: {', '.join(SETS)}, or your own")
+        if isinstance(X, Attributes) and as_rows:
+            raise OptionError(f"{X.name} holds ready-made features, but the model looks at columns")
+        return X
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+        raise DataError(f"X is a {type(X).__name__}, not a list of sequences")
+    return Columns.from_rows(X) if as_rows else attributes_of(X)
+
+
+def annotation_of(
+    corpus: Corpus, y: Any, label_column: int = -1, partial: bool = False, remedy: str = ""
+) -> Annotation:
+    """Labels given apart, or those of the corpus itself; where it has none, the error ends with ``remedy``."""
+    if y is not None:
+        return Annotation.from_python(y, corpus.offsets)
+    if isinstance(corpus, Columns):
+        if label_column == -1 and corpus.unlabelled is not None:
+            raise DataError(f"this sentence has no labels{remedy}", corpus.name, corpus.unlabelled)
+        if not len(corpus):
+            return Annotation.unknown(0)
+        if corpus.n_columns < 2:
+            line = int(corpus.lines[0]) if corpus.n_tokens and corpus.lines[0] else None
+            raise DataError(f"there is only one column: the label column is missing{remedy}", corpus.name, line)
+        return Annotation.from_column(corpus.column(label_column), partial, lambda t, message: corpus.error(message, t))
+    if corpus.label is not None:
+        return Annotation.from_column(corpus.label, partial, lambda t, message: corpus.error(message, t))
+    raise DataError("y is missing: give the labels of each sequence")
+
+
+def encoder_for(
+    corpus: Corpus,
+    template: str | Path | TemplateSet | None,
+    gazetteers: Sequence[Gazetteer | str | Path],
+    pair_features: bool,
+    label_column: int | None,
+    hash_bits: int | None = None,
+) -> Encoder:
+    """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at.
+
+    With ``hash_bits``, one that hashes attributes into so many bits.
+    """
+    buckets = None if hash_bits is None else Buckets(hash_bits)
+    if isinstance(corpus, Attributes):
+        if gazetteers:
+            raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
+        return NameEncoder(pair_features) if buckets is None else HashedNameEncoder(pair_features, buckets)
+    if isinstance(gazetteers, str | Path):
+        raise OptionError("gazetteers is a list of Gazetteer objects or files; put the one you have in a list")
+    read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
+    by_name = {gazetteer.name: gazetteer for gazetteer in read}
+    if len(by_name) != len(read):
+        raise OptionError(f"two gazetteers have the same name: {', '.join(sorted(g.name for g in read))}")
+    if template is None:
+        raise OptionError(f"columns need a template: one of {', '.join(SETS)}, or your own")
+    templates = load_template(template, corpus.n_columns - (label_column is not None), by_name)
+    if unused := set(by_name) - templates.gazetteers:
+        name = sorted(unused)[0]
+        raise OptionError(f"the template does not look at the gazetteer {name!r}; add a line U:%gazetteer[0,0,{name}]")
+    if label_column is not None and label_column % corpus.n_columns in templates.columns:
+        raise OptionError(
+            f"the template looks at column {label_column % corpus.n_columns} (from 0) of {corpus.name}, which "
+            "holds the labels to be learnt"
+        )
+    if buckets is not None:
+        return HashedTemplateEncoder(templates, by_name, pair_features, buckets)
+    return TemplateEncoder(templates, by_name, pair_features)
+
+
+def constraints_of(constraints: str | Constraints | dict[str, Any] | None, labels: list[str]) -> Constraints | None:
+    """Constraints by name, as an object, or as the dict a model file keeps."""
+    if constraints is None or isinstance(constraints, Constraints):
+        return constraints
+    if isinstance(constraints, dict):
+        return Constraints.from_dict(constraints)
+    if not isinstance(constraints, str):
+        raise OptionError(
+            f"constraints={constraints!r:.60} is not the name of a scheme, Constraints or a dict of rules"
+        )
+    return constraints_named(constraints, labels)
+
+
+def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> npt.NDArray[np.bool_]:
+    """Which of the sequences with these ``offsets`` the constraints leave a labelling that the annotation allows."""
+    lo, hi = int(offsets[0]), int(offsets[-1])
+    chain, scores = Chain(offsets - lo), penalties.scores(hi - lo)
+    part = gold.slice(lo, hi)
+    if part.allowed is None:
+        possible = chain.score(scores, part.labels)
+    else:
+        possible = chain.log_partition(chain.restrict(scores, part.allowed))
+    return np.asarray(possible > -np.inf)
+
+
+def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
+    """Refuse training labels that the constraints rule out, naming the place."""
+    possible = np.concatenate([
+        _feasible(encoded.offsets[first : end + 1], gold, penalties)
+        for first, end in runs(encoded.offsets, 0, encoded.n_sequences, FEASIBILITY_BLOCK)
+    ])  # fmt: skip
+    if possible.all():
+        return
+    first, end = encoded.offsets[int(np.argmin(possible)) :][:2].tolist()
+    labels = gold.labels[first:end]
+    place = 0
+    if (labels >= 0).all() and penalties.start[labels[0]] == 0.0:
+        broken = np.flatnonzero(penalties.transition[labels[:-1], labels[1:]] == -np.inf)
+        place = int(broken[0]) + 1 if len(broken) else len(labels) - 1
+    if (labels < 0).any():
+        message = (
+            "no labelling of this sequence fits both its partial labels and the constraints (a label that stands "
+            "nowhere in the training data cannot be chosen); mend the data or train without constraints"
+        )
+    else:
+        message = "the label here breaks the constraints; mend the data or train without them"
+    raise corpus.error(message, first + place)
+
+
+def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: list[str], offsets: Int64) -> float:
+    """Accuracy or chunk F1, from 0 to 1, of predicted label numbers [N].
+
+    A gold label the model lacks is never met; accuracy passes over tokens whose label is not settled.
+    """
+    settled = annotation.settled
+    if metric == "accuracy":
+        right = annotation.known_only(labels)[settled] == predicted[settled]
+        return float(right.mean()) if len(right) else 0.0
+    if not settled.all():
+        raise annotation.place(int(np.argmin(settled)), "F1 needs one gold label for each token")
+    values = [*labels, *sorted(annotation.label_names() - set(labels))]
+    return chunk_scores((annotation.known_only(values), values, offsets), (predicted, values, offsets)).f1 / 100.0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From a user's labels to numbers: one label a token, none, or a set of possible ones.
+#
+# In Python a token's label is a string, None (any label) or a collection of strings (one of them). In files, where
+# partial labels are asked for, ``*`` is any label and ``A|B`` is A or B.
+
+
+ANY = "*"
+EITHER = "|"
+MOST_WEIGHT = 1e9  # of a sequence
+Possible = frozenset[str] | None  # None: any label
+
+
+def possible_labels(text: str) -> Possible:
+    """What a partial label of a file allows: ``*`` any, ``A|B`` either, ``A`` only A."""
+    return None if text == ANY else frozenset(text.split(EITHER))
+
+
+class Annotation:
+    """The annotation of N tokens, factorised: token t may have the labels ``possible[ids[t]]``.
+
+    Parameters
+    ----------
+    ids : int32 [N]
+    possible : list of (frozenset of str or None)
+        What each distinct annotation allows; None is any label.
+    place : callable
+        ``place(t, message)`` makes the error that names where token t stands.
+    """
+
+    def __init__(
+        self, ids: npt.NDArray[np.int32], possible: list[Possible], place: Callable[[int, str], DataError]
+    ) -> None:
+        self.ids, self.possible, self.place = ids, possible, place
+
+    @classmethod
+    def from_column(cls, column: Column, partial: bool, place: Callable[[int, str], DataError]) -> Annotation:
+        """Labels of a file; ``partial`` says whether ``*`` and ``A|B`` have their meaning."""
+        read = possible_labels if partial else lambda text: frozenset([text])
+        return cls(column.ids, [read(value) for value in column.values], place)
+
+    @classmethod
+    def from_python(cls, y: Any, offsets: npt.NDArray[np.int64]) -> Annotation:
+        """A user's label sequences for sequences of the given ``offsets`` [S + 1]."""
+        lengths = np.diff(offsets)
+        if isinstance(y, str | bytes) or not isinstance(y, Iterable):
+            raise DataError(f"the labels are a {type(y).__name__}, not a list of label sequences")
+        sequences = list(y)
+        if len(sequences) != len(lengths):
+            raise DataError(f"there are {len(lengths)} sequences but {len(sequences)} label sequences")
+        index: dict[Possible, int] = {}
+        ids: list[int] = []
+        for i, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
+            if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+                raise DataError(f"labels of sequence {i} (from 0): a {type(labels).__name__}, not a list of labels")
+            labels = list(labels)
+            if len(labels) != length:
+                raise DataError(f"sequence {i} (from 0) has {length} tokens but {len(labels)} labels")
+            ids.extend(index.setdefault(_possible(label, i, t), len(index)) for t, label in enumerate(labels))
+
+        def place(position: int, message: str) -> DataError:
+            i = int(np.searchsorted(offsets, position, side="right")) - 1
+            return DataError(f"sequence {i}, position {position - int(offsets[i])} (from 0): {message}")
+
+        return cls(np.array(ids, dtype=np.int32), list(index), place)
+
+    @classmethod
+    def unknown(cls, n_tokens: int) -> Annotation:
+        """Tokens of which nothing is known."""
+        return cls(np.zeros(n_tokens, dtype=np.int32), [None], lambda t, message: DataError(message))
+
+    @property
+    def used(self) -> npt.NDArray[np.bool_]:
+        """Which of the distinct annotations occur."""
+        return np.bincount(self.ids, minlength=len(self.possible)) > 0
+
+    @property
+    def settled(self) -> npt.NDArray[np.bool_]:
+        """Which of the N tokens have one label only."""
+        return np.array([possible is not None and len(possible) == 1 for possible in self.possible], dtype=bool)[
+            self.ids
+        ]
+
+    def label_names(self) -> set[str]:
+        """All labels that occur."""
+        labels: set[str] = set()
+        for possible, used in zip(self.possible, self.used.tolist(), strict=True):
+            if used and possible is not None:
+                labels |= possible
+        return labels
+
+    def label_set(self, remedy: str = "") -> list[str]:
+        """All labels that occur, sorted; none at all is an error that ends with ``remedy``."""
+        labels = self.label_names()
+        if not labels:
+            raise DataError(f"no token has a label to learn from{remedy}")
+        return sorted(labels)
+
+    def gold(self, labels: Sequence[str]) -> Gold:
+        """The annotation in numbers; a label that is not among ``labels`` is an error that names its place."""
+        index = {label: y for y, label in enumerate(labels)}
+        masks = np.zeros((len(self.possible), len(labels)), dtype=np.uint8)
+        for k, (possible, used) in enumerate(zip(self.possible, self.used.tolist(), strict=True)):
+            if not used:
+                continue
+            if possible is None:
+                masks[k] = 1
+                continue
+            for label in possible:
+                if label not in index:
+                    position = int(np.argmax(self.ids == k))
+                    known = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
+                    raise self.place(position, f"label {label!r} is not one of the model's labels ({known})")
+                masks[k, index[label]] = 1
+        settled = np.where(masks.sum(axis=1) == 1, masks.argmax(axis=1), -1).astype(np.int32)
+        gold_labels = settled[self.ids]
+        if (gold_labels >= 0).all():
+            return Gold(gold_labels)
+        return Gold(gold_labels, masks[self.ids])
+
+    def known_only(self, labels: Collection[str]) -> npt.NDArray[np.int32]:
+        """Number of each token's label among ``labels``; -1 where it has none of them or more than one."""
+        index = {label: y for y, label in enumerate(labels)}
+        numbers = [
+            index.get(next(iter(possible)), -1) if possible is not None and len(possible) == 1 else -1
+            for possible in self.possible
+        ]
+        return np.array(numbers, dtype=np.int32)[self.ids]
+
+
+def _possible(label: Any, sequence: int, position: int) -> Possible:
+    """What one Python label allows."""
+    if label is None:
+        return None
+    if isinstance(label, str):
+        if not label.isascii():
+            try:
+                label.encode()
+            except UnicodeEncodeError:
+                place = f"sequence {sequence}, position {position} (from 0)"
+                raise DataError(f"{place}: the label {label!r} is no valid Unicode text") from None
+        return frozenset([str(label)])
+    if isinstance(label, Collection) and not isinstance(label, bytes):
+        possible = frozenset(label)
+        if not possible:
+            raise DataError(f"sequence {sequence}, position {position} (from 0): an empty set of labels allows nothing")
+        if all(isinstance(one, str) for one in possible):
+            return possible
+    raise DataError(
+        f"sequence {sequence}, position {position} (from 0): a label is a string, None (any) or a set of strings, "
+        f"not {label!r:.60}"
+    )
+
+
+def sequence_weights(weights: Any, n_sequences: int, each: str = "sequence") -> npt.NDArray[np.float64]:
+    """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero.
+
+    ``each`` is what messages call a sequence.
+    """
+    try:
+        checked = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"sample_weight must be a number for each {each}") from None
+    if checked.shape != (n_sequences,):
+        raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_sequences} {each}s")
+    bad = np.flatnonzero(~((checked >= 0) & (checked <= MOST_WEIGHT)))
+    if len(bad):
+        raise OptionError(
+            f"sample_weight of {each} {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
+        )
+    if n_sequences and not checked.any():
+        raise OptionError(f"sample_weight is zero for every {each}: there is nothing to learn from")
+    return checked

@@ -1,0 +1,723 @@
+"""A trained chain model: labels, attributes, features, weights and constraints, and what can be asked of them.
+
+This is what a model file holds and what :class:`loglinear.Tagger` wraps. It works on encoded corpora and label numbers;
+the estimator turns users' data into those.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.criteria.costs import Cost
+from loglinear.criteria.local import locally_normalised, scaled
+from loglinear.data.columns.corpus import Attributes, Columns
+from loglinear.errors import InfeasibleError, OptionError
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.names import NameEncoder, token_attributes
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.hashed import HashedNameEncoder, HashedTemplateEncoder
+from loglinear.features.templates.index import QuickEncoder
+from loglinear.generative.base import Base, HmmBase, OwnBase
+from loglinear.generative.hmm.model import possible_steps
+from loglinear.model_file import restored, stored
+from loglinear.structures.chain.best import ChainDecoder
+from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.constraints import Constraints
+from loglinear.system import in_threads
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What can be asked of anything that scores the parts of chains: labellings, probabilities, expected costs.
+#
+# A model may split each label into k hidden *sub-labels* (state ``y * k + j`` is sub-label j of label y). Its part
+# scores are then over the Y k states, while all that goes in and comes out here is about the Y labels: the probability
+# of a label is the sum over its sub-labels, that of a labelling the sum over all labellings by sub-labels that it
+# stands for.
+
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Allowed = npt.NDArray[np.uint8]
+Ranked = tuple[Int32, Float]
+R = TypeVar("R")
+
+MOST_PATHS = 4096  # labellings by sub-labels looked through for distinct labellings
+
+
+class ChainInference(ABC):
+    """Inference block by block in threads, given part scores.
+
+    Attributes
+    ----------
+    labels : list of str
+        The Y labels.
+    sub_labels : int
+        k, the hidden states of each label; 1 if the labels are the states.
+    encoder : TemplateEncoder or NameEncoder
+        Makes attributes of a corpus.
+    """
+
+    labels: list[str]
+    sub_labels: int
+    encoder: TemplateEncoder | NameEncoder
+
+    @property
+    def why_infeasible(self) -> str:
+        """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
+        return ""
+
+    def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> EncodedCorpus:
+        """A corpus in numbers, as this model looks at it."""
+        return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
+
+    def labels_of_sentence(self, x: Any) -> list[str] | None:
+        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora."""
+        return None
+
+    @abstractmethod
+    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        """Part scores of sequences ``first`` to ``end``, with what is ruled out at -inf."""
+
+    @abstractmethod
+    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+        """All sequences in runs whose part scores stay small."""
+
+    def decode(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None = None,
+        decoding: str = "viterbi",
+        n_threads: int = 1,
+        cost: Cost | None = None,
+    ) -> Int32:
+        """Best label of each position [N], of those the constraints and ``allowed`` [N, Y] leave.
+
+        ``viterbi``: the most probable labelling (by sub-labels, if there are any); ``posterior``: that with the
+        greatest sum of its labels' marginals; ``min-risk``: that with the least expected ``cost``.
+        """
+
+        def best(chain: Chain, scores: ChainScores, positions: slice) -> Int32:
+            if decoding == "viterbi":
+                return chain.viterbi(scores)[0] // self.sub_labels
+            values = self._label_marginals(chain, scores)
+            if decoding == "min-risk" and cost is not None:
+                values = -cost.expected(values, chain.offsets)
+            states = np.repeat(values, self.sub_labels, axis=1)
+            return chain.best_possible(scores, states)[0] // self.sub_labels
+
+        return _joined(self.map_blocks(corpus, allowed, n_threads, best), np.int32)
+
+    def marginals(self, corpus: EncodedCorpus, allowed: Allowed | None = None, n_threads: int = 1) -> Float:
+        """Probability of each label at each position [N, Y]."""
+        blocks = self.map_blocks(
+            corpus, allowed, n_threads, lambda chain, scores, positions: self._label_marginals(chain, scores)
+        )
+        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
+
+    def n_best(self, corpus: EncodedCorpus, k: int, allowed: Allowed | None = None, n_threads: int = 1) -> list[Ranked]:
+        """For each sequence its best labellings [K, T] and their probabilities [K], K <= k.
+
+        With sub-labels they are the k labellings that have the best labellings by sub-labels, the most probable first.
+        """
+
+        def best(chain: Chain, scores: ChainScores, positions: slice) -> list[Ranked]:
+            log_z = chain.log_partition(scores)
+            if self.sub_labels > 1:
+                return [_sorted(*one) for one in self._distinct(chain, scores, k, log_z)]
+            found = chain.k_best(scores, k)
+            return [(labels, np.exp(score - z)) for (labels, score), z in zip(found, log_z, strict=True)]
+
+        return [one for block in self.map_blocks(corpus, allowed, n_threads, best) for one in block]
+
+    def log_probability(self, corpus: EncodedCorpus, labels: Int32, n_threads: int = 1) -> Float:
+        """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
+
+        def log_p(chain: Chain, scores: ChainScores, positions: slice) -> Float:
+            if self.sub_labels == 1:
+                return chain.score(scores, labels[positions]) - chain.log_partition(scores)
+            return chain.log_partition(self._only(chain, scores, labels[positions])) - chain.log_partition(scores)
+
+        return _joined(self.map_blocks(corpus, None, n_threads, log_p), np.float64)
+
+    def _only(self, chain: Chain, scores: ChainScores, labels: Int32) -> ChainScores:
+        """The scores with all but the sub-labels of ``labels`` [N] ruled out."""
+        mask = np.arange(len(self.labels)) == labels[:, None]
+        return chain.restrict(scores, np.repeat(mask, self.sub_labels, axis=1))
+
+    def _label_marginals(self, chain: Chain, scores: ChainScores) -> Float:
+        states = chain.expectations(scores)[1].emission
+        return states if self.sub_labels == 1 else states.reshape(len(states), -1, self.sub_labels).sum(axis=2)
+
+    def _distinct(self, chain: Chain, scores: ChainScores, k: int, log_z: Float) -> list[Ranked]:
+        """For each sequence at most ``k`` distinct labellings with their probabilities, the sub-labels summed out."""
+        n_paths = k * self.sub_labels
+        while True:
+            paths = chain.k_best(scores, n_paths)
+            found = [_first_distinct(states // self.sub_labels, k) for states, _ in paths]
+            unfinished = [
+                len(labels) < k and len(states) == n_paths for labels, (states, _) in zip(found, paths, strict=True)
+            ]
+            if not any(unfinished) or n_paths >= MOST_PATHS:
+                break
+            n_paths *= 2
+        probabilities = [np.zeros(len(labels)) for labels in found]
+        for rank in range(max(map(len, found))):
+            chosen = np.concatenate([labels[min(rank, len(labels) - 1)] for labels in found])
+            log_p = chain.log_partition(self._only(chain, scores, chosen)) - log_z
+            for i, each in enumerate(probabilities):
+                if rank < len(each):
+                    each[rank] = np.exp(log_p[i])
+        return list(zip(found, probabilities, strict=True))
+
+    def map_blocks(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None,
+        n_threads: int,
+        operation: Callable[[Chain, ChainScores, slice], R],
+    ) -> list[R]:
+        """``operation(chain, scores, positions)`` for each block of sequences, in order."""
+
+        def run(block: tuple[int, int]) -> R:
+            first, end = block
+            lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+            chain = Chain(corpus.offsets[first : end + 1] - lo)
+            scores = self.part_scores(corpus, first, end)
+            if allowed is not None:
+                scores = chain.restrict(scores, np.repeat(allowed[lo:hi], self.sub_labels, axis=1))
+            try:
+                return operation(chain, scores, slice(lo, hi))
+            except InfeasibleError as error:
+                raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
+
+        return in_threads(run, self.blocks(corpus), n_threads)
+
+
+def _first_distinct(labellings: Int32, k: int) -> Int32:
+    """The first ``k`` distinct rows, in their order."""
+    _, place = np.unique(labellings, axis=0, return_index=True)
+    return labellings[np.sort(place)[:k]]
+
+
+def _sorted(labels: Int32, probabilities: Float) -> Ranked:
+    order = np.argsort(-probabilities, kind="stable")
+    return labels[order], probabilities[order]
+
+
+def _joined(blocks: list[npt.NDArray[R]], dtype: type[R]) -> npt.NDArray[R]:  # type: ignore[type-var]  # any scalar type
+    return np.concatenate(blocks) if blocks else np.zeros(0, dtype=dtype)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The model.
+
+Corpus = Columns | Attributes
+ANY_LABEL = "(any label)"
+WORKED_OUT = ("penalties", "laid_out", "decoder", "_sentences")  # kept from one question to the next
+
+
+@dataclass
+class ChainModel(ChainInference):
+    """A chain model with weights.
+
+    Parameters
+    ----------
+    labels : list of str
+        The Y labels.
+    encoder : TemplateEncoder or NameEncoder
+        Makes attributes of a corpus.
+    features : ChainFeatures
+    weights : float64 [D]
+    constraints : Constraints or None
+    local : bool
+        Whether its pieces are normalised one by one (an MEMM) instead of the chain as a whole.
+    sub_labels : int
+        Hidden states of each label.
+    scaling : float64 [Y + 1] or None
+        What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.local`).
+    base : Base or None
+        A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
+    """
+
+    labels: list[str]
+    encoder: TemplateEncoder | NameEncoder
+    features: ChainFeatures
+    weights: Float
+    constraints: Constraints | None = None
+    local: bool = False
+    sub_labels: int = 1
+    scaling: Float | None = None
+    base: Base | None = None
+
+    @cached_property
+    def penalties(self) -> Penalties:
+        return penalties_of(self.constraints, self.labels).split(self.sub_labels)
+
+    @property
+    def states(self) -> list[str]:
+        """Names of the states: the labels, or ``label#j`` for sub-label j."""
+        if self.sub_labels == 1:
+            return self.labels
+        return [f"{label}#{j}" for label in self.labels for j in range(self.sub_labels)]
+
+    def states_of(self, labels: list[str]) -> list[str]:
+        """Names of the states of these labels."""
+        wanted = set(labels)
+        return [state for y, state in enumerate(self.states) if self.labels[y // self.sub_labels] in wanted]
+
+    @cached_property
+    def laid_out(self) -> ChainWeights:
+        """The weights prepared for scoring."""
+        return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @cached_property
+    def decoder(self) -> ChainDecoder | None:
+        """The weights laid out for finding best labellings; None if that needs part scores."""
+        plain = self.base is None and self.scaling is None and not self.local
+        if not plain or not ChainDecoder.suits(self.features):
+            return None
+        return ChainDecoder(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @cached_property
+    def _sentences(self) -> SentenceDecoder | None:
+        return None if self.decoder is None else SentenceDecoder.of(self.encoder, self.decoder, self.labels)
+
+    def labels_of_sentence(self, x: Any) -> list[str] | None:
+        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora.
+
+        That is so for models that :class:`ChainDecoder` does not suit, and for what is no plain and faultless sentence.
+        """
+        return None if self._sentences is None else self._sentences.labels_of(x)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: what can be worked out again stays behind."""
+        return {name: value for name, value in self.__dict__.items() if name not in WORKED_OUT}
+
+    def with_weights(self, weights: Float) -> ChainModel:
+        """The same model with other weights."""
+        return replace(self, weights=weights)
+
+    def keeping(self, kept: npt.NDArray[np.bool_]) -> ChainModel:
+        """The same model with the features where ``kept`` [D] only, and the attributes that still have one."""
+        if kept.all():
+            return self
+        features, used = self.features.keeping(kept)
+        return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
+
+    def compacted(self) -> ChainModel:
+        """The same model without the features of weight zero."""
+        return self.keeping(self.weights != 0.0)
+
+    def pruned(self, keep: int) -> ChainModel:
+        """The same model with its ``keep`` greatest weights only; of equal ones, the first."""
+        sizes = np.abs(self.weights)
+        if keep >= len(sizes):
+            return self.compacted()
+        bound = np.partition(sizes, len(sizes) - keep)[len(sizes) - keep] if keep else np.inf
+        kept = sizes > bound
+        kept[np.flatnonzero(sizes == bound)[: keep - int(kept.sum())]] = True
+        return self.keeping(kept & (sizes > 0.0))
+
+    def rounded(self, precision: str) -> ChainModel:
+        """The same model with weights that numbers of that precision hold, without those that they make zero."""
+        return self.with_weights(restored(*stored(self.weights, precision))).compacted()
+
+    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        scores = self.features.scores(self.laid_out, corpus, first, end)
+        if self.base is not None:
+            if not self.base.has_parts:
+                raise OptionError(
+                    "the base has no method scores(x, labels), so that sums over labellings cannot be worked out: "
+                    "there are no probabilities, and no decoding but an approximate 'viterbi'"
+                )
+            scores = scores.plus(self.base.scores(corpus, first, end))
+        chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+        if self.scaling is not None:
+            scores = scaled(chain, scores, self.scaling)
+        return locally_normalised(chain, scores) if self.local else scores
+
+    @property
+    def hmm_base(self) -> HmmBase:
+        """The base of a model that is known to have a hidden Markov model as such."""
+        assert isinstance(self.base, HmmBase)
+        return self.base
+
+    @property
+    def why_infeasible(self) -> str:
+        if not isinstance(self.base, HmmBase):
+            return ""
+        hmm, rules = self.base.model, self.penalties
+        transitions, starts, ends = map(np.isfinite, (rules.transition, rules.start, rules.stop))
+        steps = possible_steps(transitions, starts, ends, hmm.order)
+        unmet = {
+            "smoothing": any((table == 0.0).any() for table in hmm.emissions),
+            "transition_smoothing": bool((hmm.steps[steps] == 0.0).any()),
+        }
+        given = ",".join(f"{option}=0.1" for option, zero in unmet.items() if zero)
+        if not given:
+            return ""
+        remedy = f"hmm:{given}, m-estimation:{given}"
+        return f"; what was not met in training has probability zero unless smoothed ({remedy})"
+
+    def encode(self, corpus: Corpus, n_threads: int = 1) -> EncodedCorpus:
+        """A corpus in numbers, as this model looks at it."""
+        if self.base is None:
+            return super().encode(corpus, n_threads)
+        known = self.base.prepare(corpus)
+        return self.base.attach(super().encode(known, n_threads), known)
+
+    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+        if self.base is not None and self.base.one_by_one:
+            return [(i, i + 1) for i in range(corpus.n_sequences)]
+        return self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+
+    def map_blocks(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None,
+        n_threads: int,
+        operation: Callable[[Chain, ChainScores, slice], R],
+    ) -> list[R]:
+        alone = self.base is not None and self.base.one_by_one
+        return super().map_blocks(corpus, allowed, 1 if alone else n_threads, operation)
+
+    def decode(
+        self,
+        corpus: EncodedCorpus,
+        allowed: Allowed | None = None,
+        decoding: str = "viterbi",
+        n_threads: int = 1,
+        cost: Cost | None = None,
+    ) -> Int32:
+        if decoding == "viterbi" and self.decoder is not None:
+            return self._quickly_decoded(self.decoder, corpus, allowed, n_threads)
+        base = self.base
+        if not isinstance(base, OwnBase) or base.has_parts or decoding != "viterbi":
+            return super().decode(corpus, allowed, decoding, n_threads, cost)
+        labels = np.empty(corpus.n_positions, dtype=np.int32)
+        for i in range(corpus.n_sequences):
+            lo, hi = corpus.offsets[i : i + 2].tolist()
+            scores = self.features.scores(self.laid_out, corpus, i, i + 1)
+            if allowed is not None:
+                scores = Chain([0, hi - lo]).restrict(scores, allowed[lo:hi])
+            try:
+                labels[lo:hi] = best_found(scores, base.scorer(corpus, i), base.candidates)
+            except InfeasibleError:
+                raise InfeasibleError(i) from None
+        return labels
+
+    def _quickly_decoded(
+        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: Allowed | None, n_threads: int
+    ) -> Int32:
+        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
+
+        def best(run: tuple[int, int]) -> Int32:
+            try:
+                return decoder.decode(corpus, *run, mask)
+            except InfeasibleError as error:
+                raise InfeasibleError(run[0] + error.sequence) from None
+
+        found = in_threads(best, self.blocks(corpus), n_threads)
+        labels = np.concatenate([np.zeros(0, dtype=np.int32), *found])
+        return labels if self.sub_labels == 1 else labels // self.sub_labels
+
+    # -- the weights by name -------------------------------------------------------------------------------------
+
+    def state_weights(self) -> dict[tuple[str, str], float]:
+        """Weight of each (attribute, label); features that look at no label have :data:`ANY_LABEL`."""
+        block, weights = self.features.state, self.weights[self.features.segments[0]].tolist()
+        names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
+        attributes, states = self.encoder.names(), [*self.states, ANY_LABEL]
+        return {(attributes[a], states[y]): w for a, y, w in zip(names, block.codes.tolist(), weights, strict=True)}
+
+    def edge_weights(self) -> dict[tuple[str, str, str], float]:
+        """Weight of each (attribute, previous label, label)."""
+        block = self.features.edge
+        if block is None:
+            return {}
+        weights = self.weights[self.features.segments[1]].tolist()
+        names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
+        attributes, states, n = self.encoder.names(), self.states, self.features.n_labels
+        return {
+            (attributes[a], states[c // n], states[c % n]): w
+            for a, c, w in zip(names, block.codes.tolist(), weights, strict=True)
+        }
+
+    def transition_weights(self) -> dict[tuple[str, str], float]:
+        """Weight of each (previous label, label)."""
+        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[2]].tolist()
+        return {
+            (states[c // n], states[c % n]): w for c, w in zip(self.features.transitions.tolist(), weights, strict=True)
+        }
+
+    def trigram_weights(self) -> dict[tuple[str, str, str], float]:
+        """Weight of each (label two back, previous label, label)."""
+        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[3]].tolist()
+        return {
+            (states[c // n // n], states[c // n % n], states[c % n]): w
+            for c, w in zip(self.features.trigrams.tolist(), weights, strict=True)
+        }
+
+    def weights_from(self, other: ChainModel) -> Float:
+        """A start for this model's weights: those of ``other`` where it has the same feature, else zero."""
+        start = np.zeros(self.features.n_features)
+        if type(self.encoder) is not type(other.encoder):
+            attributes = np.full(other.encoder.n_attributes, -1, dtype=np.int32)
+        else:
+            attributes = self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
+        for same_state in self._matching_states(other):
+            self._copy_weights(other, attributes, same_state, start)
+        return start
+
+    def _matching_states(self, other: ChainModel) -> list[npt.NDArray[np.int64]]:
+        """Numbers of ``other``'s states among mine, -1 where missing; one list for each copy that is to be made.
+
+        A model without sub-labels is copied into each of mine.
+        """
+        if other.sub_labels == self.sub_labels:
+            number = {state: y for y, state in enumerate(self.states)}
+            return [np.array([number.get(state, -1) for state in other.states], dtype=np.int64)]
+        if other.sub_labels > 1:
+            raise OptionError(
+                f"the model to start from has {other.sub_labels} sub-labels, this one {self.sub_labels}; "
+                "give it as many, or start from one without"
+            )
+        number = {label: y for y, label in enumerate(self.labels)}
+        first = np.array([number.get(label, -1) for label in other.labels], dtype=np.int64)
+        return [np.where(first < 0, -1, first * self.sub_labels + j) for j in range(self.sub_labels)]
+
+    def _copy_weights(
+        self, other: ChainModel, attributes: Int32, same_state: npt.NDArray[np.int64], start: Float
+    ) -> None:
+        """Put into ``start`` [D] the weights of ``other`` for the features that are the same."""
+        n, m = self.features.n_labels, other.features.n_labels
+
+        def renamed(codes: Int32, places: int) -> npt.NDArray[np.int64]:
+            """Codes over ``other``'s labels as codes over mine; -1 where a label is missing."""
+            digits = [same_state[codes.astype(np.int64) // m**k % m] for k in reversed(range(places))]
+            total = np.zeros(len(codes), dtype=np.int64)
+            for digit in digits:
+                total = total * n + digit
+            return np.where(np.min(digits, axis=0, initial=0) < 0, -1, total)
+
+        theirs = other.features
+        mine = self.features
+        for segment, places in ((0, 1), (1, 2)):
+            my_block, their_block = (mine.state, theirs.state) if segment == 0 else (mine.edge, theirs.edge)
+            if my_block is None or their_block is None:
+                continue
+            their_attributes = np.repeat(attributes, np.diff(their_block.pointer)).astype(np.int64)
+            codes = renamed(their_block.codes, places)
+            codes[their_block.codes == m**places] = n if mine.input_only else -1
+            width = my_block.n_codes
+            keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * width + codes, -1)
+            own_attributes = np.repeat(np.arange(len(my_block.pointer) - 1), np.diff(my_block.pointer))
+            _copy_matching(
+                start[mine.segments[segment]], own_attributes * width + my_block.codes,
+                other.weights[theirs.segments[segment]], keys,
+            )  # fmt: skip
+        for segment, places, my_codes, their_codes in (
+            (2, 2, mine.transitions, theirs.transitions),
+            (3, 3, mine.trigrams, theirs.trigrams),
+        ):
+            _copy_matching(
+                start[mine.segments[segment]], my_codes.astype(np.int64),
+                other.weights[theirs.segments[segment]], renamed(their_codes, places),
+            )  # fmt: skip
+
+
+def _copy_matching(
+    target: Float, keys: npt.NDArray[np.int64], source: Float, source_keys: npt.NDArray[np.int64]
+) -> None:
+    """``target[i] = source[j]`` where ``keys[i] == source_keys[j]``; ``keys`` ascend, negative ones match none."""
+    if not len(keys):
+        return
+    place = np.minimum(np.searchsorted(keys, source_keys), len(keys) - 1)
+    found = keys[place] == source_keys
+    target[place[found]] = source[found]
+
+
+def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penalties:
+    """Hard constraints over ``labels`` as scores."""
+    if constraints is None:
+        return Penalties.none(len(labels))
+    return Penalties(*constraints.penalties(labels))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One sentence at low latency: from a list of tokens to labels without a corpus in between.
+#
+# A corpus is made to be read by many; its checks and arrays cost more than labelling 25 tokens. Here a sentence is
+# checked as it is looked up: a string met before has been checked before. Whatever is not a plain list of plain tokens
+# is left to the general road, which labels it or says what is wrong with it.
+
+
+Offsets = npt.NDArray[np.int64]
+
+
+class SentenceDecoder:
+    """Best labels of single sentences. Threads may share it.
+
+    Parameters
+    ----------
+    attributes : callable
+        ``attributes(x, offsets)`` gives the attributes of a sentence; it raises TypeError or ValueError, or says None,
+        where the sentence is not plain or not right.
+    decoder : ChainDecoder
+    labels : list of str
+        The Y labels; the decoder's states are the sub-labels of each in turn.
+    """
+
+    def __init__(
+        self, attributes: Callable[[Any, Offsets], Incidence | None], decoder: ChainDecoder, labels: list[str]
+    ) -> None:
+        self._attributes, self._decoder = attributes, decoder
+        self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
+
+    @classmethod
+    def of(
+        cls, encoder: TemplateEncoder | NameEncoder, decoder: ChainDecoder, labels: list[str]
+    ) -> SentenceDecoder | None:
+        """For a model's parts; None if its encoder needs a whole corpus."""
+        if isinstance(encoder, HashedTemplateEncoder | HashedNameEncoder):
+            return None
+        if isinstance(encoder, NameEncoder):
+            return cls(_FeatureSentences(encoder), decoder, labels)
+        quick = encoder.quick
+        return None if quick is None or not quick.takes_sentences else cls(_RowSentences(quick), decoder, labels)
+
+    def labels_of(self, x: Any) -> list[str] | None:
+        """Labels of a sentence; None if the general road has to label it or to refuse it."""
+        kind = type(x)
+        if (kind is not list and kind is not tuple) or not x:
+            return None
+        offsets = np.array((0, len(x)), dtype=np.int64)
+        try:
+            state = self._attributes(x, offsets)
+        except (TypeError, ValueError):
+            return None
+        if state is None:
+            return None
+        try:
+            return list(map(self._name, self._decoder.best(offsets, state).tolist()))
+        except InfeasibleError:
+            return None
+
+
+class _RowSentences:
+    """Attributes of a sentence of token rows."""
+
+    def __init__(self, quick: QuickEncoder) -> None:
+        self._quick = quick
+
+    def __call__(self, x: Any, offsets: Offsets) -> Incidence | None:
+        kinds = set(map(type, x))
+        if kinds == {str}:
+            columns: list[Any] = [x]
+        elif kinds <= {tuple, list}:
+            columns = list(zip(*x, strict=True))
+        else:
+            return None
+        quick = self._quick
+        if len(columns) < quick.n_columns:
+            return None
+        for number, column in enumerate(columns):  # those that the templates look at are checked when looked up
+            if number not in quick.columns and not all(type(value) is str and value.isascii() for value in column):
+                return None
+        return Incidence(*quick.sentence(columns, offsets))
+
+
+class _FeatureSentences:
+    """Attributes of a sentence whose tokens are lists of strings or dicts."""
+
+    def __init__(self, encoder: NameEncoder) -> None:
+        self._number = encoder.vocabulary.id
+
+    def __call__(self, x: Any, offsets: Offsets) -> Incidence | None:
+        number, pointer, ids, values = self._number, [0], [], []
+        for token in x:
+            if type(token) is dict:
+                found = [(number(name), value) for name, value in token_attributes(token)]
+            elif type(token) is list and set(map(type, token)) <= {str}:
+                found = [(known, 1.0) for known in map(number, token)]
+            else:
+                return None
+            ids += [known for known, _ in found if known >= 0]
+            values += [value for known, value in found if known >= 0]
+            pointer.append(len(ids))
+        weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
+        return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Decoding with a base that cannot be taken apart: a search that looks at whole labellings, without a guarantee.
+#
+#     s(y) = the chain's score of y (weights, constraints) + log q0(x, y)
+#
+# Where a search may go wrong it looks from three sides, K = ``candidates`` being its width:
+#
+# 1. from left to right, the K best labellings of x_1 ... x_t by s are kept and carried on to t + 1: the base is asked
+#    about beginnings of the sequence, T Y K times;
+# 2. the K best labellings by the chain's score alone are ranked by s;
+# 3. from the best of all these on, single labels are changed, position by position, as long as that raises s.
+#
+# Where it ends, no single change of a label is better; a labelling that differs in several may be.
+
+LogProb = Callable[[Int32], float]
+MOST_SWEEPS = 20
+
+
+def best_found(scores: ChainScores, log_prob: LogProb, candidates: int) -> Int32:
+    """The best labelling [T] that the search finds for one sequence.
+
+    ``scores`` are the chain's, with what is ruled out at -inf; ``log_prob`` gives log q0 of a labelling, also of one
+    [t] of the first t positions alone.
+    """
+    chain = Chain([0, len(scores.emission)])
+
+    def total(labels: Int32) -> float:
+        own = float(chain.score(scores, labels)[0])
+        return own if own == -np.inf else own + log_prob(labels)
+
+    ranked = [*_from_left_to_right(scores, log_prob, candidates), *chain.k_best(scores, candidates)[0][0]]
+    values = [total(labels) for labels in ranked]
+    best, value = ranked[int(np.argmax(values))].copy(), max(values)
+    for _ in range(MOST_SWEEPS):
+        before = value
+        for t in range(len(best)):
+            for y in np.flatnonzero(scores.emission[t] > -np.inf).tolist():
+                changed = best.copy()
+                changed[t] = y
+                if y != best[t] and (other := total(changed)) > value:
+                    best, value = changed, other
+        if value == before:
+            break
+    return best
+
+
+def _from_left_to_right(scores: ChainScores, log_prob: LogProb, width: int) -> list[Int32]:
+    """The best labellings [T] of a beam search; none if it comes to where no label is possible."""
+    n, y = scores.emission.shape
+    kept = [np.zeros(0, dtype=np.int32)]
+    for t in range(1, n + 1):
+        beginning = replace(
+            scores,
+            emission=np.ascontiguousarray(scores.emission[:t]),
+            stop=scores.stop if t == n else np.zeros(y),
+            edge=None if scores.edge is None else np.ascontiguousarray(scores.edge[:t]),
+        )
+        longer = [np.append(labels, np.int32(label)) for labels in kept for label in range(y)]
+        chain = Chain([0, t])
+        own = np.array([chain.score(beginning, labels)[0] for labels in longer])
+        possible = np.flatnonzero(own > -np.inf).tolist()
+        full = [own[i] + log_prob(longer[i]) for i in possible]
+        order = sorted(range(len(possible)), key=lambda i: (-full[i], -own[possible[i]]))
+        kept = [longer[possible[i]] for i in order[:width]]
+    return kept

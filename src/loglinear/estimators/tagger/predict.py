@@ -1,0 +1,238 @@
+"""What can be asked of an estimator once it has a chain model: labels, probabilities, scores, weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear import model_file
+from loglinear.criteria.costs import make_cost
+from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.estimators.options import check_options
+from loglinear.estimators.tagger import file as tagger_file
+from loglinear.estimators.tagger.inputs import (
+    Annotation,
+    Corpus,
+    annotation_of,
+    corpus_of,
+    score_labels,
+    sequence_weights,
+)
+from loglinear.estimators.tagger.model import ChainModel
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.system import thread_count
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+DECODINGS = ("viterbi", "posterior", "min-risk")
+
+
+class ChainPredictor:
+    """Prediction with a trained chain model; estimators add how it is trained.
+
+    Attributes
+    ----------
+    classes_ : list of str
+        The labels, sorted.
+    model_ : ChainModel
+        Attributes, features and weights.
+    threads : int or None
+        Threads, all cores if None.
+    """
+
+    classes_: list[str]
+    model_: ChainModel
+    threads: int | None
+
+    def predict(self, X: Any, *, decoding: str = "viterbi", given: Any = None, cost: Any = None) -> list[list[str]]:
+        """Labels of each sequence.
+
+        Parameters
+        ----------
+        X
+            Sequences, or a corpus.
+        decoding : {"viterbi", "posterior", "min-risk"}
+            The most probable labelling (by sub-labels, if there are any), that with the greatest sum of its labels'
+            marginals (the least expected number of mistakes), or that with the least expected ``cost``.
+        cost
+            For ``min-risk``: as for training (``balanced`` apart); None is ``"hamming:1"``.
+        given : sequence of label sequences, optional
+            What is known: a label that must stay, None, or a set of possible labels, for each token.
+        """
+        if type(X) is list and len(X) == 1 and decoding == "viterbi" and given is None and cost is None:
+            quickly = self._fitted().labels_of_sentence(X[0])
+            if quickly is not None:
+                return [quickly]
+        encoded, allowed = self._encode(X, given)
+        return self._split(self._decode(encoded, allowed, decoding, cost), encoded.offsets)
+
+    def predict_numbers(
+        self, X: Any, *, decoding: str = "viterbi", given: Any = None, cost: Any = None, confidence: bool = False
+    ) -> tuple[Int32, Float | None]:
+        """Label numbers [N] (into ``classes_``) of all tokens in a row and, if asked, their probabilities [N].
+
+        The quick way for whole files: no Python object is made for a token. Arguments as for :meth:`predict`.
+        """
+        encoded, allowed = self._encode(X, given)
+        labels = self._decode(encoded, allowed, decoding, cost)
+        if not confidence:
+            return labels, None
+        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
+        return labels, marginals[np.arange(len(labels)), labels]
+
+    def predict_single(self, x: Any) -> list[str]:
+        """Labels of one sequence, as :meth:`predict` gives them: the quickest way for one sentence at a time."""
+        return self.predict([x])[0]
+
+    def predict_marginals(self, X: Any, *, given: Any = None) -> list[list[dict[str, float]]]:
+        """For each token a dict from label to probability."""
+        encoded, allowed = self._encode(X, given)
+        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads)).tolist()
+        tokens = [dict(zip(self.classes_, row, strict=True)) for row in marginals]
+        bounds = encoded.offsets.tolist()
+        return [tokens[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+
+    def predict_marginals_single(self, x: Any) -> list[dict[str, float]]:
+        """For each token of one sequence a dict from label to probability."""
+        return self.predict_marginals([x])[0]
+
+    def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
+        """For each sequence its ``k`` most probable labellings, best first, with their probabilities.
+
+        With sub-labels, those of the best labellings by sub-labels, sorted by their own probability.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k={k!r} must be a whole number from 1 up")
+        encoded, allowed = self._encode(X, given)
+        found = self.model_.n_best(encoded, int(k), allowed, thread_count(self.threads))
+        return [
+            [([self.classes_[label] for label in labels], float(p)) for labels, p in zip(one, probability, strict=True)]
+            for one, probability in found
+        ]
+
+    def log_probability(self, X: Any, y: Any) -> Float:
+        """log p(y given x) of each sequence [S]."""
+        encoded, _ = self._encode(X, None)
+        gold = Annotation.from_python(y, encoded.offsets).gold(self.classes_)
+        if gold.allowed is not None:
+            raise DataError("log_probability needs one label a token")
+        return self.model_.log_probability(encoded, gold.labels, thread_count(self.threads))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy") -> float:
+        """Share of tokens labelled right (or chunk F1 with ``metric="f1"``), from 0 to 1."""
+        if metric not in ("accuracy", "f1"):
+            raise OptionError(f"metric={metric!r} is not one of accuracy, f1")
+        corpus = self._corpus(X)
+        annotation = annotation_of(corpus, y)
+        encoded, _ = self._encode(corpus, None)
+        predicted = self._decode(encoded, None)
+        if sample_weight is None:
+            return score_labels(metric, annotation, predicted, self.classes_, encoded.offsets)
+        if metric == "f1":
+            raise OptionError("sample_weight goes with metric='accuracy' only")
+        weights = np.repeat(sequence_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
+        right, settled = annotation.known_only(self.classes_) == predicted, annotation.settled
+        return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
+
+    def _decode(
+        self, encoded: EncodedCorpus, allowed: npt.NDArray[np.uint8] | None, decoding: str = "viterbi", cost: Any = None
+    ) -> Int32:
+        if decoding not in DECODINGS:
+            raise OptionError(f"decoding={decoding!r} is not one of {', '.join(DECODINGS)}")
+        table = None
+        if decoding == "min-risk":
+            if isinstance(cost, str) and cost == "balanced":
+                raise OptionError(
+                    "cost='balanced' belongs to training: a model does not know how frequent its labels were"
+                )
+            table = make_cost("hamming" if cost is None else cost, self.classes_, np.ones(len(self.classes_)))
+        elif cost is not None:
+            raise OptionError(f"a cost goes with decoding='min-risk', not with {decoding!r}")
+        return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads), table)
+
+    def _fitted(self) -> ChainModel:
+        if not hasattr(self, "model_"):
+            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
+
+            raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
+        return self.model_
+
+    def _corpus(self, X: Any) -> Corpus:
+        return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
+
+    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
+        """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
+        corpus = self._corpus(X)
+        encoded = self.model_.encode(corpus, thread_count(self.threads))
+        if given is None:
+            return encoded, None
+        annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)
+        gold = annotation.gold(self.classes_)
+        allowed = gold.allowed
+        if allowed is None:
+            allowed = np.zeros((len(gold.labels), len(self.classes_)), dtype=np.uint8)
+            allowed[np.arange(len(gold.labels)), gold.labels] = 1
+        return encoded, allowed
+
+    def _split(self, labels: Int32, offsets: npt.NDArray[np.int64]) -> list[list[str]]:
+        strings = list(map(self.classes_.__getitem__, labels.tolist()))
+        bounds = offsets.tolist()
+        return [strings[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+
+    # -- the weights by name -------------------------------------------------------------------------------------
+
+    @property
+    def state_weights_(self) -> dict[tuple[str, str], float]:
+        """{(attribute, label): weight}."""
+        return self._fitted().state_weights()
+
+    @property
+    def transition_weights_(self) -> dict[tuple[str, str], float]:
+        """{(previous label, label): weight}."""
+        return self._fitted().transition_weights()
+
+    @property
+    def edge_weights_(self) -> dict[tuple[str, str, str], float]:
+        """{(attribute, previous label, label): weight}."""
+        return self._fitted().edge_weights()
+
+    @property
+    def trigram_weights_(self) -> dict[tuple[str, str, str], float]:
+        """{(label two back, previous label, label): weight}."""
+        return self._fitted().trigram_weights()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A model file to label with: what the command line needs, without the second that importing scikit-learn takes.
+
+
+class LoadedTagger(ChainPredictor):
+    """What :class:`loglinear.Tagger` predicts, for a model of a file; it cannot be trained on.
+
+    Parameters
+    ----------
+    model : ChainModel
+    threads : int or None
+        All cores if None.
+    """
+
+    def __init__(self, model: ChainModel, threads: int | None = None) -> None:
+        self.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
+        self.classes_ = list(model.labels)
+        self.threads = threads
+
+    @classmethod
+    def load(cls, path: str | Path, threads: int | None = None) -> LoadedTagger:
+        """Read a model file, with the errors that ``Tagger.load`` has."""
+        stored = model_file.load(path, kind=tagger_file.KIND)
+        tagger_file.own_base(stored.header, None, str(path))  # refuses a base that only Python can give
+        model = tagger_file.from_storage(stored.header, stored.arrays, str(path))
+        try:
+            check_options(dict(stored.header["options"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: the model's options cannot be read ({error}); train anew") from None
+        return cls(model, threads)

@@ -1,0 +1,355 @@
+"""A training problem: the data in numbers and the model whose weights are sought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+
+from loglinear.criteria.costs import make_cost
+from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion
+from loglinear.criteria.field_likelihood import FieldLikelihood
+from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.local import scaled, scaling_gradient
+from loglinear.criteria.m_estimation import MEstimation
+from loglinear.data import Columns
+from loglinear.data.columns.corpus import Attributes
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.tagger.inputs import (
+    Annotation,
+    Corpus,
+    Encoder,
+    check_feasible,
+    constraints_of,
+    encoder_for,
+    sequence_weights,
+)
+from loglinear.estimators.tagger.model import ChainModel, penalties_of
+from loglinear.estimators.tagger.training import even_base, found_by_em, label_names
+from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
+from loglinear.features.templates.language import TemplateSet
+from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
+from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
+from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.optimizers.objective import Objective
+from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.gold import Gold
+from loglinear.system import thread_count
+from loglinear.training.checkpoint import corpus_arrays
+
+Float = npt.NDArray[np.float64]
+SCALING_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt from.
+
+    Parameters
+    ----------
+    model : ChainModel
+        The model, with weights of zero.
+    encoded : EncodedCorpus
+        The S training sequences.
+    gold : Gold
+        Their annotation.
+    sequence_weights : float64 [S] or None
+        Weight of each sequence's loss; None is one for all.
+    label_counts : int64 [Y]
+        How many positions are settled to have each label.
+    corpus : Columns or Attributes
+        The text itself, for criteria that predict it too.
+    label_column : int or None
+        The corpus' column of labels.
+    sampling : Sampling or None
+        How a base's expectations are drawn; None if they are exact.
+    """
+
+    model: ChainModel
+    encoded: EncodedCorpus
+    gold: Gold
+    sequence_weights: npt.NDArray[np.float64] | None
+    label_counts: npt.NDArray[np.int64]
+    corpus: Corpus
+    label_column: int | None
+    sampling: Sampling | None = None
+
+    def criterion(self, spec: str, cost: Any = None) -> Criterion:
+        """The criterion of that spec over this problem's labels; ``cost`` is what a user gives, None for Hamming."""
+        if not CRITERIA.part(spec).uses_cost:
+            return make_criterion(spec, None)
+        table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
+        if CRITERIA.part(spec).starts_from and not table.table.any():
+            raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")
+        return make_criterion(spec, table.split(self.model.sub_labels))
+
+    def marked_for(self, criterion: Criterion, seed: int) -> Problem:
+        """The same with the annotation marked as ``criterion`` wants it before training."""
+        rng = np.random.default_rng([seed, 1])
+        features = self.model.features
+        gold = criterion.choose(self.gold, self.encoded.offsets, features.n_labels, features.order, rng)
+        return replace(self, gold=gold)
+
+    def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> npt.NDArray[np.uint8]:
+        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y] or [N, Y, Y]."""
+        model = self.model.with_weights(weights)
+
+        def choose(chain: Chain, scores: ChainScores, positions: slice) -> npt.NDArray[np.uint8]:
+            marginals = chain.expectations(scores)[1].emission if scores.order == 1 else chain.edge_marginals(scores)
+            gold = self.gold.slice(positions.start, positions.stop)
+            contexts = criterion.choose_again(gold, chain.offsets, marginals).contexts
+            assert contexts is not None
+            return contexts
+
+        return np.concatenate(model.map_blocks(self.encoded, None, n_threads, choose))
+
+    def completed(self, weights: Float, n_threads: int) -> npt.NDArray[np.int32]:
+        """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
+
+        def complete(chain: Chain, scores: ChainScores, positions: slice) -> npt.NDArray[np.int32]:
+            allowed = self.gold.slice(positions.start, positions.stop).allowed
+            assert allowed is not None
+            return chain.viterbi(chain.restrict(scores, allowed))[0]
+
+        return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
+
+    def scaling(self, weights: Float, n_threads: int) -> Float:
+        """What to multiply the pieces after each label by [Y + 1], so that the chain as a whole is most likely."""
+        model, likelihood = self.model.with_weights(weights), make_criterion("cll")
+        ones = np.ones(self.encoded.n_sequences)
+        weight = ones if self.sequence_weights is None else self.sequence_weights
+
+        def objective(alpha: Float) -> tuple[float, Float]:
+            def evaluate(chain: Chain, scores: ChainScores, positions: slice) -> tuple[float, Float]:
+                gold = self.gold.slice(positions.start, positions.stop)
+                first = int(np.searchsorted(self.encoded.offsets, positions.start))
+                losses, parts = likelihood.evaluate(
+                    chain, scaled(chain, scores, alpha), gold, weight[first : first + chain.n_sequences]
+                )
+                return float(losses.sum()), scaling_gradient(chain, scores, alpha, parts)
+
+            found = model.map_blocks(self.encoded, None, n_threads, evaluate)
+            return sum(value for value, _ in found), np.sum([gradient for _, gradient in found], axis=0)
+
+        return LBFGS(max_iter=SCALING_STEPS).minimise(objective, np.ones(model.features.n_labels + 1)).weights
+
+    def objective(
+        self, criterion: Criterion, l2: float, n_threads: int, single_precision: bool = False
+    ) -> Objective | MEstimationObjective:
+        """Losses by ``criterion`` and the L2 penalty as a function of the weights."""
+        model = self.model
+        if isinstance(criterion, MEstimation):
+            counts = sentence_counts(model.features, self.encoded, self.gold.labels)
+            return MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
+        objective = Objective(
+            self.model.features,
+            self.encoded,
+            self.gold,
+            criterion,
+            self.model.penalties,
+            l2,
+            self.sequence_weights,
+            n_threads,
+            single_precision,
+        )
+        if criterion.predicts_fields:
+            objective.terms.append(self._field_likelihood(n_threads))
+        return objective
+
+    def _expected(self, counts: csr_matrix, n_threads: int) -> Float:
+        """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data."""
+        model, base, weights = self.model, self.model.base, self.sequence_weights
+        assert base is not None
+        if self.sampling is None:
+            return base.expected(model.encoder, model.features, self.encoded, weights, n_threads)
+        threads = 1 if base.one_by_one else n_threads
+        drawn = self.sampling.estimate(base.draw, model.encoder, model.features, threads).mean
+        shares = np.ones(counts.shape[0]) if weights is None else weights
+        return self.sampling.smoothed(drawn, counts.T @ (shares / shares.sum()))
+
+    def _field_likelihood(self, n_threads: int) -> FieldLikelihood:
+        encoder = self.model.encoder
+        if not isinstance(encoder, TemplateEncoder) or not isinstance(self.corpus, Columns):
+            raise OptionError(
+                "pseudolikelihood:joint predicts columns of the data; give a template and columns, not ready features"
+            )
+        return FieldLikelihood(
+            encoder, self.corpus, self.encoded, self.model.features, self.gold.labels, self.sequence_weights, n_threads,
+            self.label_column,
+        )  # fmt: skip
+
+    def arrays(self) -> list[npt.NDArray[Any] | None]:
+        """All numbers that the result depends on."""
+        gold, base = self.gold, self.model.base
+        mark = None if base is None else base.mark(self.encoded, gold.labels)
+        return [*corpus_arrays(self.encoded), gold.labels, gold.allowed, gold.contexts, self.sequence_weights, mark]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From a corpus and its annotation to a training problem: attributes, features, constraints, a base if there is one.
+
+BASE_ROUNDS, BASE_STEP_SMOOTHING = 20, 0.01  # of EM, for a base where labels are hidden
+
+
+def prepared(
+    options: Any, corpus: Corpus, annotation: Annotation, sample_weight: Any, label_column: int | None
+) -> Problem:
+    """The problem that a tagger with these ``options`` (its attributes) is to solve.
+
+    ``sample_weight`` is a number for each sequence, or None; ``label_column`` the corpus' own, None if labels came
+    apart.
+    """
+    criterion = CRITERIA.part(options.criterion)
+    if not len(corpus):
+        raise DataError("there is no sequence to train on")
+    if isinstance(corpus, Attributes):
+        if not len(corpus.ids):
+            raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
+        sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
+    template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
+    encoder = encoder_for(
+        corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits
+    )
+    if not criterion.learns_from_hidden() and not annotation.settled.all():
+        message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
+        raise annotation.place(int(np.argmin(annotation.settled)), message)
+    values = dict(CRITERIA.spec(options.criterion).values)
+    labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
+    gold = annotation.gold(labels)
+    label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
+    base, sampling = None, None
+    weights = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+    if criterion.uses_base:
+        hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
+        if hidden and (options.base is not None and options.base != "hmm"):
+            raise OptionError(
+                f"base={options.base!r:.60}: where labels are hidden (partial labels, sub-labels), base='hmm' alone "
+                "can be found, by EM"
+            )
+        if hidden:
+            base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
+        else:
+            base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
+    n_threads = thread_count(options.threads)
+    encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+    if base is not None:
+        encoded = base.attach(encoded, corpus)
+    if isinstance(base, OwnBase):
+        base.check(encoded, gold.labels)
+    constraints = constraints_of(options.constraints, labels)
+    check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
+    gold = gold.split(options.sub_labels, len(labels))
+    features = ChainFeatures.collect(
+        encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
+        _transitions(options, encoder) if criterion.learns_weights else "none",
+        _input_only(encoder) if _criterion_options(options).get("input_only") else None,
+    )  # fmt: skip
+    model = ChainModel(
+        labels, encoder, features, np.zeros(features.n_features), constraints,
+        decoded_locally(options.criterion), options.sub_labels, base=base,
+    )  # fmt: skip
+    problem = Problem(
+        model=model,
+        encoded=encoded,
+        gold=gold,
+        sequence_weights=weights,
+        label_counts=label_counts,
+        corpus=corpus,
+        label_column=label_column,
+        sampling=sampling,
+    )
+    return problem.marked_for(problem.criterion(options.criterion, options.cost), options.seed)
+
+
+def check_emitted(corpus: Any, what: str) -> None:
+    """Refuse ready-made features as the data of a model that emits columns; ``what`` asks for one."""
+    if isinstance(corpus, Attributes):
+        raise OptionError(f"{corpus.name}: {what} is a model of columns, but the data is ready-made features")
+
+
+def _fitted_base(
+    options: Any, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None, weights: Float | None
+) -> tuple[Base, Sampling | None, Corpus]:
+    """The generative base, how its expectations are drawn (None: exact), and the corpus as it is to be seen."""
+    own = None if label_column is None or not isinstance(corpus, Columns) else label_column % corpus.n_columns
+    columns = [c for c in range(corpus.n_columns) if c != own] if isinstance(corpus, Columns) else None
+    if is_own(options.base):
+        base = OwnBase.of(options.base)
+        return base.bound(labels, columns), base.sampling(options.seed), corpus
+    check_emitted(corpus, f"criterion={options.criterion!r}")
+    assert isinstance(corpus, Columns) and columns is not None
+    if not CRITERIA.part(options.criterion).learns_weights:  # it is what training is to find
+        even, seen = even_base(corpus, columns, len(labels) * options.sub_labels, options.order)
+        return even, None, seen
+    smoothing, step_smoothing = _smoothing(options)
+    kind, sampling = read_base(options.base or "hmm", options.seed)
+    counted, seen = HmmBase.fit(
+        kind, corpus, columns, gold.labels, len(labels), options.order, smoothing, weights, step_smoothing
+    )
+    return counted, sampling, seen
+
+
+def _base_by_em(
+    options: Any, corpus: Corpus, annotation: Annotation, weights: Float | None, label_column: int | None
+) -> tuple[Base, Corpus]:
+    """The hidden Markov model of data with hidden labels, and the corpus as it is to be seen."""
+    smoothing, step_smoothing = _smoothing(options)
+    step_smoothing = step_smoothing or BASE_STEP_SMOOTHING
+    spec = f"hmm:smoothing={smoothing!r},transition_smoothing={step_smoothing!r},rounds={BASE_ROUNDS}"
+    unused = ("base", "optimizer", "template", "gazetteers", "l2", "variance")
+    like = clone(options).set_params(
+        criterion=spec, cost=None, l1=0.0, min_count=1, pair_features=False, **dict.fromkeys(unused)
+    )
+    problem = prepared(like, corpus, annotation, weights, label_column)
+    hmm = problem.criterion(spec)
+    assert isinstance(hmm, HiddenMarkov)
+    return found_by_em(problem, hmm, options.seed, thread_count(options.threads)), problem.corpus
+
+
+def _smoothing(options: Any) -> tuple[float, float]:
+    """What the base adds to the counts of values, and of steps."""
+    given = _criterion_options(options)
+    return given.get("smoothing", 1.0), given.get("transition_smoothing", 0.0)
+
+
+def _criterion_options(options: Any) -> dict[str, Any]:
+    """What the criterion's spec sets."""
+    return dict(CRITERIA.spec(options.criterion).values)
+
+
+def _input_only(encoder: Encoder) -> npt.NDArray[np.bool_]:
+    """A mask [A] of the attributes that a model of the input needs: one template of each kind.
+
+    Templates that look at the same things some positions apart count the same things but for the sentences' ends; of
+    those the one nearest to the position itself is taken.
+    """
+    if not isinstance(encoder, TemplateEncoder):
+        return np.ones(encoder.n_attributes, dtype=bool)
+    chosen = np.zeros(encoder.n_attributes, dtype=bool)
+    nearest: dict[tuple[Any, ...], tuple[int, TemplateTable]] = {}
+    for table in encoder.tables():
+        macros = table.template.macros
+        first = min((macro.row for macro in macros if not macro.absolute), default=0)
+        kind = tuple(macro if macro.absolute else replace(macro, row=macro.row - first) for macro in macros)
+        reach = max(abs(macro.row) for macro in macros)
+        if table.in_state and (kind not in nearest or reach < nearest[kind][0]):
+            nearest[kind] = (reach, table)
+    for _, table in nearest.values():
+        chosen[table.first : table.first + len(table.keys)] = True
+    return chosen
+
+
+def _transitions(options: Any, encoder: Encoder) -> str:
+    """As asked; none if a template has no ``B`` line, as in CRF++."""
+    if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
+        return options.transitions
+    if options.transitions == "all" or options.order == 2:
+        asked = "transitions='all'" if options.transitions == "all" else "order=2"
+        raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")
+    return "none"

@@ -1,0 +1,309 @@
+"""Which criterion is best for my data? Each is tuned on dev data, trained once more from zero, and tested.
+
+The last training, alone on all threads, is what seconds and passes are of. Systems are held against the best by three
+tests on the same test sentences (:mod:`~loglinear.evaluation.significance`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from loglinear.criteria.costs import OUTSIDE
+from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
+from loglinear.errors import LoglinearError, OptionError
+from loglinear.estimators.tagger.estimator import Tagger
+from loglinear.evaluation.chunks import has_chunks
+from loglinear.experiments.comparison.result import ComparisonResult, System, examined
+from loglinear.experiments.store import Cell, TuningCells, key_of
+from loglinear.experiments.tuning.data import METRICS, Data, all_scores, metric_for
+from loglinear.experiments.tuning.grid import Candidate, candidates, rehearsed
+from loglinear.experiments.tuning.run import Tuning, TuningProgress, rungs_of
+from loglinear.options import options_of, spec_name
+from loglinear.structures.chain.structure import Chain
+
+MOST_POINTS = 200  # of a training's history that are kept
+Observe = Callable[[str, TuningProgress], None]
+
+
+def compare(
+    X: Any,
+    y: Any = None,
+    X_dev: Any = None,
+    y_dev: Any = None,
+    X_test: Any = None,
+    y_test: Any = None,
+    *,
+    criteria: str | Sequence[str] = "all",
+    tagger: Tagger | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    quick: bool = False,
+    sizes: Sequence[float] = (),
+    metric: str = "auto",
+    halving: Sequence[float] | None = None,
+    jobs: int = 1,
+    draws: int = 10_000,
+    sample_weight: Any = None,
+    label_column: int = -1,
+    partial: bool = False,
+    results: str | Path | None = None,
+    observe: Observe | None = None,
+) -> ComparisonResult:
+    """Tune each criterion on dev data, test the best of each, and say which differences are chance.
+
+    Parameters
+    ----------
+    X, y, X_dev, y_dev, X_test, y_test
+        Training, dev and test data, as for :meth:`loglinear.Tagger.fit`.
+    criteria : str or sequence of str
+        ``"all"``, names between commas, or a list; a criterion may have options (``"nota:threshold=0.2"``).
+    tagger : Tagger, optional
+        What is the same for all: template, order, constraints, threads, seed. What a criterion has no use for is left
+        out there.
+    grid : mapping from option to values, optional
+        Other values than those of the default grids; options that no default grid has are tuned for all criteria.
+    quick : bool
+        Small grids, and at most 60 iterations.
+    sizes : sequence of float
+        Shares of the training sentences to train the tuned settings on, for learning curves.
+    metric, halving, jobs, sample_weight, label_column, partial
+        As for :func:`loglinear.tune`; the metric (not a function here) is also what systems are compared by.
+    draws : int
+        Samples of the paired bootstrap.
+    results : path, optional
+        JSON file that keeps all that is finished, with the models in a folder beside it; gone on with if it is there.
+    observe : callable, optional
+        Called with the criterion and a :class:`~loglinear.experiments.tuning.run.TuningProgress`.
+    """
+    prototype = Tagger() if tagger is None else tagger
+    specs = named(criteria)
+    if X_dev is None or X_test is None:
+        raise OptionError("a comparison needs dev data to tune on and test data to compare on")
+    as_rows = prototype.template is not None or not any(CRITERIA.part(spec).learns_weights for spec in specs)
+    data = Data.of(X, y, as_rows, sample_weight, label_column, partial)
+    dev = Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
+    test = Data.of(X_test, y_test, as_rows, None, label_column, partial)
+    if not isinstance(metric, str):
+        raise OptionError(f"metric={metric!r:.60}: systems are compared by one of {', '.join(METRICS)}")
+    dev.check_like(data, "dev data")
+    test.check_like(data, "test data")
+    figure = str(metric_for(metric, data.labels()))
+    wrong = [share for share in sizes if not 0.0 < share <= 1.0]
+    if wrong:
+        raise OptionError(
+            f"sizes={list(sizes)}: {wrong[0]:g} is no share of the training sentences, above 0 and up to 1"
+        )
+    mark = {"training data": data.mark(), "dev data": dev.mark(), "test data": test.mark(), "metric": figure,
+            "seed": prototype.seed}  # fmt: skip
+    cells = TuningCells(results, "compare", mark)
+    job = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, cells, observe)
+    result = job.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
+    cells.summary = {"comparison": result.to_dict()}
+    cells.save()
+    return result
+
+
+class _Comparison:
+    """A comparison on its way; arguments as for :func:`compare`, in the words of experiments."""
+
+    def __init__(
+        self, data: Data, dev: Data, test: Data, figure: str, rungs: Sequence[float], jobs: int, prototype: Tagger,
+        cells: TuningCells, observe: Observe | None,
+    ) -> None:  # fmt: skip
+        self.data, self.dev, self.test, self.figure, self.rungs = data, dev, test, figure, rungs
+        self.jobs, self.prototype, self.cells, self.observe = jobs, prototype, cells, observe
+        self.gold = test.gold()
+
+    def run(
+        self, specs: Sequence[str], own: Mapping[str, Sequence[Any]], quick: bool, sizes: Sequence[float], draws: int
+    ) -> ComparisonResult:
+        """All of it."""
+        labels, left_out = self.data.labels(), {}
+        defaults = {spec: default_grid(spec, labels, quick) for spec in specs}
+        keys = {key for grid in defaults.values() for key in grid}
+        ready: dict[str, list[Candidate]] = {}
+        for spec in specs:
+            try:
+                tagger = tagger_for(self.prototype, spec, quick)
+                ready[spec] = rehearsed(candidates(tagger, grid_with(defaults[spec], own, keys)), self.data)
+            except LoglinearError as error:
+                left_out[spec] = str(error)
+        if not ready:
+            raise OptionError(f"none of the criteria can be trained on this data: {next(iter(left_out.values()))}")
+        systems: list[System] = []
+        for spec, chosen in ready.items():
+            try:
+                systems.append(self._system(spec, chosen, sizes))
+            except LoglinearError as error:
+                left_out[spec] = str(error)
+        if not systems:
+            raise OptionError(f"none of the criteria could be trained: {next(iter(left_out.values()))}")
+        facts = {
+            "training sentences": len(self.data),
+            "training tokens": self.data.corpus.n_tokens,
+            "dev sentences": len(self.dev),
+            "test sentences": len(self.test),
+            "test tokens": self.test.corpus.n_tokens,
+            "labels": len(labels),
+        }
+        return ComparisonResult(systems, left_out, self.figure, facts, draws, self.prototype.seed, self.gold)
+
+    def _system(self, spec: str, chosen: Sequence[Candidate], sizes: Sequence[float]) -> System:
+        tuning = Tuning(
+            self.data, self.dev, None, self.figure, self.rungs, True, self.jobs, self.prototype, self.cells,
+            lambda progress: self._tell(spec, progress), keep_best=False,
+        )  # fmt: skip
+        tuned = tuning.run(chosen)
+        best = next(one for one in chosen if one.setting is tuned.best_setting)
+        cell, tagger = self._final(spec, best)
+        curve = [(len(self.data.part(share, self.prototype.seed)), self._smaller(spec, best, share)) for share in sizes]
+        labels, confidence = tagger.predict_numbers(self.test.corpus, confidence=True)
+        assert confidence is not None
+        predicted = self.test.labelled_apart(labels, tagger.classes_)
+        return examined(spec, best, tuned, cell, curve, self.gold, predicted, confidence, self.figure)
+
+    def _final(self, spec: str, best: Candidate) -> tuple[Cell, Tagger]:
+        """The tuned setting trained from zero, alone on all threads."""
+        key = key_of({"final": best.options()})
+        cell, tagger = self.cells.get(key), self.cells.tagger(key, best.tagger)
+        if cell is None or tagger is None:
+            tagger, seconds = self._fit(spec, best, self.data, "the best setting from zero")
+            cell = {
+                "seconds": seconds,
+                "passes": tagger.n_evaluations_,
+                "objective": tagger.objective_,
+                "features": tagger.model_.features.n_features,
+                "bytes": len(tagger.to_bytes()),
+                "history": _history(tagger),
+                "message": tagger.message_,
+            }
+            self.cells.put(key, cell, tagger)
+        return cell, tagger
+
+    def _smaller(self, spec: str, best: Candidate, share: float) -> float:
+        """The figure on the test data of the same setting, trained on a part of the sentences."""
+        key = key_of({"size": share, "options": best.options()})
+        cell = self.cells.get(key)
+        if cell is None:
+            if share == 1.0:
+                tagger, seconds = self._final(spec, best)[1], None
+            else:
+                part = self.data.part(share, self.prototype.seed)
+                tagger, seconds = self._fit(spec, best, part, f"the best setting on {100 * share:g} %")
+            predicted = self.test.labelled_apart(tagger.predict_numbers(self.test.corpus)[0], tagger.classes_)
+            scores = all_scores(self.gold, predicted)
+            cell = {"score": scores[self.figure], "scores": scores, "seconds": seconds}
+            self.cells.put(key, cell)
+        return float(cell["score"])
+
+    def _fit(self, spec: str, best: Candidate, data: Data, what: str) -> tuple[Tagger, float]:
+        tagger = clone(best.tagger, safe=False).set_params(threads=self.prototype.threads)
+        began = time.perf_counter()
+        tagger.fit(
+            **data.fit_arguments(),
+            observe=lambda p: self._tell(spec, TuningProgress(0, 0, what, iteration=p.iteration, seconds=p.seconds)),
+        )
+        return tagger, time.perf_counter() - began
+
+    def _tell(self, spec: str, progress: TuningProgress) -> None:
+        if self.observe is not None:
+            self.observe(spec, progress)
+
+
+def _history(tagger: Tagger) -> list[list[float]]:
+    """Passes so far and objective, iteration by iteration of the criterion itself, thinned out."""
+    points = [[p.evaluations, p.objective] for p in tagger.history_ if p.phase == tagger.history_[-1].phase]
+    step = max(1, -(-len(points) // MOST_POINTS))
+    kept = points[::step]
+    return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What each criterion is tuned over in a comparison, from what it declares; and the tagger that it is tuned with.
+
+
+Grid = dict[str, list[Any]]
+L2, VARIANCE, SMOOTHING = [0.01, 0.1, 1.0], [0.5, 1.5, 5.0, 15.0], [0.01, 0.1, 1.0]
+PASSES, STEPS = [5, 10, 20], [0.1, 1.0]
+COSTS, LEANING = ["hamming:1", "hamming:5"], ["recall:3", "precision:3"]
+QUICK: dict[str, list[Any]] = {
+    "l2": L2[:2],
+    "variance": VARIANCE[1::2],
+    "criterion:smoothing": SMOOTHING[1:],
+    "max_iter": PASSES[:1],
+    "criterion:C": STEPS,
+    "cost": ["hamming:1", *LEANING],
+}
+QUICK_ITERATIONS = 60  # of criteria that are trained in batches
+
+
+def named(asked: str | Sequence[str]) -> list[str]:
+    """The criteria asked for: ``all``, names between commas (semicolons, if they have options with commas), a list."""
+    if isinstance(asked, str):
+        if asked == "all":
+            return list(criteria_of(Chain))
+        asked = [one.strip() for one in asked.split(";" if ";" in asked else ",") if one.strip()]
+    specs = list(dict.fromkeys(asked))
+    if not specs:
+        raise OptionError("name the criteria to compare, or all")
+    for spec in specs:
+        CRITERIA.spec(spec)
+    return specs
+
+
+def default_grid(spec: str, labels: Collection[str], quick: bool = False) -> Grid:
+    """The options that a criterion is tuned over: penalty, passes, step size, smoothing, cost, as it declares them."""
+    criterion, given = CRITERIA.part(spec), CRITERIA.spec(spec).values
+    grid: Grid = {}
+    if not criterion.learns_weights:
+        grid["criterion:smoothing"] = SMOOTHING
+    elif is_online(criterion):
+        grid["max_iter"] = PASSES
+        if "C" in options_of(criterion):
+            grid = {"max_iter": [PASSES[0], PASSES[-1]], "criterion:C": STEPS}
+    elif criterion.uses_base:  # its loss is a mean, and the penalty of another size
+        grid["variance"] = VARIANCE
+    else:
+        grid["l2"] = L2
+    if criterion.uses_cost:
+        grid["cost"] = COSTS + (LEANING if OUTSIDE in labels and has_chunks(labels) else [])
+    if quick:
+        grid = {key: [v for v in QUICK[key] if key != "cost" or v in values] for key, values in grid.items()}
+    return {key: values for key, values in grid.items() if key.partition(":")[2] not in given}
+
+
+def grid_with(default: Grid, own: Mapping[str, Sequence[Any]], all_keys: Collection[str]) -> Grid:
+    """A default grid with the user's values: for options it has, and for those that no default grid has."""
+    taken = {key: list(values) for key, values in own.items() if key in default or key not in all_keys}
+    return {**default, **taken}
+
+
+def is_online(criterion: type[Criterion]) -> bool:
+    """Whether it is learnt sequence by sequence, by steps of its own."""
+    return criterion.optimizers == ("online",)
+
+
+def tagger_for(tagger: Tagger, spec: str, quick: bool = False) -> Tagger:
+    """The tagger that a criterion is tuned with: as given, but for what the criterion has no use for."""
+    criterion, plain = CRITERIA.part(spec), Tagger()
+    changed: dict[str, Any] = {"criterion": spec}
+    if quick and tagger.max_iter is None and criterion.learns_weights and not is_online(criterion):
+        changed["max_iter"] = QUICK_ITERATIONS
+    if not criterion.uses_cost:
+        changed["cost"] = None
+    if spec_name(spec) != "m-estimation":
+        changed["base"] = None
+    unused: tuple[str, ...] = ()
+    if not criterion.learns_weights:
+        unused = (
+            "template", "gazetteers", "optimizer", "l1", "l2", "variance", "min_count", "states", "transitions",
+            "pair_features", "hash_bits", "prune", "precision", "max_iter", "tolerance",
+        )  # fmt: skip
+    elif is_online(criterion):
+        unused = ("l1", "l2", "variance", "optimizer")
+    changed |= {name: getattr(plain, name) for name in unused}
+    return clone(tagger, safe=False).set_params(**changed)

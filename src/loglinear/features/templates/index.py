@@ -1,0 +1,390 @@
+"""Attributes of new text found quickly: a read-only index of a trained encoder's attributes.
+
+Each source (a column and a function of it) has its own numbering of the V_s values that occur in attributes. A
+template's macros then make one number, its code, by mixed radix, and all attributes of the template lie in one table:
+
+    code      =  sum_j number_j * stride_j            stride_j = V_{j+1} * V_{j+2} * ...
+    direct    table[code] is the attribute or -1      where the codes are few: one macro, or tags
+    hashed    slots of codes, probed linearly from a hash, and the attribute beside; at most half full
+
+A position costs a few integer operations a template, and all templates are looked up in one pass, O(positions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import Column, Columns
+from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, runs
+from loglinear.features.templates.gazetteer import MARKS
+from loglinear.features.templates.language import GAZETTEER, Macro
+from loglinear.kernels import kernel
+from loglinear.system import in_threads
+
+if TYPE_CHECKING:
+    from loglinear.features.templates.encoder import TemplateEncoder
+
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+MOST_CODES = 2**62
+DIRECT_SHARE = 16  # a direct table may have so many places for each attribute
+DIRECT_LEAST = 1024
+HASHED_NOT = -1  # in the place of a hashed table's mask
+
+
+@kernel
+def _slot(codes: Int64, start: int, mask: int, code: int) -> int:
+    """The slot of a table that holds ``code``, or the empty one where it belongs."""
+    mixed = (code ^ (code >> 31)) & 0x7FFFFFFF
+    mixed = (mixed * 73244475) & 0x7FFFFFFF  # below 2^58: never overflows
+    mixed = ((mixed ^ (mixed >> 15)) * 37476393) & 0x7FFFFFFF
+    place = (mixed ^ (mixed >> 13)) & mask
+    while codes[start + place] >= 0 and codes[start + place] != code:
+        place = (place + 1) & mask
+    return start + place
+
+
+@kernel
+def _fill(given: Int64, base: int, start: int, mask: int, codes: Int64, attributes: Int32) -> None:
+    """Put the codes ``given`` [A] of attributes ``base``, ``base + 1``, ... into a hashed table."""
+    for i in range(given.shape[0]):
+        slot = _slot(codes, start, mask, given[i])
+        codes[slot] = given[i]
+        attributes[slot] = base + i
+
+
+@kernel
+def _add_number(codes: Int64, t: int, number: int, stride: int) -> None:
+    """Add a macro's number to the code of a position; a code with an unknown value stays negative."""
+    code = codes[t]
+    codes[t] = code + number * stride if number >= 0 and code >= 0 else -1
+
+
+@kernel
+def _fill_codes(macros: Int64, sources: Int32, boundaries: Int32, first: int, end: int, codes: Int64) -> None:
+    """Codes [T] of a template's macros [M, 4] at the positions of the sequence [first, end); -1 if one is unknown."""
+    n = end - first
+    for t in range(n):
+        codes[t] = 0
+    for j in range(macros.shape[0]):
+        macro, source = macros[j], sources[macros[j, 0]]
+        before, after = boundaries[macro[0], 0], boundaries[macro[0], 1]
+        row, stride = macro[1], macro[3]
+        if macro[2]:
+            place = row - 1 if row > 0 else n + row
+            number = before[-place - 1] if place < 0 else after[place - n] if place >= n else source[first + place]
+            for t in range(n):
+                _add_number(codes, t, number, stride)
+            continue
+        begin, stop = min(max(0, -row), n), max(min(n, n - row), 0)
+        for t in range(begin):
+            _add_number(codes, t, before[-row - t - 1], stride)
+        inside = source[first + begin + row : first + stop + row]
+        for t in range(stop - begin):
+            _add_number(codes, begin + t, inside[t], stride)
+        for t in range(max(begin, stop), n):
+            _add_number(codes, t, after[t + row - n], stride)
+
+
+@kernel
+def _look_up(
+    sources: Int32,
+    offsets: Int64,
+    chosen: Int64,
+    pointer_of_macros: Int64,
+    macros: Int64,
+    boundaries: Int32,
+    tables: Int64,
+    direct: Int32,
+    codes: Int64,
+    attributes: Int32,
+    pointer: Int64,
+    ids: Int32,
+) -> int:
+    """Attributes of all positions by the templates ``chosen``, as lists one after the other; returns their number.
+
+    ``sources`` [sources, N]; ``offsets`` [S + 1] are of the sequences to do; ``macros`` [M, 4] are (source, row,
+    absolute, stride); ``boundaries`` [sources, 2, reach]; ``tables`` [K, 2] are (start, mask); ``pointer`` [n + 1].
+    """
+    longest = 0
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    found, wanted = np.empty((chosen.shape[0], longest), dtype=np.int32), np.empty(longest, dtype=np.int64)
+    filled, origin = 0, offsets[0]
+    for i in range(offsets.shape[0] - 1):
+        first, end = offsets[i], offsets[i + 1]
+        for c in range(chosen.shape[0]):
+            k, out = chosen[c], found[c]
+            _fill_codes(
+                macros[pointer_of_macros[k] : pointer_of_macros[k + 1]], sources, boundaries, first, end, wanted
+            )
+            start, mask = tables[k, 0], tables[k, 1]
+            for t in range(end - first):
+                code = wanted[t]
+                if code < 0:
+                    out[t] = -1
+                elif mask < 0:
+                    out[t] = direct[start + code]
+                else:
+                    out[t] = attributes[_slot(codes, start, mask, code)]
+        for t in range(end - first):
+            pointer[first - origin + t] = filled
+            for c in range(chosen.shape[0]):
+                if found[c, t] >= 0:
+                    ids[filled] = found[c, t]
+                    filled += 1
+    pointer[offsets[offsets.shape[0] - 1] - origin] = filled
+    return filled
+
+
+@dataclass(frozen=True)
+class TemplatePlan:
+    """What the index needs to know of a template: its macros [M, 3] (source, row, absolute) and its attributes.
+
+    ``keys`` [A, M] are the numbers of the values of attributes ``base``, ``base + 1``, ...; templates of one ``group``
+    (the same text around their macros) share them.
+    """
+
+    macros: Int32
+    group: int
+    keys: Int32
+    base: int
+
+
+class AttributeIndex:
+    """The attributes of an encoder, for look-ups only.
+
+    Parameters
+    ----------
+    templates : sequence of TemplatePlan
+    n_sources : int
+    boundaries : int32 [2, reach]
+        Numbers of the values before and after a sequence, by distance from it; -1 if unknown.
+    n_values : int
+        V, how many values there are.
+    """
+
+    def __init__(self, templates: Sequence[TemplatePlan], n_sources: int, boundaries: Int32, n_values: int) -> None:
+        used = _values_used(templates, n_sources, n_values)
+        unknown = np.full((len(used), 1), -1)
+        self._numbers = np.append(np.where(used, np.cumsum(used, axis=1) - 1, -1), unknown, axis=1).astype(np.int32)
+        self._boundaries = np.ascontiguousarray(self._numbers[:, boundaries])
+        self._pointer = np.cumsum([0, *(len(plan.macros) for plan in templates)]).astype(np.int64)
+        self._macros = np.zeros((int(self._pointer[-1]), 4), dtype=np.int64)
+        self._tables = np.empty((len(templates), 2), dtype=np.int64)
+        sizes = used.sum(axis=1).tolist()
+        direct: list[Int32] = []
+        hashed: list[tuple[int, Int64, int, int]] = []
+        known: dict[tuple[int, ...], int] = {}
+        n_direct = n_slots = 0
+        for k, plan in enumerate(templates):
+            radices = [sizes[source] for source in plan.macros[:, 0].tolist()]
+            strides = strides_of(radices)
+            macros = self._macros[self._pointer[k] : self._pointer[k + 1]]
+            macros[:, :3], macros[:, 3] = plan.macros, strides[1:]
+            shared = known.setdefault((plan.group, *plan.macros[:, 0].tolist()), k)
+            if shared < k:  # another template of the same group and sources
+                self._tables[k] = self._tables[shared]
+                continue
+            codes = np.zeros(len(plan.keys), dtype=np.int64)
+            for j, (source, _, _, stride) in enumerate(macros.tolist()):
+                codes += self._numbers[source, plan.keys[:, j]].astype(np.int64) * stride
+            if strides[0] <= DIRECT_SHARE * len(codes) + DIRECT_LEAST:
+                table = np.full(strides[0], -1, dtype=np.int32)
+                table[codes] = np.arange(plan.base, plan.base + len(codes))
+                self._tables[k] = n_direct, HASHED_NOT
+                direct.append(table)
+                n_direct += len(table)
+            else:
+                size = 1 << (2 * len(codes)).bit_length()
+                self._tables[k] = n_slots, size - 1
+                hashed.append((plan.base, codes, n_slots, size - 1))
+                n_slots += size
+        self._direct = np.concatenate([*direct, np.zeros(0, np.int32)])
+        self._codes, self._attributes = np.full(n_slots, -1, dtype=np.int64), np.full(n_slots, -1, dtype=np.int32)
+        for base, codes, start, mask in hashed:
+            _fill(codes, base, start, mask, self._codes, self._attributes)
+
+    @staticmethod
+    def fits(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> bool:
+        """Whether every code is below 2^62: not so for many macros over many values."""
+        sizes = _values_used(templates, n_sources, n_values).sum(axis=1).tolist()
+        return all(
+            strides_of([sizes[source] for source in plan.macros[:, 0].tolist()])[0] < MOST_CODES for plan in templates
+        )
+
+    def numbers_of(self, source: int) -> Int32:
+        """The source's own number of each value [V + 1], -1 where it has none; the last entry is for unknown values."""
+        numbers: Int32 = self._numbers[source]
+        return numbers
+
+    def look_up(self, sources: Int32, offsets: Int64, chosen: Int64) -> tuple[Int64, Int32]:
+        """Attributes of the positions ``offsets[0]`` to ``offsets[-1]`` as lists: pointer [n + 1] and ids.
+
+        Parameters
+        ----------
+        sources : int32 [sources, N]
+            Each source's own numbers of the values.
+        offsets : int64 [S + 1]
+            Of the sequences to do.
+        chosen : int64
+            The templates to look up.
+        """
+        n = int(offsets[-1] - offsets[0])
+        pointer, ids = np.empty(n + 1, dtype=np.int64), np.empty(n * len(chosen), dtype=np.int32)
+        filled = _look_up(
+            sources, offsets, chosen, self._pointer, self._macros, self._boundaries, self._tables, self._direct,
+            self._codes, self._attributes, pointer, ids,
+        )  # fmt: skip
+        return pointer, ids[:filled]
+
+
+def _values_used(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> npt.NDArray[np.bool_]:
+    """Which values occur in the attributes at a macro of which source [sources, V]."""
+    used = np.zeros((max(1, n_sources), n_values), dtype=bool)
+    for plan in templates:
+        for j, source in enumerate(plan.macros[:, 0].tolist()):
+            used[source, plan.keys[:, j]] = True
+    return used
+
+
+def strides_of(radices: list[int]) -> list[int]:
+    """The product of all radices, then that of all but the first, ...: the last is 1.
+
+    >>> strides_of([2, 3, 5])
+    [30, 15, 5, 1]
+    """
+    strides = [1]
+    for radix in reversed(radices):
+        strides.append(strides[-1] * radix)
+    return strides[::-1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Encoding of text to be labelled: what a locked template encoder does, by an index and with strings remembered.
+#
+# The function of a source is computed once for each distinct string and the result kept from call to call, so that a
+# sentence whose words were met before costs one dictionary look-up a token and source, and one kernel.
+
+MOST_REMEMBERED = 200_000  # strings of a source; then it begins anew
+FEW = 100  # strings
+POSITIONS_AT_ONCE = 8192
+
+
+class SourceNumbers(dict[str, int]):
+    """A source's number of each string met so far; a new one is worked out by ``compute``, and refused if no text.
+
+    Parameters
+    ----------
+    compute : callable
+        From a string of the column to the observation, or None.
+    values : Vocabulary
+    numbers : int32 [V + 1]
+        The source's own number of each value.
+    """
+
+    def __init__(self, compute: Callable[[str], str | None], values: Vocabulary, numbers: Int32) -> None:
+        super().__init__()
+        self._compute, self._values, self._numbers = compute, values, numbers
+
+    def __missing__(self, string: str) -> int:
+        if not isinstance(string, str):
+            raise TypeError(f"{string!r:.60} is no string")
+        string = str(string)
+        string.encode()  # lone surrogates are refused with a UnicodeEncodeError
+        observation = self._compute(string)
+        number = -1 if observation is None else int(self._numbers[self._values.id(observation)])
+        if len(self) >= MOST_REMEMBERED:
+            self.clear()
+        self[string] = number
+        return number
+
+    def of(self, strings: Sequence[str]) -> Int32:
+        """The numbers of many strings at once; few are looked up among those met so far, which are remembered."""
+        if len(strings) <= FEW:
+            return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
+        "".join(strings).encode()  # as above
+        return self._numbers[self._values.ids(map(self._compute, strings))]
+
+
+class QuickEncoder:
+    """The attributes of a locked :class:`TemplateEncoder`, ready to be looked up. Threads may share it."""
+
+    def __init__(self, encoder: TemplateEncoder, plans: Sequence[TemplatePlan]) -> None:
+        values = encoder.values
+        boundaries = np.stack([values.ids([f"_B{s}{k}" for k in range(1, encoder.reach + 1)]) for s in "-+"])
+        self._sources, self._gazetteers = encoder.sources, encoder.gazetteers
+        self._index = AttributeIndex(plans, len(self._sources), boundaries, len(values))
+        self._in_state, self._in_edge = encoder.scopes()
+        self._numbers = [
+            None if macro.function == GAZETTEER else SourceNumbers(macro.compute(), values, self._index.numbers_of(i))
+            for i, macro in enumerate(self._sources)
+        ]
+        self._marks = [self._index.numbers_of(i)[values.ids([*MARKS, None])] for i in range(len(self._sources))]
+        self._column_of = [macro.column for macro in self._sources]
+        self.columns = set(self._column_of)
+        self.n_columns = max(encoder.templates.columns, default=-1) + 1
+        self.takes_sentences = GAZETTEER not in {macro.function for macro in self._sources} and not len(self._in_edge)
+
+    def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
+        """The corpus in numbers; its columns must be those that the templates look at."""
+        sources = np.empty((len(self._sources), corpus.n_tokens), dtype=np.int32)
+        for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
+            sources[i] = self._observed(i, macro, corpus)
+        state = self._incidence(sources, corpus.offsets, self._in_state, n_threads)
+        edge = None
+        if len(self._in_edge):
+            same = np.array_equal(self._in_edge, self._in_state)
+            edge = state if same else self._incidence(sources, corpus.offsets, self._in_edge, n_threads)
+        return EncodedCorpus(corpus.offsets, state, edge)
+
+    def sentence(self, columns: Sequence[Sequence[str]], offsets: Int64) -> tuple[Int64, Int32]:
+        """Attributes joined with labels of one sentence, given by its columns (``offsets`` [0, T]), as lists.
+
+        For encoders that ``takes_sentences``. What is no string raises TypeError, no valid Unicode ValueError.
+        """
+        rows = [
+            list(map(numbers.__getitem__, columns[column]))
+            for numbers, column in zip(self._numbers, self._column_of, strict=True)
+            if numbers is not None
+        ]
+        return self._index.look_up(np.array(rows, dtype=np.int32), offsets, self._in_state)
+
+    def _observed(self, i: int, macro: Macro, corpus: Columns) -> Int32:
+        """The source's numbers of all positions [N]."""
+        column, numbers = corpus.columns[macro.column], self._numbers[i]
+        if numbers is None:
+            matched = self._gazetteers[macro.argument].match(column.ids, column.values, corpus.offsets, macro.lowered)
+            marks: Int32 = self._marks[i][matched]
+            return marks
+        return _numbers_of_values(column, numbers)[column.ids]
+
+    def _incidence(self, sources: Int32, offsets: Int64, chosen: Int64, n_threads: int) -> Incidence:
+        def look_up(run: tuple[int, int]) -> tuple[Int64, Int32]:
+            return self._index.look_up(sources, offsets[run[0] : run[1] + 1], chosen)
+
+        pieces = in_threads(look_up, runs(offsets, 0, len(offsets) - 1, POSITIONS_AT_ONCE), n_threads)
+        before = np.cumsum([0, *(len(ids) for _, ids in pieces)])
+        pointers = [pointer[:-1] + start for (pointer, _), start in zip(pieces, before, strict=False)]
+        return Incidence(
+            np.concatenate([*pointers, before[-1:]]).astype(np.int64),
+            np.concatenate([np.zeros(0, dtype=np.int32), *(ids for _, ids in pieces)]),
+        )
+
+
+def _numbers_of_values(column: Column, numbers: SourceNumbers) -> Int32:
+    """The source's number of each of a column's distinct values; those that occur nowhere have -1."""
+    used = np.bincount(column.ids, minlength=len(column.values)) > 0
+    if used.all():
+        return numbers.of(column.values)
+    found = np.full(len(used), -1, dtype=np.int32)
+    chosen = np.flatnonzero(used)
+    found[chosen] = numbers.of([column.values[number] for number in chosen.tolist()])
+    return found

@@ -1,0 +1,553 @@
+"""Baum-Welch: hidden Markov models from unlabelled or partly labelled sequences by EM (Baum et al. 1970).
+
+    E step   expected counts of steps and emissions, given the fields and what the annotation leaves
+    M step   the relative frequencies of these counts, with the same smoothing as for labelled data
+
+With smoothing the M step is that of a Dirichlet prior, so each round raises (or keeps)
+
+    sum_i c_i log p(x_i, what is known of y_i)  +  smoothing * sum log e  +  transition_smoothing * sum log t
+
+with weights c_i of the sequences. What constraints rule out has probability zero from the start on, and keeps it.
+Sequences whose labels are all known are counted once, before the first round.
+
+Counts below 1e-20 of a sequence are dropped. EM lets what is not needed shrink round by round but never vanish, and
+scores that far apart would leave the chain's quick kernels; what a sequence cannot do without has a count of about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import offsets_of, ranges
+from loglinear.features.encoding import runs
+from loglinear.generative.hmm.model import Counts, Fields, Float, HiddenMarkovModel, Int32, Int64, number_of_states
+from loglinear.kernels import kernel
+from loglinear.optimizers.objective import shards
+from loglinear.optimizers.optimizer import Optimizer, Result
+from loglinear.structures.chain.structure import Chain
+from loglinear.structures.gold import Gold
+from loglinear.system import in_threads
+
+Bool = npt.NDArray[np.bool_]
+NEGLIGIBLE = 1e-20
+
+
+@kernel
+def _add_rows(values: Int32, rows: Float, table: Float) -> None:
+    """``table[values[t]] += rows[t]`` for each position t."""
+    for t in range(values.shape[0]):
+        row, more = table[values[t]], rows[t]
+        for y in range(row.shape[0]):
+            row[y] += more[y]
+
+
+class EmissionCounts:
+    """Counts of each field's values [V, Y] that rows of labels' shares are added to."""
+
+    def __init__(self, sizes: Sequence[int], n_labels: int) -> None:
+        self._turned = [np.zeros((size, n_labels)) for size in sizes]
+
+    def add(self, fields: Fields, shares: Float) -> None:
+        """Count the share [N, Y] of each label for the values [N] of each field."""
+        for values, table in zip(fields, self._turned, strict=True):
+            _add_rows(np.ascontiguousarray(values), np.ascontiguousarray(shares), table)
+
+    @property
+    def tables(self) -> list[Float]:
+        """The counts [Y, V] of each field."""
+        return [np.ascontiguousarray(table.T) for table in self._turned]
+
+
+def blocks(offsets: Int64, first: int, end: int, n_labels: int, order: int) -> list[tuple[int, int]]:
+    """Sequences ``first`` to ``end`` in runs whose numbers for each label (and pair of labels at order 2) stay few."""
+    width = n_labels if order == 1 else n_labels + n_labels**2
+    return runs(offsets, first, end, max(256, min(4096, 1_000_000 // width)))
+
+
+def expected_counts(
+    model: HiddenMarkovModel,
+    fields: Fields,
+    offsets: Int64,
+    gold: Gold | None = None,
+    n_threads: int = 1,
+    weights: Float | None = None,
+) -> tuple[Float, Counts]:
+    """log p [S] of what is observed, and the counts expected given that; labels are hidden unless ``gold`` is given.
+
+    A sequence counts its weight [S], one if there are none; log p is not weighted. The counts are the same, to the last
+    bit, for any number of threads.
+    """
+    times = np.ones(len(offsets) - 1) if weights is None else weights
+
+    def count(shard: tuple[int, int]) -> tuple[list[Float], Counts]:
+        log_p, steps = [], np.zeros((model.n_states + 1, model.n_labels + 1))
+        emissions = EmissionCounts([table.shape[1] for table in model.emissions], model.n_labels)
+        for first, end in blocks(offsets, *shard, model.n_labels, model.order):
+            lo, hi = int(offsets[first]), int(offsets[end])
+            known = None if gold is None else gold.slice(lo, hi)
+            own, chain = [f[lo:hi] for f in fields], Chain(offsets[first : end + 1] - lo)
+            found, more, marginals = _of_block(model, own, chain, known, times[first:end])
+            log_p.append(found)
+            steps += more
+            emissions.add(own, marginals)
+        return log_p, Counts(model.order, model.n_labels, steps, emissions.tables)
+
+    parts = in_threads(count, shards(offsets), n_threads)
+    total = parts[0][1]
+    for _, counts in parts[1:]:
+        total = total + counts
+    return np.concatenate([block for log_p, _ in parts for block in log_p]), total
+
+
+def _of_block(
+    model: HiddenMarkovModel, fields: Fields, chain: Chain, gold: Gold | None, weights: Float
+) -> tuple[Float, Float, Float]:
+    """log p [S], expected steps [K + 1, Y + 1] and the share of each label at each position [N, Y]."""
+    y, scores = model.n_labels, model.scores(fields, chain.offsets)
+    if gold is not None:
+        allowed = gold.allowed
+        if allowed is None:
+            allowed = (np.arange(y) == gold.labels[:, None]).astype(np.uint8)
+        scores = chain.restrict(scores, allowed)
+    log_p, parts = chain.expectations(scores, weights)
+    steps = np.zeros((number_of_states(y, model.order) + 1, y + 1))
+    steps[-1, :-1] = parts.start
+    if model.order == 1:
+        steps[:-1, :-1], steps[:-1, -1] = parts.transition, parts.stop
+    else:
+        assert parts.edge is not None and parts.trigram is not None
+        by_pair = steps[:-1].reshape(y + 1, y, y + 1)
+        first, last = chain.offsets[:-1], chain.offsets[1:] - 1
+        alone = first == last
+        by_pair[:y, :, :y] = parts.trigram
+        by_pair[y, :, :y] = parts.edge[first[~alone] + 1].sum(axis=0)
+        by_pair[:y, :, y] = parts.edge[last[~alone]].sum(axis=0)
+        by_pair[y, :, y] = parts.emission[first[alone]].sum(axis=0)
+    return log_p, steps, parts.emission
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an E step finds.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of what is observed: fields, and labels as far as they are known.
+    objective : float
+        The same and the log of the prior that smoothing stands for.
+    counts : Counts
+    """
+
+    log_likelihood: float
+    objective: float
+    counts: Counts
+
+
+class Expectation:
+    """The data of EM and its prior: from a model to expected counts, and from those to the next model.
+
+    Parameters
+    ----------
+    fields : sequence of int32 [N]
+    sizes : sequence of int
+        How many values each field has.
+    offsets : int64 [S + 1]
+    gold : Gold
+        What is known of the labels.
+    n_labels, order : int
+    weights : float64 [S], optional
+        How often each sequence counts, one if not given.
+    smoothing, transition_smoothing : float
+        Added to each count of an emission, of a step.
+    possible : bool [K + 1, Y + 1], optional
+        The steps that constraints leave (:func:`~loglinear.generative.hmm.model.possible_steps`); None: all.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        fields: Fields,
+        sizes: Sequence[int],
+        offsets: Int64,
+        gold: Gold,
+        n_labels: int,
+        order: int,
+        *,
+        weights: Float | None = None,
+        smoothing: float = 1.0,
+        transition_smoothing: float = 0.0,
+        possible: Bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self.smoothing, self.transition_smoothing, self.possible = smoothing, transition_smoothing, possible
+        self._n_threads = n_threads
+        times = np.ones(len(offsets) - 1) if weights is None else weights
+        self._least_weight = float(times[times > 0.0].min(initial=1.0))
+        lengths = np.diff(offsets)
+        hidden = np.minimum.reduceat(gold.labels, offsets[:-1]) < 0
+        settled, rest = np.flatnonzero(~hidden), np.flatnonzero(hidden & (times > 0.0))
+        positions = ranges(offsets[settled], lengths[settled])
+        self.known = Counts.of(
+            [f[positions] for f in fields], sizes, gold.labels[positions], offsets_of(lengths[settled]),
+            n_labels, order, times[settled],
+        )  # fmt: skip
+        positions = ranges(offsets[rest], lengths[rest])
+        self._fields = [f[positions] for f in fields]
+        self._offsets, self._weights = offsets_of(lengths[rest]), times[rest]
+        allowed = None if gold.allowed is None else gold.allowed[positions]
+        self._gold = Gold(gold.labels[positions], allowed)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is hidden, so that the first M step is the last."""
+        return not len(self._weights)
+
+    def __call__(self, model: HiddenMarkovModel) -> Expected:
+        """The E step: log-likelihood and objective of a model, and the counts it expects."""
+        log_likelihood, counts = model.log_p(self.known), self.known
+        if not self.settled:
+            log_p, expected = expected_counts(
+                model, self._fields, self._offsets, self._gold, self._n_threads, self._weights
+            )
+            log_likelihood, counts = log_likelihood + float(self._weights @ log_p), counts + expected
+        return Expected(log_likelihood, log_likelihood + self._log_prior(model), counts)
+
+    def maximised(self, counts: Counts) -> HiddenMarkovModel:
+        """The M step."""
+        least = NEGLIGIBLE * self._least_weight
+        kept = [np.where(table < least, 0.0, table) for table in (counts.steps, *counts.emissions)]
+        counts = Counts(counts.order, counts.n_labels, kept[0], kept[1:])
+        return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing, self.possible)
+
+    def _log_prior(self, model: HiddenMarkovModel) -> float:
+        total = 0.0
+        if self.smoothing:
+            total += self.smoothing * sum(float(table.sum()) for table in model.log_values)
+        if self.transition_smoothing:
+            steps = model.log_steps[model.steps > 0.0]
+            total += self.transition_smoothing * float(steps.sum())
+        return total
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# EM as an optimizer: rounds of Baum-Welch from one start or several, that can be watched, stopped and resumed.
+#
+# To a training (:mod:`~loglinear.optimizers.optimizer`) the weights are the model's probabilities in a row, an
+# iteration is a round, and the value that falls is the objective of :mod:`~loglinear.generative.hmm.em` with its sign
+# turned. EM climbs to the nearest top, so several starts may end at different ones; that with the greatest objective is
+# kept.
+
+
+NOTHING = np.zeros(0)
+
+
+@dataclass
+class EMState:
+    """Everything needed to go on after a round as if never stopped.
+
+    Attributes
+    ----------
+    parameters : float64 [P]
+        Of the model of now.
+    iteration, evaluations : int
+        Rounds and E steps of all starts so far.
+    value : float
+        The objective of the model of now, its sign turned.
+    start, n_starts : int
+        Which start (from 0) this round belongs to, of how many.
+    log_likelihoods, objectives : list of float
+        Of the start and after each round since.
+    best, best_log_likelihoods, best_objectives
+        The same of the best of the starts that have ended.
+    ended : list of float
+        The objective that each start has ended with.
+    """
+
+    parameters: Float
+    n_starts: int = 1
+    iteration: int = 0
+    evaluations: int = 0
+    start: int = 0
+    log_likelihoods: list[float] = field(default_factory=list)
+    objectives: list[float] = field(default_factory=list)
+    best: Float = field(default_factory=lambda: NOTHING)
+    best_log_likelihoods: list[float] = field(default_factory=list)
+    best_objectives: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+    value: float = np.inf
+
+    @property
+    def weights(self) -> Float:
+        """The probabilities [P] of the best model so far."""
+        behind = bool(self.best_objectives) and self.best_objectives[-1] > self.objectives[-1]
+        return self.best if behind else self.parameters
+
+    @property
+    def phase(self) -> str:
+        """Which start this is, for people, where there are several."""
+        return f"start {self.start + 1} of {self.n_starts}" if self.n_starts > 1 else "main"
+
+    def note(self, found: Expected) -> None:
+        """Keep what an E step found of the model of now."""
+        self.evaluations += 1
+        self.log_likelihoods.append(found.log_likelihood)
+        self.objectives.append(found.objective)
+        self.value = -found.objective
+
+    def end_start(self) -> None:
+        """This start has ended; keep it if it is the best."""
+        if len(self.ended) > self.start:
+            return  # a training that was over before
+        self.ended.append(self.objectives[-1])
+        if self.ended[-1] == max(self.ended):
+            self.best, self.best_objectives = self.parameters, self.objectives
+            self.best_log_likelihoods = self.log_likelihoods
+
+    def begin(self, model: HiddenMarkovModel) -> None:
+        """Go on with the next start."""
+        self.start += 1
+        self.parameters, self.log_likelihoods, self.objectives = model.parameters, [], []
+
+    def finish(self) -> None:
+        """All starts have ended: the best one's model is that of now."""
+        self.parameters, self.objectives = self.best, self.best_objectives
+        self.log_likelihoods = self.best_log_likelihoods
+        self.value = -self.objectives[-1]
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            "counters": np.array([self.n_starts, self.iteration, self.evaluations, self.start], dtype=np.int64),
+            "parameters": self.parameters,
+            "log_likelihoods": np.array(self.log_likelihoods),
+            "objectives": np.array(self.objectives),
+            "best": self.best,
+            "best_log_likelihoods": np.array(self.best_log_likelihoods),
+            "best_objectives": np.array(self.best_objectives),
+            "ended": np.array(self.ended),
+        }
+
+
+class EM(Optimizer):
+    """Rounds of an E and an M step.
+
+    Parameters
+    ----------
+    start : callable
+        ``start(i)`` is the model that the i-th start begins with.
+    n_starts : int
+        How many starts there are.
+    max_iter : int
+        Most rounds of a start.
+    tolerance : float
+        A start ends when a round raises the objective by less than this share of it.
+    """
+
+    name = "em"
+    summary = "Baum-Welch: expected counts, and their relative frequencies"
+    takes_l1 = False
+    takes_l2 = False
+    default_iterations = 100
+    iterations_are = "rounds"
+    exact = True
+
+    def __init__(
+        self,
+        start: Callable[[int], HiddenMarkovModel],
+        n_starts: int = 1,
+        max_iter: int = 100,
+        tolerance: float = 1e-6,
+    ) -> None:
+        self._start, self.n_starts, self.max_iter, self.tolerance = start, n_starts, max_iter, tolerance
+
+    def minimise(
+        self,
+        objective: Expectation,
+        weights0: Float,
+        *,
+        l1: float = 0.0,
+        callback: Callable[[EMState], bool | None] | None = None,
+        state: EMState | None = None,
+    ) -> Result:
+        """Rounds from the model ``weights0`` [P], which is ``start(0)``, and from the other starts."""
+        model = self._start(0).with_parameters(weights0)
+        if state is None:
+            now = EMState(model.parameters, self.n_starts)
+            found = objective(model)
+            now.note(found)
+        else:
+            now, model = state, model.with_parameters(state.parameters)
+            found = objective(model)
+        while True:
+            if not self._has_ended(now):
+                model = objective.maximised(found.counts)
+                found = objective(model)
+                now.parameters = model.parameters
+                now.iteration += 1
+                now.note(found)
+                if callback is not None and callback(now):
+                    return Result(now, False, f"stopped after {now.iteration} rounds")
+                continue
+            now.end_start()
+            if now.start + 1 >= self.n_starts:
+                now.finish()
+                return Result(now, self._has_converged(now), self._message(now))
+            model = self._start(now.start + 1)
+            found = objective(model)
+            now.begin(model)
+            now.note(found)
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> EMState:
+        n_starts, iteration, evaluations, start = arrays["counters"].tolist()
+        lists = ("log_likelihoods", "objectives", "best_log_likelihoods", "best_objectives", "ended")
+        return EMState(
+            np.array(arrays["parameters"]), n_starts, iteration, evaluations, start, best=np.array(arrays["best"]),
+            value=-float(arrays["objectives"][-1]), **{name: arrays[name].tolist() for name in lists},
+        )  # fmt: skip
+
+    def _has_converged(self, now: EMState) -> bool:
+        last = now.objectives[-2:]
+        return len(last) == 2 and last[1] - last[0] <= self.tolerance * abs(last[1])
+
+    def _has_ended(self, now: EMState) -> bool:
+        return self._has_converged(now) or len(now.objectives) > self.max_iter
+
+    def _message(self, now: EMState) -> str:
+        rounds = len(now.objectives) - 1
+        how = f"converged after {rounds} rounds" if self._has_converged(now) else f"stopped after {rounds} rounds"
+        if self.n_starts == 1:
+            return how
+        others = sorted(now.ended)[:-1]
+        span = f"{others[0]:,.1f}" if len(others) == 1 else f"{others[0]:,.1f} to {others[-1]:,.1f}"
+        return (
+            f"the best of {self.n_starts} starts {how}, its penalised log-likelihood {now.objectives[-1]:,.1f} "
+            f"(elsewhere {span})"
+        )
+
+
+def baum_welch(
+    start: HiddenMarkovModel, data: Expectation, *, max_iter: int = 100, tolerance: float = 1e-6
+) -> tuple[HiddenMarkovModel, EMState]:
+    """EM from one start: the model it ends with, and how it went."""
+    state = EM(lambda i: start, max_iter=max_iter, tolerance=tolerance).minimise(data, start.parameters).state
+    return start.with_parameters(state.parameters), state
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where EM starts: from what is known of the labels, or, where nothing is, at random.
+#
+# A position whose labels are narrowed down counts for each of those it may have, in equal shares; one that may have any
+# label does not count. These counts are few, so each distribution is mixed with one that is less particular:
+#
+#    e_f(value given label)   (1 - m) of the label's own    m of all values, whatever their label
+#    t(label given state)     (1 - m) of the state's own    m of its label's,  itself mixed with that of all labels, and
+#                                                           that with an even one
+#
+# Nothing that constraints leave has probability zero, which EM would never take back.
+
+
+MIXED = 0.1  # m
+EVENNESS = 5.0  # shape of the gamma distribution that random starts are drawn from
+NOISE_EVENNESS = 20.0  # the same of the factors that a start from what is known is perturbed by
+
+
+def known_counts(
+    fields: Fields,
+    sizes: Sequence[int],
+    offsets: Int64,
+    gold: Gold,
+    n_labels: int,
+    order: int,
+    weights: Float | None = None,
+) -> Counts:
+    """Counts of what the annotation says, in shares where it says one of several labels."""
+    times = np.repeat(np.ones(len(offsets) - 1) if weights is None else weights, np.diff(offsets))[:, None]
+    steps = np.zeros((number_of_states(n_labels, order) + 1, n_labels + 1))
+    emissions = EmissionCounts(sizes, n_labels)
+    for first, end in blocks(offsets, 0, len(offsets) - 1, n_labels, order):
+        lo, hi = int(offsets[first]), int(offsets[end])
+        own, begins, last = times[lo:hi], offsets[first:end] - lo, offsets[first + 1 : end + 1] - lo - 1
+        shares = _shares(gold.slice(lo, hi), n_labels)
+        states = _state_shares(shares, begins, order)
+        following = own * shares
+        emissions.add([f[lo:hi] for f in fields], following)
+        steps[-1, :-1] += following[begins].sum(axis=0)
+        steps[:-1, -1] += (own * states)[last].sum(axis=0)
+        following[begins] = 0.0  # nothing stands before them
+        steps[:-1, :-1] += states[:-1].T @ following[1:]
+    return Counts(order, n_labels, steps, emissions.tables)
+
+
+def _shares(gold: Gold, n_labels: int) -> Float:
+    """What each label counts at each position [N, Y]."""
+    if gold.allowed is None:
+        return (np.arange(n_labels) == gold.labels[:, None]).astype(np.float64)
+    allowed = gold.allowed.astype(np.float64)
+    n_left = allowed.sum(axis=1)
+    unknown = (n_left == n_labels) & (gold.labels < 0)
+    return np.where(unknown[:, None], 0.0, allowed / n_left[:, None])
+
+
+def _state_shares(shares: Float, begins: Int64, order: int) -> Float:
+    """What each state counts at each position [N, K]."""
+    if order == 1:
+        return shares
+    n, y = shares.shape
+    before = np.zeros((n, y + 1))
+    before[1:, :y] = shares[:-1]
+    before[begins] = np.arange(y + 1) == y
+    return (before[:, :, None] * shares[:, None, :]).reshape(n, -1)
+
+
+def start_from(counts: Counts, value_counts: Sequence[Float], possible: Bool | None = None) -> HiddenMarkovModel:
+    """The start that counts of what is known make, together with how often each field has each value [V] at all."""
+    y = counts.n_labels
+    by_label = counts.steps[:-1].reshape(-1, y, y + 1).sum(axis=0)
+    even = np.full(y + 1, 1.0 / (y + 1))
+    overall = _mixed(by_label.sum(axis=0, keepdims=True), even)
+    after_label = _mixed(by_label, overall)
+    after_state = _mixed(counts.steps[:-1], np.tile(after_label, (len(counts.steps[:-1]) // y, 1)))
+    start = _mixed(counts.steps[-1:], overall)
+    emissions = [_mixed(own, all_ / all_.sum()) for own, all_ in zip(counts.emissions, value_counts, strict=True)]
+    mixed = replace(counts, steps=np.vstack([after_state, start]), emissions=emissions)
+    return HiddenMarkovModel.estimated(mixed, smoothing=0.0, possible=possible)
+
+
+def _mixed(counts: Float, general: Float) -> Float:
+    """Relative frequencies of each row [n, m] mixed with ``general`` (rows, or one for all); of no counts, that."""
+    totals = counts.sum(axis=1, keepdims=True)
+    own = counts / np.where(totals > 0.0, totals, 1.0)
+    return np.where(totals > 0.0, (1.0 - MIXED) * own + MIXED * general, general)
+
+
+def perturbed(model: HiddenMarkovModel, rng: np.random.Generator, possible: Bool | None = None) -> HiddenMarkovModel:
+    """The model with every probability multiplied by a random factor around one."""
+
+    def noisy(table: Float) -> Float:
+        return table * rng.gamma(NOISE_EVENNESS, size=table.shape)
+
+    counts = Counts(model.order, model.n_labels, noisy(model.steps), [noisy(table) for table in model.emissions])
+    return HiddenMarkovModel.estimated(counts, smoothing=0.0, possible=possible)
+
+
+def random_start(
+    n_labels: int,
+    order: int,
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+    even: float = EVENNESS,
+    possible: Bool | None = None,
+) -> HiddenMarkovModel:
+    """A model drawn at random, the more even the greater ``even``."""
+    counts = Counts(
+        order,
+        n_labels,
+        rng.gamma(even, size=(number_of_states(n_labels, order) + 1, n_labels + 1)),
+        [rng.gamma(even, size=(n_labels, size)) for size in sizes],
+    )
+    return HiddenMarkovModel.estimated(counts, smoothing=0.0, possible=possible)

@@ -1,0 +1,226 @@
+"""EM for PCFGs (inside-outside): from raw sentences, or from sentences some of whose brackets are known.
+
+    E step   expected uses of each rule, given the words and the brackets       (one inside-outside over the sentences)
+    M step   p(rule given A) = (expected uses + l) / their sum over A's rules
+
+(Baker 1979; Lari & Young 1990). With brackets only trees count that have no constituent across one (Pereira & Schabes
+1992). Each round raises the objective, log p of what is observed plus l times the logarithm of each probability, or EM
+has ended. It climbs to the nearest top, so several starts may end at different ones; the best is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.generative.pcfg.lexicon import Lexicon
+from loglinear.generative.pcfg.model import PCFG, check_constant
+from loglinear.structures.tree.grammar import spans_of
+from loglinear.structures.tree.structure import CFGTree
+from loglinear.system import in_threads
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Bracket = tuple[int, int]
+SENTENCES_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class RuleCounts:
+    """Expected uses of binary rules [R], unary rules [M] and pairs of terminal and tag [E], and the objective.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        log p of what is observed.
+    objective : float
+        The same and the log of the prior that smoothing stands for: what EM raises.
+    """
+
+    binary: Float
+    unary: Float
+    lexical: Float
+    log_likelihood: float
+    objective: float
+
+
+@dataclass
+class EMRun:
+    """How EM went.
+
+    Attributes
+    ----------
+    model : PCFG
+    objectives, log_likelihoods : list of float
+        Of the start and after each round.
+    converged : bool
+    """
+
+    model: PCFG
+    objectives: list[float] = field(default_factory=list)
+    log_likelihoods: list[float] = field(default_factory=list)
+    converged: bool = False
+
+
+def compatible_spans(n: int, brackets: Sequence[Bracket]) -> npt.NDArray[np.bool_]:
+    """Which spans [n (n + 1) / 2] of a sentence cross none of the brackets (i, j), the words i .. j-1."""
+    firsts, ends = spans_of(n)
+    allowed = np.ones(len(firsts), dtype=bool)
+    for i, j in brackets:
+        if not 0 <= i < j <= n:
+            raise DataError(f"({i}, {j}) is no bracket of a sentence of {n} words: give the first word and the end")
+        allowed &= ~(((firsts < i) & (ends > i) & (ends < j)) | ((firsts > i) & (firsts < j) & (ends > j)))
+    return allowed
+
+
+class InsideOutside:
+    """The data of EM: from a model to expected counts, and from those to the next model.
+
+    Parameters
+    ----------
+    sentences : sequence of sequences of str
+    brackets : sequence of sequences of (int, int), optional
+        For each sentence the spans that no constituent may cross.
+    smoothing : float
+        l, added to each expected count.
+    n_threads : int
+        The counts are the same, to the last bit, for any number.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[str]],
+        brackets: Sequence[Sequence[Bracket]] | None = None,
+        *,
+        smoothing: float = 0.0,
+        n_threads: int = 1,
+    ) -> None:
+        if not sentences:
+            raise DataError("there are no sentences to learn from")
+        if brackets is not None and len(brackets) != len(sentences):
+            raise DataError(f"brackets of {len(brackets)} sentences were given with {len(sentences)} sentences")
+        self._sentences, self._n_threads = sentences, n_threads
+        self.smoothing = check_constant("smoothing", smoothing)
+        self._allowed = None
+        if brackets is not None:
+            self._allowed = [compatible_spans(len(w), b) for w, b in zip(sentences, brackets, strict=True)]
+
+    def __call__(self, model: PCFG) -> RuleCounts:
+        """The E step."""
+        terminals = [model.lexicon.terminal_of(words) for words in self._sentences]
+        grammar, closure = model.grammar, model.closure  # made once, before there are threads
+        tags = model.lexicon.tags
+
+        def count(first: int) -> tuple[float, Float, Float, Float]:
+            some = terminals[first : first + SENTENCES_AT_ONCE]
+            tree = CFGTree(grammar, [len(words) for words in some])
+            scores = model.terminal_scores(some, sums=True)
+            if self._allowed is not None:
+                scores = tree.restrict(scores, np.concatenate(self._allowed[first : first + SENTENCES_AT_ONCE]))
+            try:
+                log_z, expected = tree.expectations(scores)
+            except InfeasibleError as error:
+                number = first + error.sequence
+                words = " ".join(self._sentences[number])
+                raise DataError(f"sentence {number} (from 0) has no tree: {words!r:.100}") from None
+            flat = np.concatenate(some)
+            pairs = model.lexicon.pairs(flat)
+            lexical = np.zeros(len(tags))
+            np.add.at(lexical, pairs[1], expected.lexical[pairs[0], tags[pairs[1]]])
+            return float(log_z.sum()), expected.binary[0], expected.steps[0], lexical
+
+        found = in_threads(count, range(0, len(terminals), SENTENCES_AT_ONCE), self._n_threads)
+        log_likelihood = sum(part[0] for part in found)
+        binary, lexical = np.sum([part[1] for part in found], axis=0), np.sum([part[3] for part in found], axis=0)
+        unary = closure.expected_rules(np.sum([part[2] for part in found], axis=0))
+        return RuleCounts(binary, unary, lexical, log_likelihood, log_likelihood + self._log_prior(model))
+
+    def maximised(self, model: PCFG, counts: RuleCounts) -> PCFG:
+        """The M step; symbols that were never used keep their probabilities."""
+        binary, unary = counts.binary + self.smoothing, counts.unary + self.smoothing
+        totals = np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
+        totals += np.bincount(model.unary_rules[:, 0], unary, minlength=model.n_symbols)
+
+        def shares(values: Float, parents: Int32, old: Float) -> Float:
+            used = totals[parents] > 0.0
+            return np.where(used, values / np.where(used, totals[parents], 1.0), old)
+
+        tag_totals = np.bincount(model.lexicon.tags, counts.lexical, minlength=model.n_tags) + self.smoothing
+        lexical = np.where(
+            tag_totals[model.lexicon.tags] > 0.0, counts.lexical + self.smoothing, model.lexicon.probabilities
+        )
+        return replace(
+            model,
+            binary=shares(binary, model.binary_rules[:, 0], model.binary),
+            unary=shares(unary, model.unary_rules[:, 0], model.unary),
+            lexicon=model.lexicon.with_counts(lexical),
+        )
+
+    def _log_prior(self, model: PCFG) -> float:
+        if not self.smoothing:
+            return 0.0
+        values = np.concatenate([model.binary, model.unary, model.lexicon.probabilities])
+        return self.smoothing * float(np.log(np.maximum(values, 1e-300)).sum())
+
+
+def em(
+    starts: Sequence[PCFG], data: InsideOutside, *, max_iter: int = 50, tolerance: float = 1e-5
+) -> tuple[EMRun, list[float]]:
+    """EM from each start: the run that ends with the greatest objective, and the objectives of all.
+
+    A run ends after ``max_iter`` rounds, or when a round raises the objective by less than this share of it.
+    """
+    if not starts:
+        raise OptionError("starts: give at least one model to start from")
+    if max_iter < 0:
+        raise OptionError(f"max_iter={max_iter} must be at least 0")
+    runs = [_climb(start, data, max_iter, tolerance) for start in starts]
+    return max(runs, key=lambda run: run.objectives[-1]), [run.objectives[-1] for run in runs]
+
+
+def _climb(model: PCFG, data: InsideOutside, max_iter: int, tolerance: float) -> EMRun:
+    counts = data(model)
+    run = EMRun(model, [counts.objective], [counts.log_likelihood])
+    for _ in range(max_iter):
+        run.model = data.maximised(run.model, counts)
+        counts = data(run.model)
+        run.objectives.append(counts.objective)
+        run.log_likelihoods.append(counts.log_likelihood)
+        if run.objectives[-1] - run.objectives[-2] <= tolerance * abs(run.objectives[-1]):
+            run.converged = True
+            break
+    return run
+
+
+def random_pcfg(n_phrases: int, n_tags: int, words: Sequence[str], rng: np.random.Generator) -> PCFG:
+    """A start without a treebank: all binary rules over ``n_phrases`` phrases and ``n_tags`` tags, at random.
+
+    Phrases are named X0, X1, ..., the first being the root, tags T0, T1, ...; the root may also be any one tag.
+    """
+    if n_phrases < 1 or n_tags < 1 or not words:
+        raise OptionError(f"n_phrases={n_phrases}, n_tags={n_tags}: there must be at least one of each, and a word")
+    k = n_phrases + n_tags
+    left, right, parent = np.meshgrid(np.arange(k), np.arange(k), np.arange(n_tags, k), indexing="ij")
+    rules = np.stack([parent.ravel(), left.ravel(), right.ravel()], axis=1).astype(np.int32)
+    unary_rules = np.stack([np.full(n_tags, n_tags), np.arange(n_tags)], axis=1).astype(np.int32)
+    vocabulary = list(dict.fromkeys(words))
+    size = len(vocabulary)
+    tags = np.tile(np.arange(n_tags, dtype=np.int32), size)
+    lexicon = Lexicon(n_tags, vocabulary, np.arange(size + 1) * n_tags, tags, np.zeros(size * n_tags))
+    names = [*(f"T{t}" for t in range(n_tags)), *(f"X{a}" for a in range(n_phrases))]
+    blank = PCFG(names, n_tags, rules, np.ones(len(rules)), unary_rules, np.ones(n_tags), lexicon)
+    return perturbed(blank, rng)
+
+
+def perturbed(model: PCFG, rng: np.random.Generator, strength: float = 1.0) -> PCFG:
+    """Another start near a model: each probability times a random number from 1 to 1 + strength, then normalised."""
+    counts = [
+        values * (1.0 + strength * rng.random(len(values)))
+        for values in (model.binary, model.unary, model.lexicon.probabilities)
+    ]
+    blank = RuleCounts(counts[0], counts[1], counts[2], 0.0, 0.0)
+    return InsideOutside([["x"]]).maximised(model, blank)

@@ -1,0 +1,441 @@
+"""Arc-factored dependency trees: a score for each head and child, and what all kinds of trees share.
+
+    score(y) = sum over tokens t of s(y_t, t)               y_t in 0..n the head of token t: 0 the root, h the token h
+
+    p(y) = exp(score(y)) / Z             (McDonald, Crammer & Pereira 2005; Smith & Smith 2007; Koo et al. 2007)
+
+A labelling is the head of each token. The arcs of a sentence of n tokens are a block [n, n + 1], a row for each child
+and a column for each head; the blocks of a batch lie one after the other. A score of -inf rules an arc out, as do, in
+all operations, arcs from a token to itself.
+
+Letters: S sentences, N tokens in all, A = sum of n (n + 1) arcs, H heads (the longest n, plus 1).
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.data.columns.corpus import ranges
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.kernels import kernel
+from loglinear.structures.arcs import best as arc_best
+from loglinear.structures.arcs import sums
+from loglinear.structures.arcs import sums as arc_sums
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+def arc_offsets(offsets: Int64) -> Int64:
+    """Where each sentence's block of arcs begins [S + 1]."""
+    lengths = np.diff(offsets)
+    return np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
+
+
+@kernel
+def _spread(offsets: Int64, table: Float, out: Float) -> None:
+    """Add ``table`` [N, H] to the blocks of arcs ``out`` [A]; columns beyond a sentence's heads do not count."""
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        n = offsets[s + 1] - offsets[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            row = table[t]
+            for h in range(n + 1):
+                out[a + h] += row[h]
+            a += n + 1
+
+
+@kernel
+def _score(offsets: Int64, arcs: Float, heads: Int32, out: Float) -> int:
+    """Scores [S] of the trees ``heads`` [N]; the first token whose head is out of range, or -1."""
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        n = offsets[s + 1] - offsets[s]
+        total = 0.0
+        for t in range(offsets[s], offsets[s + 1]):
+            if heads[t] < 0 or heads[t] > n:
+                return t
+            total += arcs[a + heads[t]]
+            a += n + 1
+        out[s] = total
+    return -1
+
+
+@kernel
+def _add_heads(offsets: Int64, heads: Int32, weights: Float, arcs: Float) -> int:
+    """Add each sentence's weight [S] to the arcs of ``heads`` [N]; the first token out of range, or -1."""
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        n = offsets[s + 1] - offsets[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            if heads[t] < 0 or heads[t] > n:
+                return t
+            arcs[a + heads[t]] += weights[s]
+            a += n + 1
+    return -1
+
+
+@dataclass(frozen=True, slots=True)
+class ArcScores:
+    """A number for each arc of a batch of S sentences: scores, expectations or gradients.
+
+    Parameters
+    ----------
+    arcs : float64 [A]
+        Blocks [n, n + 1], child by head.
+    offsets : int64 [S + 1]
+        Where the sentences' tokens begin.
+    """
+
+    arcs: Float
+    offsets: Int64
+
+    def zeros_like(self) -> ArcScores:
+        """Zeros of the same shape."""
+        return replace(self, arcs=np.zeros_like(self.arcs))
+
+    def subtract(self, other: ArcScores) -> None:
+        """Subtract in place."""
+        np.subtract(self.arcs, other.arcs, out=self.arcs)
+
+    def plus(self, other: ArcScores) -> ArcScores:
+        """The sum, as a new array."""
+        return replace(self, arcs=self.arcs + other.arcs)
+
+    def with_costs(self, costs: npt.ArrayLike) -> ArcScores:
+        """The scores plus a cost for each head of each token [N, H]."""
+        total = self.arcs.copy()
+        _spread(self.offsets, head_table(self.offsets, costs, "costs"), total)
+        return replace(self, arcs=total)
+
+    def block(self, sentence: int) -> Float:
+        """The arcs [n, n + 1] of one sentence, a view."""
+        n = int(self.offsets[sentence + 1] - self.offsets[sentence])
+        first = int(arc_offsets(self.offsets)[sentence])
+        return self.arcs[first : first + n * (n + 1)].reshape(n, n + 1)
+
+
+def head_table(offsets: Int64, table: npt.ArrayLike, what: str) -> Float:
+    """A table [N, H] with a column at least for each head there may be."""
+    array = np.ascontiguousarray(table, dtype=np.float64)
+    longest = int(np.diff(offsets).max(initial=0))
+    if array.ndim != 2 or array.shape[0] != offsets[-1] or array.shape[1] <= longest:
+        raise DataError(
+            f"{what} have the shape {array.shape}; {int(offsets[-1])} tokens need a row each of {longest + 1}"
+        )
+    return array
+
+
+class ArcTree(ABC):
+    """The shape of a batch of dependency trees, and the operations on its arc scores.
+
+    All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong shape, NaN or +inf. Where a sentence
+    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` say -inf and the others raise
+    :class:`~loglinear.errors.InfeasibleError`.
+
+    Parameters
+    ----------
+    offsets : int64 [S + 1]
+        Sentence i has the tokens ``offsets[i]`` to ``offsets[i + 1] - 1``; ascending from 0, none empty.
+    single_root : bool
+        Whether exactly one token has the root as its head, as in Universal Dependencies, or any number.
+    """
+
+    def __init__(self, offsets: npt.ArrayLike, single_root: bool = True) -> None:
+        self.offsets: Int64 = np.ascontiguousarray(offsets, dtype=np.int64)
+        if self.offsets.ndim != 1 or not len(self.offsets) or self.offsets[0] != 0:
+            raise DataError("offsets must begin with 0 and end with the number of tokens")
+        lengths = np.diff(self.offsets)
+        if (lengths <= 0).any():
+            i = int(np.argmax(lengths <= 0))
+            raise DataError(f"sentence {i} (from 0) has length {lengths[i]}; leave out sentences without tokens")
+        self.single_root = single_root
+        self.n_sequences = len(lengths)
+        self.n_positions = int(self.offsets[-1])
+        self.n_arcs = int((lengths * (lengths + 1)).sum())
+
+    # -- a given tree, O(N) ------------------------------------------------------------------------------------------
+
+    def score(self, scores: ArcScores, labels: npt.ArrayLike) -> Float:
+        """Scores [S] of the heads ``labels`` int32 [N]; whether they make a tree is not looked at."""
+        out = np.empty(self.n_sequences)
+        self._in_range(_score(self.offsets, self._checked(scores), self._heads(labels), out))
+        return out
+
+    def add_labelling(self, parts: ArcScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
+        """Add to ``parts``, in place, the weight [S] of each sentence for every arc of its tree int32 [N]."""
+        self._in_range(_add_heads(self.offsets, self._heads(labels), self._weights(weights), parts.arcs))
+
+    def restrict(self, scores: ArcScores, allowed: npt.ArrayLike) -> ArcScores:
+        """The scores with -inf for the heads that ``allowed`` [N, H] says 0 to."""
+        return scores.with_costs(np.where(np.asarray(allowed) > 0, 0.0, -np.inf))
+
+    # -- what the kinds of trees have each their own way for ---------------------------------------------------------
+
+    @abstractmethod
+    def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
+        """The best tree int32 [N] and its scores [S]."""
+
+    @abstractmethod
+    def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
+        """For each sentence its K <= k best trees int32 [K, n], best first, and their scores [K]."""
+
+    @abstractmethod
+    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """log Z [S]; the expected arcs, times each weight, into ``expected`` [A] unless it is empty.
+
+        Numbers may be complex: log Z and expected arcs are analytic in the scores.
+        """
+
+    # -- sums over trees ---------------------------------------------------------------------------------------------
+
+    def log_partition(self, scores: ArcScores) -> Float:
+        """log Z [S]; -inf where no tree is possible."""
+        return self._sums(self._checked(scores), np.ones(self.n_sequences), np.empty(0))
+
+    def expectations(self, scores: ArcScores, weights: npt.ArrayLike | None = None) -> tuple[Float, ArcScores]:
+        """log Z [S] and the probabilities of the arcs, those of a sentence times its weight [S]."""
+        expected = np.zeros(self.n_arcs)
+        log_z: Float = self._sums(self._checked(scores), self._weights(weights), expected)
+        self._feasible(log_z)
+        return log_z, ArcScores(expected, self.offsets)
+
+    def cost_covariance(
+        self, scores: ArcScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> tuple[Float, ArcScores]:
+        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the arcs, times each weight [S].
+
+        The covariance of the cost with an arc is the derivative of the arc's expectation at s + e c by e, and E[c] that
+        of log Z. Both are taken as the imaginary part at a tiny imaginary e, which is exact to rounding (Squire & Trapp
+        1998: the complex step).
+        """
+        arcs = self._checked(scores)
+        direction = np.zeros(self.n_arcs)
+        _spread(self.offsets, head_table(self.offsets, cost, "costs"), direction)
+        expected = np.zeros(self.n_arcs, dtype=np.complex128)
+        log_z = self._sums(arcs + STEP * 1j * direction, self._weights(weights), expected)
+        self._feasible(log_z.real)
+        return log_z.imag / STEP, ArcScores(expected.imag / STEP, self.offsets)
+
+    def marginals(self, scores: ArcScores) -> Float:
+        """Probability of each head of each token [N, H], H the longest sentence's length plus 1."""
+        expected = self.expectations(scores)[1].arcs
+        table = np.zeros((self.n_positions, int(np.diff(self.offsets).max(initial=0)) + 1))
+        _gather(self.offsets, expected, table)
+        return table
+
+    def sample(self, scores: ArcScores, n: int, rng: np.random.Generator) -> Int32:
+        """``n`` independent draws of trees from p, int32 [n, N].
+
+        Each token's head is drawn from its probabilities given the heads drawn before: a draw costs as many sums as the
+        longest sentence has tokens, O(n^4).
+        """
+        if n < 0:
+            raise OptionError(f"n = {n}: the number of draws cannot be negative")
+        lengths, starts = np.diff(self.offsets), self.offsets[:-1]
+        drawn = np.empty((n, self.n_positions), dtype=np.int32)
+        for draw in drawn:
+            left = scores
+            for place in range(int(lengths.max(initial=0))):
+                tokens = starts[lengths > place] + place
+                cumulated = np.cumsum(self.marginals(left)[tokens], axis=1)
+                targets = rng.random(len(tokens))[:, None] * cumulated[:, -1:]
+                draw[tokens] = (cumulated <= targets).sum(axis=1)
+                allowed = np.ones((self.n_positions, int(lengths.max()) + 1), dtype=np.uint8)
+                allowed[tokens] = 0
+                allowed[tokens, draw[tokens]] = 1
+                left = self.restrict(left, allowed)
+        return drawn
+
+    # -- checks ------------------------------------------------------------------------------------------------------
+
+    def _checked(self, scores: ArcScores) -> Float:
+        arcs = np.ascontiguousarray(scores.arcs, dtype=np.float64)
+        if arcs.shape != (self.n_arcs,):
+            raise DataError(f"there are scores for {arcs.size} arcs, but {self.n_arcs} arcs")
+        if not (arcs < np.inf).all():
+            raise DataError("an arc's score is NaN or +inf; scores are finite or -inf")
+        return arcs
+
+    def _weights(self, weights: npt.ArrayLike | None) -> Float:
+        if weights is None:
+            return np.ones(self.n_sequences)
+        array = np.ascontiguousarray(weights, dtype=np.float64)
+        if array.shape != (self.n_sequences,):
+            raise DataError(f"weights have the shape {array.shape}; {self.n_sequences} sentences need one each")
+        return array
+
+    def _heads(self, labels: npt.ArrayLike) -> Int32:
+        heads = np.ascontiguousarray(labels, dtype=np.int32)
+        if heads.shape != (self.n_positions,):
+            raise DataError(f"heads have the shape {heads.shape}; {self.n_positions} tokens need one each")
+        return heads
+
+    def _in_range(self, token: int) -> None:
+        if token >= 0:
+            raise DataError(f"the head of token {token} (from 0) is not in its sentence")
+
+    def _feasible(self, log_z: Float) -> None:
+        if np.isneginf(log_z).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
+
+    def _check_k(self, k: int) -> None:
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one tree")
+
+
+STEP = 1e-30  # of the complex step: its square vanishes beside 1
+
+
+@kernel
+def _gather(offsets: Int64, arcs: Float, table: Float) -> None:
+    """The blocks of arcs [A] as a table [N, H]."""
+    a = 0
+    for s in range(offsets.shape[0] - 1):
+        n = offsets[s + 1] - offsets[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            for h in range(n + 1):
+                table[t, h] = arcs[a + h]
+            a += n + 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Projective dependency trees: best trees, k best, log-partition, arc probabilities and covariances, each O(n^3).
+#
+# The kernels are :mod:`~loglinear.structures.arcs.best` and :mod:`~loglinear.structures.arcs.sums`.
+
+
+class ProjectiveTree(ArcTree):
+    """A batch of dependency trees without crossing arcs (Eisner 1996)."""
+
+    def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
+        heads, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
+        infeasible = arc_best.viterbi(self.offsets, self._checked(scores), self.single_root, heads, best)
+        if infeasible >= 0:
+            raise InfeasibleError(int(infeasible))
+        return heads, best
+
+    def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
+        self._check_k(k)
+        arcs, first, found = self._checked(scores), 0, []
+        for i, n in enumerate(np.diff(self.offsets).tolist()):
+            most = k if n > 8 else min(k, (n + 1) ** n)
+            heads, best = np.empty((most, n), dtype=np.int32), np.empty(most)
+            block = arcs[first : first + n * (n + 1)].reshape(n, n + 1)
+            n_found = arc_best.k_best(block, self.single_root, heads, best)
+            if n_found == 0:
+                raise InfeasibleError(i)
+            found.append((heads[:n_found], best[:n_found]))
+            first += n * (n + 1)
+        return found
+
+    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
+        status = np.zeros(self.n_sequences, dtype=np.uint8)
+        wanted = expected.astype(arcs.dtype) if not len(expected) else expected
+        sums.scaled(self.offsets, arcs, self.single_root, weights, log_z, status, wanted)
+        left = np.flatnonzero(status == sums.NEEDS_LOGS).astype(np.int64)
+        if len(left):
+            sums.in_logs(self.offsets, left, arcs, self.single_root, weights, log_z, status, wanted)
+        return log_z
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Dependency trees whose arcs may cross: the maximum spanning tree, k best, and sums by the matrix-tree theorem.
+#
+# The kernels are in :mod:`~loglinear.structures.arcs.sums`; sums that leave the range of floats, as where every tree
+# has an arc that is e^-700 times worse than its child's best, are made in :mod:`~loglinear.structures.arcs.sums`.
+
+
+DIFFERENCE = 1e-4  # of scores, for slopes of sums in log space
+
+
+class NonProjectiveTree(ArcTree):
+    """A batch of dependency trees with or without crossing arcs (McDonald et al. 2005; Koo et al. 2007)."""
+
+    def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
+        heads, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
+        infeasible = sums.viterbi(self.offsets, self._checked(scores), self.single_root, heads, best)
+        if infeasible >= 0:
+            raise InfeasibleError(int(infeasible))
+        return heads, best
+
+    def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
+        """By splitting what is left after each tree into sets that each have a best tree of their own (Lawler 1972):
+
+        the trees that share the heads of the first t tokens and differ in that of the next. O(k n^4) at worst.
+        """
+        self._check_k(k)
+        arcs, first, found = self._checked(scores), 0, []
+        for i, n in enumerate(np.diff(self.offsets).tolist()):
+            trees = self._k_best(arcs[first : first + n * (n + 1)].reshape(n, n + 1), k)
+            if not trees:
+                raise InfeasibleError(i)
+            found.append((np.stack([heads for _, heads in trees]), np.array([score for score, _ in trees])))
+            first += n * (n + 1)
+        return found
+
+    def _k_best(self, arcs: Float, k: int) -> list[tuple[float, Int32]]:
+        """The k best trees of one sentence with arcs [n, n + 1], with their scores."""
+        n, offsets, count = len(arcs), np.array([0, len(arcs)], dtype=np.int64), 0
+        waiting: list[tuple[float, int, Int32, int, Float]] = []
+
+        def push(allowed: Float, fixed: int) -> None:
+            nonlocal count
+            heads, best = np.empty(n, dtype=np.int32), np.empty(1)
+            if sums.viterbi(offsets, allowed.ravel(), self.single_root, heads, best) < 0:
+                count += 1
+                heapq.heappush(waiting, (-float(best[0]), count, heads, fixed, allowed))
+
+        push(arcs, 0)
+        found: list[tuple[float, Int32]] = []
+        while waiting and len(found) < k:
+            negative, _, heads, fixed, allowed = heapq.heappop(waiting)
+            found.append((-negative, heads))
+            kept = allowed.copy()
+            for t in range(fixed, n):
+                without = kept.copy()
+                without[t, heads[t]] = -np.inf
+                push(without, t)
+                score = kept[t, heads[t]]
+                kept[t] = -np.inf
+                kept[t, heads[t]] = score
+        return found
+
+    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
+        wanted = expected.astype(arcs.dtype) if not len(expected) else expected
+        sums.spanning_sums(self.offsets, arcs, self.single_root, weights, log_z, wanted)
+        left = np.flatnonzero(~np.isfinite(log_z.real)).astype(np.int64)
+        if len(left):
+            self._in_logs(left, arcs, weights, log_z, wanted)
+        return log_z
+
+    def _in_logs(
+        self, left: Int64, arcs: npt.NDArray[Any], weights: Float, log_z: npt.NDArray[Any], expected: npt.NDArray[Any]
+    ) -> None:
+        """Sentences whose numbers leave the range of floats; of complex scores the slope by a difference."""
+        begins = arc_offsets(self.offsets)
+
+        def sums(scores: Float) -> tuple[Float, Float]:
+            own_z, own = np.full(self.n_sequences, -np.inf), np.zeros(len(expected))
+            arc_sums.spanning_sums_in_logs(self.offsets, begins, left, scores, self.single_root, weights, own_z, own)
+            return own_z, own
+
+        own_z, own = sums(np.ascontiguousarray(arcs.real))
+        places = ranges(begins[:-1][left], np.diff(begins)[left]) if len(expected) else np.zeros(0, dtype=np.int64)
+        log_z[left], expected[places] = own_z[left], own[places]
+        if np.iscomplexobj(arcs):
+            direction = arcs.imag / STEP
+            ahead, behind = (sums(arcs.real + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+            with np.errstate(invalid="ignore"):
+                slope = STEP / (2.0 * DIFFERENCE) * (ahead[0] - behind[0])
+            log_z[left] += 1j * np.nan_to_num(slope)[left]
+            expected[places] += 1j * STEP / (2.0 * DIFFERENCE) * (ahead[1] - behind[1])[places]

@@ -1,0 +1,258 @@
+r"""Best labellings of first-order chains straight from attributes: scores and Viterbi in one kernel.
+
+For models whose features are (attribute, label) and label bigrams, which most are. What :meth:`Chain.viterbi` finds
+from part scores is found here without them::
+
+    A_1(y) = s_1(y) + start(y)          A_t(y) = s_t(y) + max_b (A_{t-1}(b) + transition(b, y))          ties: least b
+
+The weights are laid out once for a model. Attributes of at least three features have a row of W numbers, W a multiple
+of eight with -inf transitions into what is no label; the others have two pairs (label, weight), of which missing ones
+weigh zero. They are in single precision, which is that of model files, so that more of them stay in the cache; sums are
+in double. O(T (Y^2 + attributes Y)) for a sequence of T positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.kernels import kernel
+from loglinear.structures.chain.features import ChainFeatures, Penalties
+
+Floats = npt.NDArray[np.float64]
+Float32 = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Allowed = npt.NDArray[np.uint8]
+
+LANES = 8
+PAIRS = 2
+ALL_WELL, NO_SCORES = -1, -2  # statuses of the kernel; others are numbers of sequences
+NO_VALUES = np.zeros(0)
+
+
+@kernel
+def _lay_out(pointer: Offsets, codes: Ints, state: Floats, place: Ints, rows: Float32, pairs: Float32) -> None:
+    """Weights ``state`` [F] of attributes' features into ``rows`` [R, W] and ``pairs`` [P, 4]."""
+    for a in range(place.shape[0]):
+        for f in range(pointer[a], pointer[a + 1]):
+            if place[a] >= 0:
+                rows[place[a], codes[f]] = state[f]
+            else:
+                pairs[-1 - place[a], 2 * (f - pointer[a])] = codes[f]
+                pairs[-1 - place[a], 2 * (f - pointer[a]) + 1] = state[f]
+
+
+@kernel
+def _fill_scores(
+    first: int,
+    end: int,
+    ids: Ints,
+    place: Ints,
+    rows: Float32,
+    pairs: Float32,
+    in_rows: Offsets,
+    in_pairs: Offsets,
+    out: Floats,
+) -> None:
+    """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``, each of value one.
+
+    Rows and pairs are told apart without a branch, and rows added four at a time (the last row is zero), so that the
+    processor waits for four of them at once. ``in_rows`` and ``in_pairs`` are scratch.
+    """
+    n_rows, n_pairs = 0, 0
+    for j in range(first, end):
+        p = place[ids[j]]
+        in_rows[n_rows] = p
+        in_pairs[n_pairs] = -1 - p
+        n_rows += 1 if p >= 0 else 0
+        n_pairs += 0 if p >= 0 else 1
+    while n_rows % 4:
+        in_rows[n_rows] = rows.shape[0] - 1
+        n_rows += 1
+    for y in range(out.shape[0]):
+        out[y] = 0.0
+    for j in range(0, n_rows, 4):
+        r0, r1, r2, r3 = rows[in_rows[j]], rows[in_rows[j + 1]], rows[in_rows[j + 2]], rows[in_rows[j + 3]]
+        for y in range(out.shape[0]):
+            one, two = np.float64(r0[y]) + np.float64(r1[y]), np.float64(r2[y]) + np.float64(r3[y])
+            out[y] += one + two
+    for j in range(n_pairs):
+        pair = pairs[in_pairs[j]]
+        out[int(pair[0])] += pair[1]
+        out[int(pair[2])] += pair[3]
+
+
+@kernel
+def _fill_weighted_scores(
+    first: int,
+    end: int,
+    ids: Ints,
+    values: Floats,
+    place: Ints,
+    rows: Float32,
+    pairs: Float32,
+    out: Floats,
+) -> None:
+    """The same where attribute j has the value ``values[j]``."""
+    for y in range(out.shape[0]):
+        out[y] = 0.0
+    for j in range(first, end):
+        p, value = place[ids[j]], values[j]
+        if p >= 0:
+            row = rows[p]
+            for y in range(out.shape[0]):
+                out[y] += value * row[y]
+        else:
+            pair = pairs[-1 - p]
+            out[int(pair[0])] += value * pair[1]
+            out[int(pair[2])] += value * pair[3]
+
+
+@kernel
+def _step(before: Floats, transition: Floats, scores: Floats, now: Floats, spare: Floats) -> None:
+    """``now`` [W] = ``scores`` + max over b of ``before`` [W] + transition [W, W], four b at a time.
+
+    Two rows take turns: a maximum written back to where it came from compiles to slow masked stores.
+    """
+    row, other = now, spare
+    for y in range(now.shape[0]):
+        row[y] = -np.inf
+    for b in range(0, now.shape[0], 4):
+        v0, v1, v2, v3 = before[b], before[b + 1], before[b + 2], before[b + 3]
+        r0, r1, r2, r3 = transition[b], transition[b + 1], transition[b + 2], transition[b + 3]
+        for y in range(now.shape[0]):
+            x0, x1, x2, x3, old = v0 + r0[y], v1 + r1[y], v2 + r2[y], v3 + r3[y], row[y]
+            one = x0 if x0 > x1 else x1
+            two = x2 if x2 > x3 else x3
+            best = one if one > two else two
+            other[y] = best if best > old else old
+        row, other = other, row
+    for y in range(now.shape[0]):
+        now[y] = row[y] + scores[y]
+
+
+@kernel
+def _best_labels(
+    offsets: Offsets,
+    pointer: Offsets,
+    ids: Ints,
+    values: Floats,
+    allowed: Allowed,
+    place: Ints,
+    rows: Float32,
+    pairs: Float32,
+    tables: tuple[Floats, Floats, Floats, Floats],
+    n_labels: int,
+    labels: Ints,
+) -> int:
+    """Best labellings into ``labels`` [n]; the number of the first sequence that has none, ALL_WELL or NO_SCORES.
+
+    ``offsets`` [S + 1] of n positions in all; ``pointer`` [n + 1]; ``allowed`` [n or 0, Y]; ``tables`` are the
+    transitions [W, W], the same turned round, the starts and the stops [W].
+    """
+    transition, turned, start, stop = tables
+    width, longest, most, origin = transition.shape[0], 0, 0, offsets[0]
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    for t in range(labels.shape[0]):
+        most = max(most, pointer[t + 1] - pointer[t])
+    reached, scores, spare = np.empty((longest, width)), np.empty(width), np.empty(width)
+    in_rows, in_pairs = np.empty(most + 4, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
+    for i in range(offsets.shape[0] - 1):
+        first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
+        for t in range(n):
+            begin, end = pointer[first + t], pointer[first + t + 1]
+            if values.shape[0] == 0:
+                _fill_scores(begin, end, ids, place, rows, pairs, in_rows, in_pairs, scores)
+            else:
+                _fill_weighted_scores(begin, end, ids, values, place, rows, pairs, scores)
+                for y in range(n_labels):
+                    if not scores[y] < np.inf:
+                        return NO_SCORES
+            if allowed.shape[0] > 0:
+                for y in range(n_labels):
+                    if not allowed[first + t, y]:
+                        scores[y] = -np.inf
+            if t == n - 1:
+                for y in range(width):
+                    scores[y] += stop[y]
+            if t > 0:
+                _step(reached[t - 1], transition, scores, reached[t], spare)
+            else:
+                for y in range(width):
+                    reached[0, y] = scores[y] + start[y]
+        best = int(np.argmax(reached[n - 1]))
+        if reached[n - 1, best] == -np.inf:
+            return i
+        labels[first + n - 1] = best
+        for t in range(n - 1, 0, -1):
+            before, into, top = reached[t - 1], turned[best], -np.inf
+            for b in range(n_labels):
+                x = before[b] + into[b]
+                if x > top:
+                    best, top = b, x
+            labels[first + t - 1] = best
+    return ALL_WELL
+
+
+class ChainDecoder:
+    """A first-order chain's weights laid out for finding best labellings. Threads may share it.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of order 1, without edge features.
+    weights : float64 [D]
+    penalties : Penalties
+    """
+
+    def __init__(self, features: ChainFeatures, weights: Floats, penalties: Penalties) -> None:
+        assert self.suits(features)
+        block, y = features.state, features.n_labels
+        state, _, transition, _ = (weights[segment] for segment in features.segments)
+        w = -(-y // LANES) * LANES
+        counts = np.diff(block.pointer)
+        dense = counts > PAIRS
+        self._place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
+        n_rows = int(dense.sum())
+        self._rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # and one of nothing
+        self._pairs = np.zeros((len(counts) - n_rows, 2 * PAIRS), dtype=np.float32)
+        _lay_out(block.pointer, block.codes, state, self._place, self._rows, self._pairs)
+        table, start, stop = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
+        matrix = np.zeros(y * y)
+        matrix[features.transitions] = transition
+        table[:y, :y] = matrix.reshape(y, y) + penalties.transition
+        start[:y], stop[:y] = penalties.start, penalties.stop
+        self._tables = (table, np.ascontiguousarray(table.T), start, stop)
+        self.n_labels = y
+        self._all_allowed = np.zeros((0, y), dtype=np.uint8)
+
+    @staticmethod
+    def suits(features: ChainFeatures) -> bool:
+        """Whether a chain of these features is one of those that this module is for."""
+        return features.order == 1 and features.edge is None and not features.input_only
+
+    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: Allowed | None = None) -> Ints:
+        """Best labels of the positions of sequences ``first`` to ``end``, of those that ``allowed`` [N, Y] leaves."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        state = corpus.state
+        run = Incidence(state.pointer[lo : hi + 1], state.ids, state.values)
+        mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
+        return self.best(corpus.offsets[first : end + 1], run, mask)
+
+    def best(self, offsets: Offsets, state: Incidence, allowed: Allowed | None = None) -> Ints:
+        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, of which ``state`` holds the attributes."""
+        labels = np.empty(len(state.pointer) - 1, dtype=np.int32)
+        status = _best_labels(
+            offsets, state.pointer, state.ids, NO_VALUES if state.values is None else state.values,
+            self._all_allowed if allowed is None else allowed, self._place, self._rows, self._pairs,
+            self._tables, self.n_labels, labels,
+        )  # fmt: skip
+        if status == NO_SCORES:
+            raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
+        if status != ALL_WELL:
+            raise InfeasibleError(int(status))
+        return labels

@@ -1,0 +1,616 @@
+"""Covariance of a cost and the parts of a chain: the gradient of an expected cost, for the risk criterion.
+
+For a cost ``c(y) = sum_t cost_t(y_t)``, the derivative of ``E[c]`` by a part's score is ``E[c part] - E[c] E[part]``.
+One forward-backward that carries a second number beside each probability finds all of them (the expectation semiring:
+Li & Eisner 2009, "First- and second-order expectation semirings with applications to minimum-risk training on
+translation forests"). With the scaled ``E``, ``M`` and ``a`` of :mod:`loglinear.structures.chain.sums`::
+
+    p_t(y)      = sum_y' a_{t-1}(y') M(y', y)                   the label foreseen by the positions before t
+    P_{t-1}(y') = a_{t-1}(y') sum_y M(y', y) G_t(y)             with  G_t = P_t / p_t,  P_T = a_T
+    d_t(y)      = cost_t(y) - sum_y P_t(y) cost_t(y)            E[c] is the sum over t of what is subtracted
+    R_{t-1}(y') = a_{t-1}(y') sum_y M(y', y) H_t(y)             with  H_t = (P_t d_t + R_t) / p_t,  R_T = 0
+    f_t(y)      = d_t(y) + sum_y' a_{t-1}(y') f_{t-1}(y') M(y', y) / p_t(y)
+    cov(c, 1[y_t = y])              = P_t(y) f_t(y) + R_t(y)
+    cov(c, 1[y_{t-1} = y', y_t = y]) = M(y', y) (a_{t-1}(y') f_{t-1}(y') G_t(y) + a_{t-1}(y') H_t(y))
+
+``f_t(y)`` is the expected cost up to t and ``R_t(y) / P_t(y)`` that after t, both given y_t = y and less their means:
+each position's costs are centred before they are added up, so that a large cost that all labels share loses no digits.
+
+Why these numbers can be trusted. The rule for scores is that of the scaled forward pass: a spread of ``MAX_SPREAD`` at
+most, no non-zero ``a`` below ``TINY``; so a non-zero ``p_t`` is at least 5e-281, and zeros are structural. Marginals
+come down from ``P_t`` by shares ``a M / p`` that sum to one, so there is no backward vector that could leave the range
+of doubles: what underflows is a probability below 1e-300. ``|f|`` and ``|R / P|`` are at most T times the greatest
+difference of costs, and costs are measured in a unit (a power of two, so that no digit changes) that makes the greatest
+of them about one.
+
+Here are the chains that training mostly has, of order 1 without edges. What is left over (``NEEDS_LOG_SPACE``) and all
+other chains go to :mod:`loglinear.structures.chain.covariance`.
+
+O(T Y^2) time. Arrays of length zero stand for absent parts, in the input and the output.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.kernels import kernel
+
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+
+DONE = 0
+NEEDS_LOG_SPACE = 1
+INFEASIBLE = 2
+
+MAX_SPREAD = 300.0
+TINY = 1e-150
+LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
+
+
+@kernel
+def _forward(
+    rows: Floats, start: Floats, stop: Floats, move: Floats, room: float, alpha: Floats, inverse: Floats, work: Floats
+) -> int:
+    """Scaled forward pass over one sequence: fills ``alpha`` and ``inverse`` = 1 / p [T, W]; a status.
+
+    ``rows`` [T, Y] are the emission scores, ``room`` the spread they may have; ``work`` [W] is scratch, zero from Y on.
+    """
+    n_positions, n_labels = rows.shape
+    width = alpha.shape[1]
+    for t in range(n_positions):
+        peak = -np.inf
+        for y in range(n_labels):
+            x = rows[t, y]
+            if t == 0:
+                x += start[y]
+            if t == n_positions - 1:
+                x += stop[y]
+            work[y] = x
+            peak = max(peak, x)
+        if peak == -np.inf:
+            return INFEASIBLE
+        n_low = 0
+        for y in range(n_labels):
+            x = work[y] - peak
+            n_low += (x > -np.inf) & (x < -room)
+            work[y] = math.exp(x)
+        if n_low > 0:
+            return NEEDS_LOG_SPACE
+        before, row, shares = alpha[max(t - 1, 0)], alpha[t], inverse[t]
+        for y in range(width):
+            row[y] = 1.0 if t == 0 else 0.0
+        if t > 0:
+            for b in range(0, width, LANES):
+                a0, a1, a2, a3 = before[b], before[b + 1], before[b + 2], before[b + 3]
+                m0, m1, m2, m3 = move[b], move[b + 1], move[b + 2], move[b + 3]
+                for y in range(width):
+                    row[y] += (a0 * m0[y] + a1 * m1[y]) + (a2 * m2[y] + a3 * m3[y])
+        total = 0.0
+        for y in range(width):
+            shares[y] = 1.0 / row[y] if row[y] > 0.0 else 0.0
+            row[y] *= work[y]
+        for y in range(n_labels):
+            total += row[y]
+        if total == 0.0:
+            return INFEASIBLE
+        scale, n_low = 1.0 / total, 0
+        for y in range(width):
+            value = row[y] * scale
+            row[y] = value
+            n_low += (value > 0.0) & (value < TINY)
+        if n_low > 0:
+            return NEEDS_LOG_SPACE
+    return DONE
+
+
+@kernel
+def _centre(node: Floats, values: Floats) -> float:
+    """The mean of ``values`` [W], W a multiple of LANES, under the marginals ``node`` [W]; subtracts it from them."""
+    mean = 0.0
+    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
+        s0, s1, s2, s3, n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for y in range(0, values.shape[0], LANES):
+            s0, n0 = s0 + node[y] * values[y], n0 + node[y]
+            s1, n1 = s1 + node[y + 1] * values[y + 1], n1 + node[y + 1]
+            s2, n2 = s2 + node[y + 2] * values[y + 2], n2 + node[y + 2]
+            s3, n3 = s3 + node[y + 3] * values[y + 3], n3 + node[y + 3]
+        part = ((s0 + s1) + (s2 + s3)) / ((n0 + n1) + (n2 + n3))
+        mean += part
+        for y in range(values.shape[0]):
+            values[y] -= part
+    return mean
+
+
+@kernel
+def _backward(
+    costs: Floats,
+    unit: float,
+    moved: Floats,
+    alpha: Floats,
+    inverse: Floats,
+    node: Floats,
+    future: Floats,
+    past: Floats,
+    gain: Floats,
+    lift: Floats,
+) -> float:
+    """Fills P ``node``, R ``future``, d ``past``, G ``gain`` and H ``lift`` [T, W]; E[c] in units.
+
+    ``costs`` [T, Y] are in units when multiplied by ``unit``; ``moved`` [W, W] is M transposed.
+    """
+    n_positions, n_labels = costs.shape
+    width = alpha.shape[1]
+    for y in range(width):
+        node[n_positions - 1, y], future[n_positions - 1, y] = alpha[n_positions - 1, y], 0.0
+    mean = 0.0
+    for t in range(n_positions - 1, -1, -1):
+        p, r, d = node[t], future[t], past[t]
+        for y in range(n_labels):
+            d[y] = costs[t, y] * unit
+        for y in range(n_labels, width):
+            d[y] = 0.0
+        mean += _centre(p, d)
+        if t == 0:
+            return mean
+        g, h, shares = gain[t], lift[t], inverse[t]
+        for y in range(width):
+            g[y] = p[y] * shares[y]
+            h[y] = (p[y] * d[y] + r[y]) * shares[y]
+        a, p, r = alpha[t - 1], node[t - 1], future[t - 1]
+        for b in range(width):
+            p[b], r[b] = 0.0, 0.0
+        for y in range(0, width, LANES):
+            g0, g1, g2, g3 = g[y], g[y + 1], g[y + 2], g[y + 3]
+            h0, h1, h2, h3 = h[y], h[y + 1], h[y + 2], h[y + 3]
+            m0, m1, m2, m3 = moved[y], moved[y + 1], moved[y + 2], moved[y + 3]
+            for b in range(width):
+                p[b] += (g0 * m0[b] + g1 * m1[b]) + (g2 * m2[b] + g3 * m3[b])
+                r[b] += (h0 * m0[b] + h1 * m1[b]) + (h2 * m2[b] + h3 * m3[b])
+        for b in range(width):
+            p[b] *= a[b]
+            r[b] *= a[b]
+    return mean
+
+
+@kernel
+def _carry(
+    move: Floats,
+    share: float,
+    alpha: Floats,
+    inverse: Floats,
+    node: Floats,
+    future: Floats,
+    past: Floats,
+    work: Floats,
+    out: Floats,
+) -> None:
+    """Turns ``past`` [T, W] from d into a f; fills ``out`` [T, Y], the covariances with the labels times ``share``.
+
+    ``work`` [W] is scratch.
+    """
+    n_positions, n_labels = out.shape
+    width = alpha.shape[1]
+    for t in range(n_positions):
+        f, before, shares = past[t], past[max(t - 1, 0)], inverse[t]
+        for y in range(width):
+            work[y] = 0.0
+        if t > 0:
+            for b in range(0, width, LANES):
+                u0, u1, u2, u3 = before[b], before[b + 1], before[b + 2], before[b + 3]
+                m0, m1, m2, m3 = move[b], move[b + 1], move[b + 2], move[b + 3]
+                for y in range(width):
+                    work[y] += (u0 * m0[y] + u1 * m1[y]) + (u2 * m2[y] + u3 * m3[y])
+        for y in range(width):
+            f[y] += work[y] * shares[y]
+        for y in range(n_labels):
+            out[t, y] = share * (node[t, y] * f[y] + future[t, y])
+        for y in range(width):
+            f[y] *= alpha[t, y]
+
+
+@kernel
+def _add_outer_products(
+    alpha: Floats, past: Floats, gain: Floats, lift: Floats, weight: float, n_positions: int, sums: Floats
+) -> None:
+    """``sums`` [Y, W] += weight * sum_t (past_{t-1} gain_t + alpha_{t-1} lift_t), two positions at a time."""
+    n_labels, width = sums.shape
+    for t in range(1, n_positions, 2):
+        alone = t + 1 == n_positions
+        g0, h0 = gain[t], lift[t]
+        g1, h1 = gain[t if alone else t + 1], lift[t if alone else t + 1]
+        other = 0.0 if alone else weight
+        for b in range(n_labels):
+            u0, a0, u1, a1 = weight * past[t - 1, b], weight * alpha[t - 1, b], other * past[t, b], other * alpha[t, b]
+            for y in range(width):
+                sums[b, y] += (u0 * g0[y] + a0 * h0[y]) + (u1 * g1[y] + a1 * h1[y])
+
+
+@kernel
+def covariance(
+    offsets: Offsets,
+    parts: Parts,
+    cost: Floats,
+    unit: float,
+    weights: Floats,
+    mean: Floats,
+    status: Bytes,
+    result: Parts,
+) -> None:
+    """Expected costs, and the covariances of cost and parts, of order-1 chains without edges.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+    parts, result : emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [0, Y, Y], trigram [0, Y, Y]
+        ``result`` emissions are written, its other parts added to.
+    cost : float64[N, Y]
+    unit : float
+        Power of two that makes the costs about one at most, for intermediate results.
+    weights : float64[S]
+        Factor of each sequence's covariances.
+    mean : float64[S]
+        Written: E[c].
+    status : uint8[S]
+        Written: ``DONE``, ``NEEDS_LOG_SPACE`` (left out of everything else that is written) or ``INFEASIBLE``.
+    """
+    emission, transition, start, stop = parts[0], parts[1], parts[2], parts[3]
+    n_labels = emission.shape[1]
+    width = (n_labels + LANES - 1) // LANES * LANES
+    longest = 0
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    scratch = np.empty((7, longest, width))
+    alpha, inverse, node, future = scratch[0], scratch[1], scratch[2], scratch[3]
+    past, gain, lift = scratch[4], scratch[5], scratch[6]
+    spare, work, sums = np.empty(width), np.zeros(width), np.zeros((n_labels, width))
+    move, moved = np.zeros((width, width)), np.zeros((width, width))
+    peak, least = -np.inf, np.inf
+    for b in range(n_labels):
+        for y in range(n_labels):
+            peak = max(peak, transition[b, y])
+            least = min(least, transition[b, y] if transition[b, y] > -np.inf else np.inf)
+    room = MAX_SPREAD - (peak - least) if peak > -np.inf else MAX_SPREAD
+    for b in range(n_labels if peak > -np.inf else 0):
+        for y in range(n_labels):
+            move[b, y] = math.exp(transition[b, y] - peak)
+            moved[y, b] = move[b, y]
+    for i in range(offsets.shape[0] - 1):
+        first, end = offsets[i], offsets[i + 1]
+        status[i] = _forward(emission[first:end], start, stop, move, room, alpha, inverse, work)
+        if status[i] != DONE:
+            continue
+        share, out = weights[i] / unit, result[0][first:end]
+        mean[i] = _backward(cost[first:end], unit, moved, alpha, inverse, node, future, past, gain, lift) / unit
+        _carry(move, share, alpha, inverse, node, future, past, spare, out)
+        _add_outer_products(alpha, past, gain, lift, weights[i], end - first, sums)
+        for y in range(n_labels):
+            result[2][y] += out[0, y]
+            result[3][y] += out[end - first - 1, y]
+    for b in range(n_labels):
+        for y in range(n_labels):
+            result[1][b, y] += sums[b, y] * move[b, y] / unit
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Covariance of a cost and the parts of a chain for any scores, and for both orders with one set of loops.
+#
+# The quantities and their names are those of :mod:`loglinear.structures.chain.covariance`, the states ``(c, y)`` and
+# arcs ``(b, c, y)`` those of :mod:`loglinear.structures.chain.log_sums`; read states for labels. Forward values are
+# kept as logarithms less their maximum. What all sums need of them is the share that each arc has in the state it leads
+# into::
+#
+#     share_t(b, c, y) = a_{t-1}(b C + c) M(b, c, y) / p_t(c, y)         which sum to one over b
+#     P_{t-1}(b C + c) = sum_y share_t(b, c, y) P_t(c, y)                       R_{t-1} likewise from P_t d_t + R_t
+#     f_t(c, y)        = d_t(y) + sum_b share_t(b, c, y) f_{t-1}(b C + c)
+#     cov(c, arc)      = share_t(b, c, y) (f_{t-1}(b C + c) P_t(c, y) + P_t(c, y) d_t(y) + R_t(c, y))
+#
+# At a position where the forward values span less than ``LOG_TINY`` and the arcs less than ``MAX_SPREAD``, ``a M`` is a
+# product, at least 5e-281 if it is not zero; at others the exponential of the sum of both less the greatest sum into
+# that state. Either way a share that underflows is below 1e-300 of a probability, and all other numbers are averages.
+#
+# P is not known when f is made: f is kept less that of the likeliest state, and its mean under P is taken off on the
+# way back.
+#
+# O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
+# edges. Arrays of length zero stand for absent parts, in the input and in the output.
+
+Tables = tuple[Floats, Floats, Floats]
+LOG_TINY = -345.0
+
+
+@kernel
+def _fill_table(t: int, opening: bool, parts: Parts, arcs: Floats, powers: Floats, limits: Floats) -> None:
+    """Scores ``arcs`` [Y, C, Y] into position ``t``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread."""
+    transition, edge, trigram = parts[1], parts[4], parts[5]
+    n_labels, n_contexts, _ = arcs.shape
+    peak, least = -np.inf, np.inf
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                if trigram.shape[0] == 0:
+                    x = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
+                else:
+                    x = transition[c, y] + (0.0 if opening else trigram[b, c, y])
+                arcs[b, c, y] = x
+                peak = max(peak, x)
+                least = min(least, x if x > -np.inf else np.inf)
+    limits[0], limits[1] = peak, peak - least if peak > -np.inf else 0.0
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                powers[b, c, y] = math.exp(arcs[b, c, y] - peak) if peak > -np.inf else 0.0
+
+
+@kernel
+def _table_of(t: int, first: int, parts: Parts) -> int:
+    """Which table holds the arcs into ``t``: with edges at order 1 its own, else that of the opening or of the rest."""
+    if parts[5].shape[0] > 0:
+        return min(t - first - 1, 1)
+    return t - first if parts[4].shape[0] > 0 else 0
+
+
+@kernel
+def _weigh(k: int, tables: Tables, before: Floats, factors: Floats, left: Floats, spare: Floats) -> Floats:
+    """The weights [Y, C, Y] of the arcs of table ``k``: ``a M = factors(b C + c) weights(b, c, y) exp(left(c, y))``.
+
+    ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` [C Y] and ``left`` [C, Y], -inf only
+    where no way leads in. The weights are the table's powers, or where those do not do are written to ``spare``.
+    """
+    arcs, powers, limits = tables[0][k], tables[1][k], tables[2][k]
+    n_labels, n_contexts, _ = arcs.shape
+    least = 0.0
+    for p in range(before.shape[0]):
+        least = min(least, before[p] if before[p] > -np.inf else 0.0)
+    if least >= LOG_TINY and limits[1] <= MAX_SPREAD:
+        for p in range(before.shape[0]):
+            factors[p] = math.exp(before[p])
+        left[:] = limits[0]
+        return powers
+    left[:] = -np.inf
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            a, arc, top = before[b * n_contexts + c], arcs[b, c], left[c]
+            for y in range(n_labels):
+                top[y] = max(top[y], a + arc[y])
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            p = b * n_contexts + c
+            a, arc, top, row = before[p], arcs[b, c], left[c], spare[b, c]
+            factors[p] = 1.0 if a > -np.inf else 0.0
+            for y in range(n_labels):
+                row[y] = math.exp(a + arc[y] - top[y]) if a + arc[y] > -np.inf else 0.0
+    return spare
+
+
+@kernel
+def _forward_in_logs(
+    first: int, last: int, parts: Parts, cost: Floats, unit: float, tables: Tables, kept: Tables, scratch: Tables
+) -> int:
+    """Fills what is ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p; a status."""
+    emission, _, start, stop, edge, trigram = parts
+    factors, left, spare = scratch
+    n_labels, n_contexts, _ = spare.shape
+    for t in range(first, last + 1):
+        row, f, inverse = kept[0][t - first], kept[1][t - first], kept[2][t - first]
+        row[:], f[:], inverse[:] = -np.inf, 0.0, 0.0
+        if t == first:
+            row[0] = 0.0
+        else:
+            k, before = _table_of(t, first, parts), kept[1][t - first - 1].reshape(-1)
+            if trigram.shape[0] == 0 and edge.shape[0] > 0:
+                _fill_table(t, k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+            weights = _weigh(k, tables, kept[0][t - first - 1].reshape(-1), factors, left, spare)
+            for b in range(n_labels):
+                for c in range(n_contexts):
+                    p = b * n_contexts + c
+                    if factors[p] > 0.0:
+                        a, level, arc, total, mixed = (
+                            factors[p],
+                            factors[p] * before[p],
+                            weights[b, c],
+                            inverse[c],
+                            f[c],
+                        )
+                        for y in range(n_labels):
+                            total[y] += a * arc[y]
+                            mixed[y] += level * arc[y]
+            for c in range(n_contexts):
+                for y in range(n_labels):
+                    if inverse[c, y] > 0.0:
+                        row[c, y] = left[c, y] + math.log(inverse[c, y])
+                        inverse[c, y] = 1.0 / inverse[c, y]
+                        f[c, y] *= inverse[c, y]
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                row[c, y] += emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
+                if t > first and trigram.shape[0] > 0 and edge.shape[0] > 0:
+                    row[c, y] += edge[t, c, y]
+        best = np.argmax(row)
+        peak, level, base = row.reshape(-1)[best], f.reshape(-1)[best], cost[t, best % n_labels] * unit
+        if peak == -np.inf:
+            return INFEASIBLE
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                row[c, y] -= peak
+                f[c, y] = (f[c, y] - level) + (cost[t, y] * unit - base) if row[c, y] > -np.inf else 0.0
+    return DONE
+
+
+@kernel
+def _dot(left: Floats, right: Floats) -> float:
+    """Sum of the products, four sums beside each other since one alone waits for each addition."""
+    n = left.shape[0]
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(0, n - 3, 4):
+        s0 += left[j] * right[j]
+        s1 += left[j + 1] * right[j + 1]
+        s2 += left[j + 2] * right[j + 2]
+        s3 += left[j + 3] * right[j + 3]
+    for j in range(n - n % 4, n):
+        s0 += left[j] * right[j]
+    return (s0 + s1) + (s2 + s3)
+
+
+@kernel
+def _centre_in_logs(node: Floats, values: Floats) -> float:
+    """The mean of ``values`` [C Y] under the marginals ``node`` [C Y]; subtracts it from them."""
+    total, mean = np.sum(node), 0.0
+    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
+        part = _dot(node, values) / total
+        mean += part
+        for s in range(values.shape[0]):
+            values[s] -= part
+    return mean
+
+
+@kernel
+def _add_states(t: int, first: int, share: float, node: Floats, f: Floats, future: Floats, result: Parts) -> None:
+    """Adds a position's covariances with its labels and, at order 2, pairs of labels; all tables are [C, Y]."""
+    out, transition, edge, trigram = result[0], result[1], result[4], result[5]
+    for y in range(out.shape[1]):
+        out[t, y] = 0.0
+    for c in range(node.shape[0]):
+        for y in range(out.shape[1]):
+            value = share * (node[c, y] * f[c, y] + future[c, y])
+            out[t, y] += value
+            if t > first and trigram.shape[0] > 0:
+                transition[c, y] += value
+                if edge.shape[0] > 0:
+                    edge[t, c, y] = value
+
+
+@kernel
+def _add_arcs(
+    t: int, first: int, share: float, weights: Floats, factors: Floats, f: Floats, flows: Floats, result: Parts
+) -> None:
+    """Adds a position's covariances with its arcs; ``f`` [C Y] is of the position before, ``flows`` [2, C, Y] G, H."""
+    transition, edge, trigram = result[1], result[4], result[5]
+    n_labels, n_contexts, _ = weights.shape
+    if trigram.shape[0] > 0 and t == first + 1:
+        return  # no trigram yet
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            p = b * n_contexts + c
+            a, level, arc, g, h = factors[p], factors[p] * f[p], weights[b, c], flows[0, c], flows[1, c]
+            total = transition[b] if trigram.shape[0] == 0 else trigram[b, c]
+            for y in range(n_labels):
+                total[y] += share * (arc[y] * (level * g[y] + a * h[y]))
+            if edge.shape[0] > 0 and trigram.shape[0] == 0:
+                for y in range(n_labels):
+                    edge[t, b, y] = share * (arc[y] * (level * g[y] + a * h[y]))
+
+
+@kernel
+def _backward_in_logs(
+    first: int,
+    last: int,
+    parts: Parts,
+    cost: Floats,
+    unit: float,
+    share: float,
+    tables: Tables,
+    kept: Tables,
+    scratch: Tables,
+    result: Parts,
+) -> float:
+    """Adds a sequence's covariances times ``share``; E[c] in units. The f of :func:`_forward_in_logs` are centred."""
+    alpha, past, inverses = kept
+    factors, left, spare = scratch
+    n_labels, n_contexts, _ = spare.shape
+    rows, flows = np.zeros((4, n_contexts, n_labels)), np.empty((2, n_contexts, n_labels))
+    node, future, node_before, future_before = rows[0], rows[1], rows[2], rows[3]
+    marginals, d = np.empty(n_labels), np.empty(n_labels)
+    for c in range(n_contexts):
+        for y in range(n_labels):
+            node[c, y] = math.exp(alpha[last - first, c, y])
+    node /= np.sum(node)
+    _centre_in_logs(node.reshape(-1), past[last - first].reshape(-1))
+    mean = 0.0
+    for t in range(last, first - 1, -1):
+        _add_states(t, first, share, node, past[t - first], future, result)
+        for y in range(n_labels):
+            marginals[y], d[y] = np.sum(node[:, y]), cost[t, y] * unit
+        mean += _centre_in_logs(marginals, d)
+        if t == first:
+            return mean
+        inverse, f = inverses[t - first], past[t - first - 1].reshape(-1)
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                flows[0, c, y] = node[c, y] * inverse[c, y]
+                flows[1, c, y] = (node[c, y] * d[y] + future[c, y]) * inverse[c, y]
+        k = _table_of(t, first, parts)
+        weights = _weigh(k, tables, alpha[t - first - 1].reshape(-1), factors, left, spare)
+        nodes, futures = node_before.reshape(-1), future_before.reshape(-1)
+        for b in range(n_labels):
+            for c in range(n_contexts):
+                p = b * n_contexts + c
+                nodes[p] = factors[p] * _dot(weights[b, c], flows[0, c])
+                futures[p] = factors[p] * _dot(weights[b, c], flows[1, c])
+        _centre_in_logs(nodes, f)
+        _add_arcs(t, first, share, weights, factors, f, flows, result)
+        node, future, node_before, future_before = node_before, future_before, node, future
+    return mean
+
+
+@kernel
+def covariance_in_logs(
+    offsets: Offsets,
+    which: Offsets,
+    parts: Parts,
+    cost: Floats,
+    unit: float,
+    weights: Floats,
+    mean: Floats,
+    status: Bytes,
+    result: Parts,
+) -> None:
+    """Expected costs, and the covariances of cost and parts, of the sequences ``which``.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+    which : int64
+        Numbers of the sequences to do.
+    parts, result : six arrays
+        Emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]. Of
+        ``result``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
+    cost : float64[N, Y]
+    unit : float
+        Power of two that makes the costs about one at most, for intermediate results.
+    weights : float64[S]
+        Factor of each sequence's covariances.
+    mean : float64[S]
+        Written: E[c].
+    status : uint8[S]
+        Written: ``DONE`` or ``INFEASIBLE``.
+    """
+    n_labels = parts[0].shape[1]
+    paired, edges = parts[5].shape[0] > 0, parts[4].shape[0] > 0
+    n_contexts, longest = n_labels if paired else 1, 0
+    for i in which:
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    n_tables = 2 if paired else longest if edges else 1
+    cube, square = (n_tables, n_labels, n_contexts, n_labels), (longest, n_contexts, n_labels)
+    tables = (np.empty(cube), np.empty(cube), np.empty((n_tables, 2)))
+    kept = (np.empty(square), np.empty(square), np.empty(square))
+    scratch = (np.empty(n_contexts * n_labels), np.empty(square[1:]), np.empty(cube[1:]))
+    for k in range(n_tables if paired or not edges else 0):
+        _fill_table(offsets[0], k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+    for i in which:
+        first, last = offsets[i], offsets[i + 1] - 1
+        status[i] = _forward_in_logs(first, last, parts, cost, unit, tables, kept, scratch)
+        if status[i] != DONE:
+            continue
+        share = weights[i] / unit
+        mean[i] = _backward_in_logs(first, last, parts, cost, unit, share, tables, kept, scratch, result) / unit
+        for y in range(n_labels):
+            result[2][y] += result[0][first, y]
+            result[3][y] += result[0][last, y]
+        for b in range(n_labels if result[4].shape[0] > 0 else 0):
+            for y in range(n_labels):
+                result[4][first, b, y] = 0.0

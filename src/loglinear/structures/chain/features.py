@@ -1,0 +1,408 @@
+"""How a chain's feature weights become part scores, and part gradients weight gradients.
+
+The weight vector is four segments one after the other:
+
+    state       (attribute, label)                 -> emission [N, Y]
+    edge        (attribute, previous label, label) -> edge [N, Y, Y]
+    transition  (previous label, label)            -> transition [Y, Y]
+    trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], order 2 only
+
+A generative model may also have *input-only* features, of an attribute whatever its label. They are state features
+with the code Y, and their score is added to each label's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.features.encoding import EncodedCorpus, Incidence, runs
+from loglinear.kernels import kernel
+from loglinear.kernels.tables import SparseGroups
+from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
+from loglinear.structures.structure import SparseGradient
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """Hard constraints as scores: 0 where allowed, -inf where not."""
+
+    transition: Float
+    start: Float
+    stop: Float
+
+    @classmethod
+    def none(cls, n_labels: int) -> Penalties:
+        return cls(np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels))
+
+    def split(self, sub_labels: int) -> Penalties:
+        """The same constraints over sub-labels."""
+        pairs = np.repeat(np.repeat(self.transition, sub_labels, axis=0), sub_labels, axis=1)
+        return Penalties(pairs, np.repeat(self.start, sub_labels), np.repeat(self.stop, sub_labels))
+
+    def scores(self, n_positions: int) -> ChainScores:
+        """Part scores of the constraints alone."""
+        return ChainScores(np.zeros((n_positions, len(self.start))), self.transition, self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainWeights:
+    """A weight vector laid out for the passes: segments, dense rows, matrices with the constraints added."""
+
+    state: Float
+    state_rows: Float
+    edge: Float
+    edge_rows: Float
+    transition: Float
+    trigram: Float | None
+    start: Float
+    stop: Float
+
+
+class ChainGradient:
+    """Where one worker adds up its share of the weight gradient."""
+
+    def __init__(self, features: ChainFeatures) -> None:
+        self._features = features
+        self.vector = np.zeros(features.n_features)
+        self._state_rows = np.zeros((features.state.n_rows, features.state.n_codes))
+        self._edge_rows = np.zeros((features.edge.n_rows, features.edge.n_codes) if features.edge else (0, 0))
+
+    def reset(self) -> None:
+        for array in (self.vector, self._state_rows, self._edge_rows):
+            array.fill(0.0)
+
+    def add(self, corpus: EncodedCorpus, first: int, end: int, parts: ChainScores) -> None:
+        """Add the gradient by the part scores of sequences ``first`` to ``end``."""
+        features = self._features
+        state, edge, transition, trigram = features.segments
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        emission = parts.emission
+        if features.input_only:
+            emission = np.concatenate([emission, emission.sum(axis=1, keepdims=True)], axis=1)
+        features.state.add_gradient(corpus.state, lo, hi, emission, self.vector[state], self._state_rows)
+        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
+            flat = parts.edge.reshape(hi - lo, -1)
+            features.edge.add_gradient(corpus.edge, lo, hi, flat, self.vector[edge], self._edge_rows)
+        self.vector[transition] += parts.transition.ravel()[features.transitions]
+        if parts.trigram is not None:
+            self.vector[trigram] += parts.trigram.ravel()[features.trigrams]
+
+    def finish(self) -> Float:
+        """The gradient [D] of all that was added."""
+        state, edge, _, _ = self._features.segments
+        self._features.state.gather(self._state_rows, self.vector[state])
+        if self._features.edge is not None:
+            self._features.edge.gather(self._edge_rows, self.vector[edge])
+        return self.vector
+
+
+@dataclass(frozen=True)
+class ChainFeatures:
+    """Which features a chain model has.
+
+    Parameters
+    ----------
+    n_labels : int
+        Y.
+    order : int
+        1 or 2.
+    state : FeatureBlock
+        (attribute, label); the code Y is any label.
+    edge : FeatureBlock or None
+        (attribute, previous label * Y + label).
+    transitions : int32
+        Codes ``previous * Y + label`` of the label bigrams that have a weight, ascending.
+    trigrams : int32
+        Codes ``(two back * Y + previous) * Y + label`` of the trigrams that have a weight, ascending.
+    """
+
+    n_labels: int
+    order: int
+    state: FeatureBlock
+    edge: FeatureBlock | None
+    transitions: Int32
+    trigrams: Int32
+
+    @classmethod
+    def collect(
+        cls,
+        corpus: EncodedCorpus,
+        n_attributes: int,
+        gold: Gold,
+        n_labels: int,
+        order: int = 1,
+        states: str = "observed",
+        transitions: str = "observed",
+        input_only: npt.NDArray[np.bool_] | None = None,
+    ) -> ChainFeatures:
+        """The features of a training corpus.
+
+        ``states`` and ``transitions`` say which pairs get a weight: those seen in the gold labelling (``observed``) or
+        ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow ``transitions``.
+        The attributes in the mask ``input_only`` [A] also get one whatever the label.
+        """
+        lists = gold.label_lists(n_labels, unlabelled_as_any=False)
+        edge = None
+        if states == "all":
+            state = FeatureBlock.everything(n_attributes, n_labels)
+            if corpus.edge is not None:
+                edge = FeatureBlock.everything(n_attributes, n_labels**2)
+        else:
+            state = FeatureBlock.observed(corpus.state, n_attributes, *lists, n_labels)
+            if corpus.edge is not None:
+                pairs = pair_codes(corpus.offsets, lists, n_labels)
+                edge = FeatureBlock.observed(corpus.edge, n_attributes, *pairs, n_labels**2)
+        if input_only is not None:
+            state = state.with_code(n_labels, input_only)
+        bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
+        return cls(n_labels, order, state, edge, bigrams, trigrams)
+
+    def as_lists(self) -> ChainFeatures:
+        """The same features without dense rows: :meth:`lay_out` then looks at the weight vector itself, not a copy."""
+        edge = None if self.edge is None else self.edge.as_lists()
+        return replace(self, state=self.state.as_lists(), edge=edge)
+
+    @property
+    def input_only(self) -> bool:
+        """Whether some features look at no label."""
+        return self.state.n_codes > self.n_labels
+
+    @cached_property
+    def segments(self) -> tuple[slice, slice, slice, slice]:
+        """Where state, edge, transition and trigram weights lie in the weight vector."""
+        sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
+        ends = np.cumsum([0, *sizes, len(self.trigrams)]).tolist()
+        return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], ends[4])
+
+    @cached_property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """Where the runs of weights begin that are always met together [G + 1]: those of a state attribute, of an edge
+        attribute, and the label n-grams."""
+        pointers = [self.state.pointer]
+        if self.edge is not None:
+            pointers.append(self.edge.pointer[1:] + self.segments[1].start)
+        return np.concatenate([*pointers, [self.n_features]]).astype(np.int64)
+
+    @property
+    def n_features(self) -> int:
+        """D, the length of the weight vector."""
+        return self.segments[-1].stop
+
+    def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
+        """Prepare a weight vector [D] for :meth:`scores`."""
+        state, edge, transition, trigram = (weights[segment] for segment in self.segments)
+        matrix, cube = self._ngram_tables(transition, trigram, penalties)
+        return ChainWeights(
+            state=state,
+            state_rows=self.state.rows(state),
+            edge=edge,
+            edge_rows=self.edge.rows(edge) if self.edge is not None else np.zeros((0, 0)),
+            transition=matrix,
+            trigram=cube,
+            start=penalties.start,
+            stop=penalties.stop,
+        )
+
+    def laid_out_again(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
+        """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
+        _, _, transition, trigram = self.segments
+        matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
+        return replace(laid_out, transition=matrix, trigram=cube)
+
+    def _ngram_tables(self, transition: Float, trigram: Float, penalties: Penalties) -> tuple[Float, Float | None]:
+        """Scores of label bigrams [Y, Y], constraints included, and at order 2 of trigrams [Y, Y, Y]."""
+        matrix = np.zeros(self.n_labels**2)
+        matrix[self.transitions] = transition
+        table = matrix.reshape(self.n_labels, self.n_labels) + penalties.transition
+        if self.order == 1:
+            return table, None
+        cube = np.zeros(self.n_labels**3)
+        cube[self.trigrams] = trigram
+        return table, cube.reshape((self.n_labels,) * 3)
+
+    def scores(self, weights: ChainWeights, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+        """Part scores of sequences ``first`` to ``end``."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        edge = None
+        if self.edge is not None and corpus.edge is not None:
+            edge = self.edge.scores(corpus.edge, lo, hi, weights.edge, weights.edge_rows)
+            edge = edge.reshape(hi - lo, self.n_labels, self.n_labels)
+        emission = self.state.scores(corpus.state, lo, hi, weights.state, weights.state_rows)
+        if self.input_only:
+            emission = emission[:, :-1] + emission[:, -1:]
+        return ChainScores(
+            emission=emission,
+            transition=weights.transition,
+            start=weights.start,
+            stop=weights.stop,
+            edge=edge,
+            trigram=weights.trigram,
+        )
+
+    def structure(self, corpus: EncodedCorpus, first: int, end: int) -> Chain:
+        """The chains of sequences ``first`` to ``end``."""
+        return Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+
+    def dense_gradient(self) -> ChainGradient:
+        """A gradient of all features."""
+        return ChainGradient(self)
+
+    def sparse_gradient(self) -> SparseGradient:
+        """A gradient of the few features of one sequence."""
+
+        return SparseChainGradient(self)
+
+    def groups_met(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[npt.NDArray[np.int64], Int32, int]]:
+        """The groups of features that a sequence's scores depend on, as lists with the number of the first group."""
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        yield corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0
+        if corpus.edge is not None:
+            yield corpus.edge.pointer[lo : hi + 1], corpus.edge.ids, len(self.state.pointer) - 1
+        ngrams = np.array([len(self.groups) - 2], dtype=np.int32)
+        yield np.array([0, 1]), ngrams, 0
+
+    def keeping(self, kept: npt.NDArray[np.bool_]) -> tuple[ChainFeatures, npt.NDArray[np.bool_]]:
+        """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
+        state, edge, transition, trigram = (kept[segment] for segment in self.segments)
+        has_state = _kept_counts(self.state, state)
+        has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
+        used = (has_state + has_edge) > 0
+
+        def block(old: FeatureBlock, counts: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_]) -> FeatureBlock:
+            pointer = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
+            return FeatureBlock(pointer, old.codes[mask], old.n_codes)
+
+        features = ChainFeatures(
+            self.n_labels,
+            self.order,
+            block(self.state, has_state, state),
+            None if self.edge is None else block(self.edge, has_edge, edge),
+            self.transitions[transition],
+            self.trigrams[trigram],
+        )
+        return features, used
+
+    def blocks(self, offsets: npt.NDArray[np.int64], first: int, end: int) -> list[tuple[int, int]]:
+        """Cut sequences ``first`` to ``end`` into runs whose part scores stay small (about 8 MB of them)."""
+        width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
+        most = max(256, min(4096, 1_000_000 // width))
+        return runs(offsets, first, end, most)
+
+
+def _kept_counts(block: FeatureBlock, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Features of each attribute [A] among those ``kept`` [F]."""
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return np.diff(before[block.pointer])
+
+
+def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, which: str) -> tuple[Int32, Int32]:
+    """Codes of the label bigrams and trigrams that get a weight."""
+    nothing = np.zeros(0, dtype=np.int32)
+    if which == "none":
+        return nothing, nothing
+    if which == "all":
+        everything = [np.arange(n_labels**k, dtype=np.int32) for k in (2, 3)]
+        return everything[0], everything[1] if order == 2 else nothing
+    lists = gold.label_lists(n_labels, unlabelled_as_any=True)
+    return observed_ngrams(corpus.offsets, lists, n_labels, order)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The weight gradient of one sequence of a chain as a short list (:mod:`~loglinear.kernels.tables`).
+#
+# The features of an attribute lie one after the other in the weight vector and are always met together: they are a
+# group, and so are all label n-grams. Parts are walked as in
+# :class:`~loglinear.structures.chain.features.ChainGradient`.
+
+Int64 = npt.NDArray[np.int64]
+Uint8 = npt.NDArray[np.uint8]
+
+
+@kernel
+def _add_attributes(
+    pointer: Int64,
+    ids: Int32,
+    attribute_values: Float,
+    codes: Int32,
+    first_group: int,
+    groups: Int64,
+    parts: Float,
+    n: int,
+    values: Float,
+    seen: Uint8,
+    touched: Int64,
+) -> int:
+    """Features of the attributes of positions 0..T-1 (pointer [T + 1]) with parts [T, C]; the new number of groups.
+
+    Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
+    """
+    has_values = attribute_values.shape[0] > 0
+    base = groups[first_group]
+    for t in range(parts.shape[0]):
+        part = parts[t]
+        nothing = True
+        for c in range(part.shape[0]):
+            if part[c] != 0.0:
+                nothing = False
+                break
+        if nothing:
+            continue
+        for j in range(pointer[t], pointer[t + 1]):
+            value = attribute_values[j] if has_values else 1.0
+            group = first_group + ids[j]
+            if not seen[group]:
+                seen[group] = 1
+                touched[n] = group
+                n += 1
+            for f in range(groups[group], groups[group + 1]):
+                values[f] += value * part[codes[f - base]]
+    return n
+
+
+class SparseChainGradient(SparseGroups):
+    """The gradient of one sequence of a chain.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of D features.
+    """
+
+    def __init__(self, features: ChainFeatures) -> None:
+        super().__init__(features.groups)
+        self._features = features
+
+    def add(self, corpus: EncodedCorpus, sequence: int, parts: ChainScores) -> None:
+        """Add the gradient by the part scores of one sequence."""
+        features = self._features
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        _, _, transition, trigram = features.segments
+        self._add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
+        if features.edge is not None and corpus.edge is not None and parts.edge is not None:
+            first_group = len(features.state.pointer) - 1
+            self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
+        if trigram.stop > transition.start:
+            self.touch(len(self.groups) - 2)
+            self.values[transition] += parts.transition.ravel()[features.transitions]
+            if parts.trigram is not None:
+                self.values[trigram] += parts.trigram.ravel()[features.trigrams]
+
+    def _add_block(
+        self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
+    ) -> None:
+        """Add the gradient by ``parts`` [hi - lo, C] of positions ``lo`` to ``hi``; attribute a is a group."""
+        values = NO_VALUES if incidence.values is None else incidence.values
+        self._n = _add_attributes(
+            incidence.pointer[lo : hi + 1], incidence.ids, values, block.codes, first_group, self.groups, parts,
+            self._n, self.values, self._seen, self._touched,
+        )  # fmt: skip

@@ -1,0 +1,691 @@
+"""A chain cut into pieces that are normalised one by one: what local criteria need instead of forward-backward.
+
+The piece of position t scores its label y given its *context* k, the labels before it that it depends on::
+
+    first position            no context         start(y) + s_t(y)
+    second (at order 2)       y'                 transition(y', y) + edge_t(y', y) + s_t(y)
+    the others                y' or (y'', y')    ... + trigram(y'', y', y) at order 2
+
+with stop(y) added at last positions; summed along a labelling the pieces give its score. The normaliser of a piece
+depends on the context alone, so it is scored like a part of a chain that ends one position earlier::
+
+    L_t(k) = log sum_y exp piece_t(k, y)                               log(1 + sum ...) with none of the above
+    dL_t(k) / d piece_t(k, y) = exp(piece_t(k, y) - L_t(k))
+
+What belongs to labels alone is the same at every position: with A(k, y) = exp(transition + trigram - a) and
+f_t(y) = exp(s_t(y) + edge_t(y', y) - p), a and p the maxima, the sums are products with a fixed matrix::
+
+    z_t(k)                   = sum_y A(k, y) f_t(y)                    L_t(k) = p + a + log z_t(k)
+    gradient of s_t(y)       = f_t(y) sum_k r_t(k) A(k, y)             r_t(k) = weight_t(k) exp(p + a - L_t(k))
+    gradient of A's scores   = A(k, y) sum_t r_t(k) f_t(y)
+
+so a position takes O(Y) exponentials (O(Y^2) with edges) and O(Y) products a context. If the spreads of the finite
+scores in A and f_t add up to at most ``MAX_SPREAD`` = 600 nats, each term that is not ruled out is at least e^-600 >
+1e-261 and r at most 1e261 times the weight: nothing underflows or overflows, and z = 0 means a context without a
+possible label (L = -inf; 0 with none of the above). Other positions are done score by score.
+
+Contexts are numbered k = y' or y'' Y + y'. Arrays of length zero stand for absent parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.kernels import kernel
+
+if TYPE_CHECKING:
+    from loglinear.structures.chain.structure import Chain, ChainScores
+
+
+Floats = npt.NDArray[np.float64]
+Offsets = npt.NDArray[np.int64]
+Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Contexts = tuple[Floats, Floats]  # nodes [N or 0, Y] and pairs [N or 0, Y^2]
+Tables = tuple[Floats, Floats, Floats, Floats]  # log A and A [K, W], A transposed [W, K], maxima and spreads [2, 2]
+Rows = tuple[Floats, Floats, Floats, Floats]  # log f and f [R, W], maxima and spreads [R, 2], scratch [R W]
+Buffers = tuple[Floats, Floats, Floats, Floats]  # z, L and r [R, K], scratch [R K]
+
+MAX_SPREAD = 600.0
+LANES = 4  # labels and contexts are padded to a multiple of this
+ONE, ROW = 3, 16  # cost of a context by itself and of its position, to that of a context among all (measured)
+
+# exp(x) = 2^k exp(r) where x = k log 2 + r, |r| <= log(2) / 2. Adding ROUND leaves k in the low bits of the sum.
+ROUND = 1.5 * 2.0**52
+LOG2_HIGH = 0.6931471803691238  # the leading 32 bits of log 2, so that k * LOG2_HIGH is exact
+LOG2_LOW = 1.9082149292705877e-10
+INVERSE_LOG2 = 1.4426950408889634
+GREATEST_EXPONENT = 700.0  # within it 2^k is a normal number
+# log(x) = k log 2 + log(m) where x = 2^k m and sqrt(1/2) <= m < sqrt(2).
+LEAST_MANTISSA = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+ROUND_BITS = 0x4338000000000000  # the bits of ROUND
+
+
+@kernel
+def _exponentials(values: Floats, powers: Floats) -> None:
+    """``values = exp(values)``, 0 for -inf, right to two units in the last place; ``powers`` is scratch as long.
+
+    Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, even
+    and odd powers apart. Exponents beyond +-700 are taken for +-700.
+    """
+    n = values.shape[0]
+    for j in range(n):
+        x = min(max(values[j], -GREATEST_EXPONENT), GREATEST_EXPONENT)
+        rounded = x * INVERSE_LOG2 + ROUND
+        powers[j] = rounded if values[j] > -np.inf else ROUND - 1023.0  # then 2^k below is 0
+        k = rounded - ROUND
+        r = (x - k * LOG2_HIGH) - k * LOG2_LOW
+        q = r * r
+        even, odd = q * (1 / 479001600.0) + 1 / 3628800.0, q * (1 / 6227020800.0) + 1 / 39916800.0
+        even, odd = even * q + 1 / 40320.0, odd * q + 1 / 362880.0
+        even, odd = even * q + 1 / 720.0, odd * q + 1 / 5040.0
+        even, odd = even * q + 1 / 24.0, odd * q + 1 / 120.0
+        even, odd = even * q + 0.5, odd * q + 1 / 6.0
+        even, odd = even * q + 1.0, odd * q + 1.0
+        values[j] = even + r * odd
+    bits = powers.view(np.int64)
+    for j in range(n):
+        bits[j] = (bits[j] << 52) + (1023 << 52)  # the float 2^k
+    for j in range(n):
+        values[j] *= powers[j]
+
+
+@kernel
+def _logarithms(values: Floats, powers: Floats) -> None:
+    """``values = log(values)`` of normal positive numbers, vectorised likewise: the series of 2 artanh to degree 21."""
+    n = values.shape[0]
+    bits, exponents = values.view(np.int64), powers.view(np.int64)
+    for j in range(n):
+        k = ((bits[j] - LEAST_MANTISSA + (1023 << 52)) >> 52) - 1023
+        bits[j] -= k << 52
+        exponents[j] = k + ROUND_BITS  # the float ROUND + k
+    for j in range(n):
+        k = powers[j] - ROUND
+        r = (values[j] - 1.0) / (values[j] + 1.0)
+        q = r * r
+        w = q * q
+        even, odd = w * (2 / 21.0) + 2 / 17.0, w * (2 / 19.0) + 2 / 15.0
+        even, odd = even * w + 2 / 13.0, odd * w + 2 / 11.0
+        even, odd = even * w + 2 / 9.0, odd * w + 2 / 7.0
+        even, odd = even * w + 2 / 5.0, odd * w + 2 / 3.0
+        values[j] = k * LOG2_HIGH + (k * LOG2_LOW + r * (2.0 + q * (odd + q * even)))
+
+
+@kernel
+def _padded(n: int) -> int:
+    return (n + LANES - 1) // LANES * LANES
+
+
+@kernel
+def _tables(transition: Floats, trigram: Floats) -> Tables:
+    """Tables with the contexts of one label first, then those of two if there are trigrams; both padded with zeros."""
+    n_labels = transition.shape[0]
+    width, n_pairs = _padded(n_labels), trigram.shape[0] * n_labels
+    shape = (width + _padded(n_pairs), width)
+    raw, matrix, turned, extents = np.full(shape, -np.inf), np.zeros(shape), np.zeros(shape[::-1]), np.zeros((2, 2))
+    for deep in range(2):
+        base, n_contexts = (width, n_pairs) if deep else (0, n_labels)
+        peak, least = -np.inf, np.inf
+        for k in range(n_contexts):
+            for y in range(n_labels):
+                x = transition[k % n_labels, y]
+                if deep:
+                    x += trigram[k // n_labels, k % n_labels, y]
+                raw[base + k, y] = x
+                peak = max(peak, x)
+                least = min(least, x if x > -np.inf else np.inf)
+        if peak > -np.inf:
+            extents[deep, 0], extents[deep, 1] = peak, peak - least
+        for k in range(base, base + n_contexts):
+            for y in range(n_labels):
+                matrix[k, y] = math.exp(raw[k, y] - extents[deep, 0])
+                turned[y, k] = matrix[k, y]
+    return raw, matrix, turned, extents
+
+
+@kernel
+def _fill_row(parts: Parts, t: int, first: int, last: int, before: int, row: Floats) -> tuple[float, float]:
+    """Fills ``row`` [W] with the scores that depend on no older label than ``before``; its maximum and spread."""
+    emission, start, stop, edge = parts[0], parts[2], parts[3], parts[4]
+    n_labels = emission.shape[1]
+    own = emission[t]
+    for y in range(n_labels):
+        row[y] = own[y]
+    if t == first:
+        for y in range(n_labels):
+            row[y] += start[y]
+    elif edge.shape[0] > 0:
+        pair = edge[t, before]
+        for y in range(n_labels):
+            row[y] += pair[y]
+    if t == last:
+        for y in range(n_labels):
+            row[y] += stop[y]
+    for y in range(n_labels, row.shape[0]):
+        row[y] = -np.inf
+    peak, least = -np.inf, np.inf
+    for y in range(n_labels):
+        peak = max(peak, row[y])
+        least = min(least, row[y] if row[y] > -np.inf else np.inf)
+    return (peak, peak - least) if peak > -np.inf else (0.0, 0.0)
+
+
+@kernel
+def _fill_rows(parts: Parts, t: int, end: int, first: int, last: int, before: int, rows: Rows) -> float:
+    """Fills the rows of the positions ``t`` to ``end - 1`` after the label ``before``; the greatest spread."""
+    raw, factors, extents, powers = rows
+    width, greatest = raw.shape[1], 0.0
+    for j in range(end - t):
+        row, factor = raw[j], factors[j]
+        peak, spread = _fill_row(parts, t + j, first, last, before, row)
+        extents[j, 0], extents[j, 1] = peak, spread
+        greatest = max(greatest, spread)
+        for y in range(width):
+            factor[y] = row[y] - peak
+    _exponentials(factors.reshape(-1)[: (end - t) * width], powers)
+    return greatest
+
+
+@kernel
+def _count(weights: Floats, begin: int, step: int) -> int:
+    """How many of the ``weights`` at begin, begin + step, ... are not zero."""
+    found = 0
+    for k in range(begin, weights.shape[0], step):
+        found += weights[k] != 0.0
+    return found
+
+
+@kernel
+def _log_sum(row: Floats, other: Floats, nothing: bool) -> float:
+    """log sum exp of ``row + other`` [W], and of a 0 if ``nothing``; safe for any scores."""
+    top = 0.0 if nothing else -np.inf
+    for y in range(row.shape[0]):
+        top = max(top, row[y] + other[y])
+    if top == -np.inf:
+        return top
+    total = math.exp(-top) if nothing else 0.0
+    for y in range(row.shape[0]):
+        total += math.exp(row[y] + other[y] - top)
+    return top + math.log(total)
+
+
+@kernel
+def _scaling(peak: float, nothing: bool) -> tuple[float, float, float, float]:
+    """(shift, scale, more, dead): L = shift + log(more + scale z), ``dead`` if z = 0; ``peak`` is p + a."""
+    shift = max(peak, 0.0)
+    if nothing:
+        return shift, math.exp(peak - shift), math.exp(-shift), 0.0
+    return peak, 1.0, 0.0, -np.inf
+
+
+@kernel
+def _fill_products(factors: Floats, turned: Floats, base: int, n: int, products: Floats) -> None:
+    """``products[j, k] = z(k)`` for ``n`` rows and all contexts, whose columns of A transposed begin at ``base``."""
+    breadth = products.shape[1]
+    for j in range(n):
+        factor, z = factors[j], products[j]
+        for k in range(breadth):
+            z[k] = 0.0
+        for y in range(0, factor.shape[0], LANES):
+            f0, f1, f2, f3 = factor[y], factor[y + 1], factor[y + 2], factor[y + 3]
+            a0, a1, a2, a3 = turned[y, base:], turned[y + 1, base:], turned[y + 2, base:], turned[y + 3, base:]
+            for k in range(breadth):
+                z[k] += (f0 * a0[k] + f1 * a1[k]) + (f2 * a2[k] + f3 * a3[k])
+
+
+@kernel
+def _add_products(
+    factors: Floats, matrix: Floats, base: int, n: int, shares: Floats, own: Floats, sums: Floats
+) -> None:
+    """``own[j] = f sum_k r(k) A(k)`` for ``n`` rows, and ``sums[k] += sum_j r(k) f``; ``shares`` [n, K] is r."""
+    width, breadth = factors.shape[1], shares.shape[1]
+    for j in range(n):
+        factor, share, total = factors[j], shares[j], own[j]
+        for y in range(width):
+            total[y] = 0.0
+        for k in range(0, breadth, LANES):
+            r0, r1, r2, r3 = share[k], share[k + 1], share[k + 2], share[k + 3]
+            a0, a1, a2, a3 = matrix[base + k], matrix[base + k + 1], matrix[base + k + 2], matrix[base + k + 3]
+            for y in range(width):
+                total[y] += (r0 * a0[y] + r1 * a1[y]) + (r2 * a2[y] + r3 * a3[y])
+        for y in range(width):
+            total[y] *= factor[y]
+    for j in range(0, n - LANES + 1, LANES):
+        f0, f1, f2, f3 = factors[j], factors[j + 1], factors[j + 2], factors[j + 3]
+        for k in range(breadth):
+            r0, r1, r2, r3 = shares[j, k], shares[j + 1, k], shares[j + 2, k], shares[j + 3, k]
+            kept = sums[base + k]
+            for y in range(width):
+                kept[y] += (r0 * f0[y] + r1 * f1[y]) + (r2 * f2[y] + r3 * f3[y])
+    for j in range(n - n % LANES, n):
+        factor = factors[j]
+        for k in range(breadth):
+            r0, kept = shares[j, k], sums[base + k]
+            for y in range(width):
+                kept[y] += r0 * factor[y]
+
+
+@kernel
+def _all_contexts(
+    n: int, rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Floats, buffers: Buffers,
+    found: Floats, sums: Floats,
+) -> float:  # fmt: skip
+    """All contexts of the first ``n`` rows: their normalisers are written to ``found`` [n or 0, K].
+
+    Returns the sum of the normalisers times ``weights`` [n or 0, K]; its gradient by log f takes the place of log f in
+    ``rows``, that by log A is left in ``sums``.
+    """
+    factors, extents = rows[1], rows[2]
+    _, matrix, turned, table_extents = tables
+    products, logs, shares, powers = buffers
+    adding, n_contexts, breadth = weights.shape[0] > 0, max(weights.shape[1], found.shape[1]), products.shape[1]
+    base = factors.shape[1] * deep
+    _fill_products(factors, turned, base, n, products)
+    for j in range(n):
+        _, scale, more, _ = _scaling(extents[j, 0] + table_extents[deep, 0], nothing)
+        z, value, share = products[j], logs[j], shares[j]
+        for k in range(breadth):
+            value[k] = more + scale * z[k] if z[k] > 0.0 else 1.0
+            share[k] = scale / value[k] if z[k] > 0.0 else 0.0
+    _logarithms(logs.reshape(-1)[: n * breadth], powers)
+    total = 0.0
+    for j in range(n):
+        shift, _, _, dead = _scaling(extents[j, 0] + table_extents[deep, 0], nothing)
+        z, value, share = products[j], logs[j], shares[j]
+        for k in range(n_contexts):
+            value[k] = shift + value[k] if z[k] > 0.0 else dead
+        if found.shape[0] > 0:
+            row = found[j]
+            for k in range(n_contexts):
+                row[k] = value[k]
+        if adding:
+            weight = weights[j]
+            for k in range(n_contexts):
+                share[k] *= weight[k]
+                total += weight[k] * value[k] if weight[k] != 0.0 else 0.0
+    if adding:
+        _add_products(factors, matrix, base, n, shares, rows[0], sums[0])
+    return total
+
+
+@kernel
+def _some_contexts(
+    rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Floats, begin: int, step: int, own: Floats,
+    found: Floats, sums: Floats,
+) -> float:  # fmt: skip
+    """The contexts k = begin, begin + step, ... of row 0 that have a weight, one by one; safe for any scores.
+
+    ``weights`` and ``found`` are [K or 0]; the gradient by log f is added to ``own`` [W]. What is worked out score by
+    score and needs no factor A goes to the second half of ``sums``. All else as in :func:`_all_contexts`.
+    """
+    row, factor = rows[0][0], rows[1][0]
+    raw, matrix, _, extents = tables
+    base, width = row.shape[0] * deep, row.shape[0]
+    safe = rows[2][0, 1] + extents[deep, 1] <= MAX_SPREAD
+    shift, scale, more, dead = _scaling(rows[2][0, 0] + extents[deep, 0], nothing)
+    total = 0.0
+    for k in range(begin, max(weights.shape[0], found.shape[0]), step):
+        weight = weights[k] if weights.shape[0] > 0 else 1.0
+        if weight == 0.0:
+            continue
+        arcs, log_z, share = matrix[base + k], dead, 0.0
+        if safe:
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            for y in range(0, width, LANES):
+                s0 += arcs[y] * factor[y]
+                s1 += arcs[y + 1] * factor[y + 1]
+                s2 += arcs[y + 2] * factor[y + 2]
+                s3 += arcs[y + 3] * factor[y + 3]
+            z = (s0 + s1) + (s2 + s3)
+            if z > 0.0:
+                log_z, share = shift + math.log(more + scale * z), weight * scale / (more + scale * z)
+        else:
+            log_z = _log_sum(row, raw[base + k], nothing)
+        total += weight * log_z
+        if found.shape[0] > 0:
+            found[k] = log_z
+        if weights.shape[0] == 0 or log_z == -np.inf:
+            continue
+        if safe:
+            kept = sums[0, base + k]
+            for y in range(width):
+                own[y] += share * arcs[y] * factor[y]
+            for y in range(width):
+                kept[y] += share * factor[y]
+        else:
+            kept, scores = sums[1, base + k], raw[base + k]
+            for y in range(width):
+                p = weight * math.exp(row[y] + scores[y] - log_z)
+                own[y] += p
+                kept[y] += p
+    return total
+
+
+@kernel
+def _add_sums(sums: Floats, matrix: Floats, gradient: Parts) -> None:
+    """Adds the gradient of transitions and trigrams: A times the first half of ``sums`` [2, K, W], plus the second."""
+    transition, trigram = gradient[1], gradient[5]
+    n_labels, width = transition.shape[0], matrix.shape[1]
+    for k in range(n_labels):
+        for y in range(n_labels):
+            transition[k, y] += sums[0, k, y] * matrix[k, y] + sums[1, k, y]
+    for k in range(trigram.shape[0] * n_labels):
+        for y in range(n_labels):
+            p = sums[0, width + k, y] * matrix[width + k, y] + sums[1, width + k, y]
+            transition[k % n_labels, y] += p
+            trigram[k // n_labels, k % n_labels, y] += p
+
+
+@kernel
+def _first_piece(
+    first: int, last: int, parts: Parts, nothing: bool, weight: float, row: Floats, nought: Floats, gradient: Parts
+) -> float:
+    """Normaliser of a first piece; its gradient times ``weight`` is added unless that is 0."""
+    _fill_row(parts, first, first, last, 0, row)
+    log_z = _log_sum(row, nought, nothing)
+    if weight != 0.0 and log_z > -np.inf:
+        emission, start, stop = gradient[0], gradient[2], gradient[3]
+        for y in range(start.shape[0]):
+            p = weight * math.exp(row[y] - log_z)
+            emission[first, y] += p
+            start[y] += p
+            stop[y] += p if first == last else 0.0
+    return log_z
+
+
+@kernel
+def _add_own(t: int, last: int, before: int, own: Floats, gradient: Parts) -> None:
+    """Adds a gradient ``own`` [W] by log f to that by the parts."""
+    emission, stop, edge = gradient[0][t], gradient[3], gradient[4]
+    for y in range(emission.shape[0]):
+        emission[y] += own[y]
+    if t == last:
+        for y in range(emission.shape[0]):
+            stop[y] += own[y]
+    if edge.shape[0] > 0:
+        pair = edge[t, before]
+        for y in range(emission.shape[0]):
+            pair[y] += own[y]
+
+
+@kernel
+def _room(offsets: Offsets, n_labels: int, n_contexts: int) -> tuple[Rows, Buffers]:
+    """Scratch for the longest sequence."""
+    longest, width, breadth = 0, _padded(n_labels), _padded(n_contexts)
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    rows = np.empty((longest, width)), np.empty((longest, width)), np.empty((longest, 2)), np.empty(longest * width)
+    wide = (longest, breadth)
+    return rows, (np.empty(wide), np.empty(wide), np.empty(wide), np.empty(longest * breadth))
+
+
+@kernel
+def pieces(
+    offsets: Offsets, parts: Parts, first_weights: Floats, weights: Contexts, nothing: bool,
+    values: Floats, found: Contexts, gradient: Parts,
+) -> None:  # fmt: skip
+    """Normalisers of all pieces, or their weighted sums and the gradient of those; O(Y) a context, O(Y^2) with edges.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+    parts, gradient : emission [N, Y], transition [Y, Y], start, stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]
+        The gradient is added to.
+    first_weights : float64[S or 0]
+        Of the first positions' pieces.
+    weights, found : nodes [N or 0, Y], pairs [N or 0, Y^2]
+        Of the other pieces, at the last position of the context; pairs from the second position on if there are
+        trigrams. Either the normalisers are written to ``found`` or there are weights.
+    nothing : bool
+        Whether "none of the above", of score 0, is one more outcome.
+    values : float64[S]
+        Written: the normalisers of the first pieces, or the weighted sums.
+    """
+    n_labels, adding = parts[0].shape[1], first_weights.shape[0] > 0
+    edges, deepest = parts[4].shape[0] > 0, 1 if parts[5].shape[0] > 0 else 0
+    n_contexts = 0 if edges else n_labels ** (deepest + 1)  # of those done all at once
+    tables, (rows, buffers) = _tables(parts[1], parts[5]), _room(offsets, n_labels, n_contexts)
+    width, step = rows[0].shape[1], n_labels if edges else 1
+    sums, row, own, nought = np.zeros((2, *tables[1].shape)), np.empty(width), np.empty(width), np.zeros(width)
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1] - 1
+        weight = first_weights[i] if adding else 0.0
+        values[i] = _first_piece(first, last, parts, nothing, weight, row, nought, gradient)
+        if adding:
+            values[i] = weight * values[i] if weight != 0.0 else 0.0
+        end = last + 1  # of the positions that are left to be done one by one
+        begin = first + 1 + deepest
+        run_weights, run_found = weights[deepest][begin - 1 : last], found[deepest][begin - 1 : last]
+        dense = not adding or ONE * _count(run_weights.reshape(-1), 0, 1) > run_weights.size - ROW * (end - begin)
+        if begin <= last and dense and not edges:
+            spread = _fill_rows(parts, begin, end, first, last, 0, rows)
+            if spread + tables[3][deepest, 1] <= MAX_SPREAD:
+                total = _all_contexts(
+                    end - begin, rows, tables, deepest, nothing, run_weights, buffers, run_found, sums
+                )
+                if adding:
+                    values[i] += total
+                    for t in range(begin, end):
+                        _add_own(t, last, 0, rows[0][t - begin], gradient)
+                end = begin
+        for t in range(first + 1, end):
+            deep = 1 if deepest and t > first + 1 else 0
+            some, out = weights[deep][t - 1 : t].reshape(-1), found[deep][t - 1 : t].reshape(-1)
+            for before in range(step):
+                if adding and _count(some, before, step) == 0:
+                    continue
+                _fill_rows(parts, t, t + 1, first, last, before, rows)
+                for y in range(width):
+                    own[y] = 0.0
+                total = _some_contexts(rows, tables, deep, nothing, some, before, step, own, out, sums)
+                if adding:
+                    values[i] += total
+                    _add_own(t, last, before, own, gradient)
+    if adding:
+        _add_sums(sums, tables[1], gradient)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Each position's label given other labels of a labelling: what MEMMs and pseudolikelihood are trained on.
+#
+# With the labels y* of the other positions fixed, the label of position t has the scores::
+#
+#     given those before      r_t(y) = s_t(y) + transition(y*_{t-1}, y) + edge_t(y*_{t-1}, y)
+#                                      + trigram(y*_{t-2}, y*_{t-1}, y)
+#     and those after                  + transition(y, y*_{t+1}) + edge_{t+1}(y, y*_{t+1})
+#                                      + trigram(y*_{t-1}, y, y*_{t+1}) + trigram(y, y*_{t+1}, y*_{t+2})
+#
+# with start(y) and stop(y) at the ends of the sequence, and parts that reach beyond it left out. A position's value is
+# log sum_y exp r_t(y), log(1 + sum ...) with none of the above; less the score r_t(y*_t) of its own label, if that is
+# asked for, it is -log p(y*_t given the others). O(Y) a position.
+#
+# Arrays of length zero stand for absent parts.
+
+Ints = npt.NDArray[np.int32]
+
+
+@kernel
+def normalise_rows(table: Floats, log_sums: Floats) -> None:
+    """``table`` [R, K] becomes exp(table - log sum exp of its row), the sums ``log_sums`` [R]; rows of -inf zeros."""
+    n_rows, width = table.shape
+    powers = np.empty(table.size)
+    for j in range(n_rows):
+        row, peak = table[j], -np.inf
+        for k in range(width):
+            peak = max(peak, row[k])
+        log_sums[j] = peak
+        if peak > -np.inf:
+            for k in range(width):
+                row[k] -= peak
+    _exponentials(table.reshape(-1), powers)
+    for j in range(n_rows):
+        row, total = table[j], 0.0
+        for k in range(width):
+            total += row[k]
+        if total > 0.0:
+            log_sums[j] += math.log(total)
+            for k in range(width):
+                row[k] /= total
+
+
+@kernel
+def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Ints, after: bool, row: Floats) -> None:
+    """Adds to ``row`` [Y] the scores r_t, those of the labels after only if ``after``."""
+    emission, transition, start, stop, edge, trigram = parts
+    edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
+    for y in range(row.shape[0]):
+        row[y] += emission[t, y]
+    if t == first:
+        for y in range(row.shape[0]):
+            row[y] += start[y]
+    else:
+        arcs = transition[labels[t - 1]]
+        for y in range(row.shape[0]):
+            row[y] += arcs[y]
+        if edges:
+            arcs = edge[t, labels[t - 1]]
+            for y in range(row.shape[0]):
+                row[y] += arcs[y]
+    if t == last:
+        for y in range(row.shape[0]):
+            row[y] += stop[y]
+    if paired and t > first + 1:
+        arcs = trigram[labels[t - 2], labels[t - 1]]
+        for y in range(row.shape[0]):
+            row[y] += arcs[y]
+    if after and t < last:
+        follower = labels[t + 1]
+        for y in range(row.shape[0]):
+            row[y] += transition[y, follower]
+            if edges:
+                row[y] += edge[t + 1, y, follower]
+            if paired and t > first:
+                row[y] += trigram[labels[t - 1], y, follower]
+            if paired and t + 1 < last:
+                row[y] += trigram[y, follower, labels[t + 2]]
+
+
+@kernel
+def _add_gradient(t: int, first: int, last: int, row: Floats, labels: Ints, after: bool, gradient: Parts) -> None:
+    """Adds a gradient ``row`` [Y] by r_t to that by the parts: :func:`_add_scores` the other way round."""
+    emission, transition, start, stop, edge, trigram = gradient
+    edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
+    own = emission[t]
+    for y in range(row.shape[0]):
+        own[y] += row[y]
+    if t == first:
+        for y in range(row.shape[0]):
+            start[y] += row[y]
+    else:
+        arcs = transition[labels[t - 1]]
+        for y in range(row.shape[0]):
+            arcs[y] += row[y]
+        if edges:
+            arcs = edge[t, labels[t - 1]]
+            for y in range(row.shape[0]):
+                arcs[y] += row[y]
+    if t == last:
+        for y in range(row.shape[0]):
+            stop[y] += row[y]
+    if paired and t > first + 1:
+        arcs = trigram[labels[t - 2], labels[t - 1]]
+        for y in range(row.shape[0]):
+            arcs[y] += row[y]
+    if after and t < last:
+        follower = labels[t + 1]
+        for y in range(row.shape[0]):
+            transition[y, follower] += row[y]
+            if edges:
+                edge[t + 1, y, follower] += row[y]
+            if paired and t > first:
+                trigram[labels[t - 1], y, follower] += row[y]
+            if paired and t + 1 < last:
+                trigram[y, follower, labels[t + 2]] += row[y]
+
+
+@kernel
+def _fill_conditional_rows(
+    first: int, last: int, parts: Parts, labels: Ints, after: bool, own: bool, nothing: bool, rows: Floats,
+    peaks: Floats,
+) -> float:  # fmt: skip
+    """Fills ``rows`` [T, Y] with a sequence's scores less their maxima ``peaks`` [T].
+
+    Returns the sum of the maxima, less the scores of the own labels if ``own``; it is infinite, and the rest undone,
+    where a position has no possible label.
+    """
+    value = 0.0
+    for t in range(first, last + 1):
+        row = rows[t - first]
+        for y in range(row.shape[0]):
+            row[y] = 0.0
+        _add_scores(t, first, last, parts, labels, after, row)
+        peak = 0.0 if nothing else -np.inf
+        for y in range(row.shape[0]):
+            peak = max(peak, row[y])
+        if own and row[labels[t]] == -np.inf:
+            return np.inf
+        if peak == -np.inf:
+            return -np.inf
+        value += peak - (row[labels[t]] if own else 0.0)
+        for y in range(row.shape[0]):
+            row[y] -= peak
+        peaks[t - first] = peak
+    return value
+
+
+@kernel
+def add_conditionals(
+    offsets: Offsets, parts: Parts, labels: Ints, after: bool, own: bool, nothing: bool, weights: Floats,
+    values: Floats, gradient: Parts,
+) -> None:  # fmt: skip
+    """Sums [S] of the positions' values into ``values``; their gradient times ``weights`` [S] is added.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+    parts, gradient : emission [N, Y], transition [Y, Y], start, stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]
+    labels : int32[N]
+    after : bool
+        Whether the labels after a position are given too.
+    own : bool
+        Whether the score of the position's own label is taken off; inf where that is impossible.
+    nothing : bool
+        Whether "none of the above", of score 0, is one more outcome.
+    """
+    n_labels, longest = parts[0].shape[1], 0
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    rows, powers, peaks = np.empty((longest, n_labels)), np.empty(longest * n_labels), np.empty(longest)
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1] - 1
+        values[i] = _fill_conditional_rows(first, last, parts, labels, after, own, nothing, rows, peaks)
+        if not np.isfinite(values[i]):
+            continue
+        _exponentials(rows.reshape(-1)[: (last - first + 1) * n_labels], powers)
+        for t in range(first, last + 1):
+            row, total = rows[t - first], math.exp(-peaks[t - first]) if nothing else 0.0
+            for y in range(n_labels):
+                total += row[y]
+            values[i] += math.log(total)
+            share = weights[i] / total
+            for y in range(n_labels):
+                row[y] *= share
+            if own:
+                row[labels[t]] -= weights[i]
+            _add_gradient(t, first, last, row, labels, after, gradient)
+
+
+def add_given_neighbours(
+    chain: Chain, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
+) -> Floats:
+    """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
+
+    The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
+    """
+    parts, shaped = chain._checked(scores), chain._shaped(gradient, "writable")
+    values, numbers = np.empty(chain.n_sequences), chain._labels(labels, scores.n_labels)
+    add_conditionals(chain.offsets, parts, numbers, True, True, False, chain._weights(weights), values, shaped)
+    return values

@@ -1,0 +1,472 @@
+"""Linear chains of order 1 and 2: part scores in, best labellings, log-partitions, expected parts and draws out.
+
+A chain scores a labelling y of T positions part by part::
+
+    score(y) = start(y_1) + sum_t s_t(y_t) + sum_{t>=2} (transition(y_{t-1}, y_t) + edge_t(y_{t-1}, y_t))
+               + sum_{t>=3} trigram(y_{t-2}, y_{t-1}, y_t) + stop(y_T)
+    p(y)     = exp(score(y)) / Z                      (Lafferty, McCallum & Pereira 2001, equation 1)
+
+A score of -inf rules its part out: that is how label schemes, forced labels and partial annotation are expressed.
+
+Sums over labellings run in scaled probabilities (:mod:`~loglinear.structures.chain.sums`); the sequences that
+cannot safely be done there, and all other operations, in log space (:mod:`~loglinear.structures.chain.log_sums`); the
+covariance with a cost in the same two ways (:mod:`~loglinear.structures.chain.covariance`). Operations keep no state:
+threads may share a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.kernels import kernel
+from loglinear.structures.chain import covariance, log_sums, pieces, sums
+from loglinear.structures.chain.sums import INFEASIBLE, NEEDS_LOG_SPACE, Parts
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainScores:
+    """A number for each part of a batch of S sequences with N positions in all: scores, expectations or gradients.
+
+    Parameters
+    ----------
+    emission : float64[N, Y]
+        s_t(y).
+    transition : float64[Y, Y]
+        From row to column, the same at every position.
+    start, stop : float64[Y]
+        For the label of the first and of the last position.
+    edge : float64[N, Y, Y], optional
+        ``edge[t, y', y]`` belongs to the labels of t - 1 and t. Rows of first positions do not count.
+    trigram : float64[Y, Y, Y], optional
+        From the third position of a sequence on; makes the chain one of order 2.
+    """
+
+    emission: Floats
+    transition: Floats
+    start: Floats
+    stop: Floats
+    edge: Floats | None = None
+    trigram: Floats | None = None
+
+    @property
+    def order(self) -> int:
+        """2 if there are trigrams, else 1."""
+        return 1 if self.trigram is None else 2
+
+    @property
+    def n_labels(self) -> int:
+        """Y."""
+        return int(self.transition.shape[0])
+
+    def parts(self) -> Mapping[str, Floats]:
+        """The arrays that are there, by name."""
+        named = {name: getattr(self, name) for name in ("emission", "transition", "start", "stop", "edge", "trigram")}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def zeros_like(self) -> ChainScores:
+        """Zeros of the same shapes."""
+        return ChainScores(**{name: np.zeros_like(array) for name, array in self.parts().items()})
+
+    def plus(self, other: ChainScores) -> ChainScores:
+        """The sum, as new arrays; a part that only one of both has is taken as it is."""
+        total = {name: array.copy() for name, array in self.parts().items()}
+        for name, array in other.parts().items():
+            total[name] = total[name] + array if name in total else array.copy()
+        return ChainScores(**total)
+
+    def with_costs(self, costs: Floats) -> ChainScores:
+        """The scores plus a cost for each label at each position [N, Y]; shares the other arrays."""
+        return replace(self, emission=self.emission + costs)
+
+    def subtract(self, other: ChainScores) -> None:
+        """Subtract in place; ``other`` may not have parts that are missing here."""
+        mine = self.parts()
+        for name, array in other.parts().items():
+            if name not in mine:
+                raise DataError(f"there is no {name} part to subtract from; give both the same parts")
+            np.subtract(mine[name], array, out=mine[name])
+
+
+class Chain:
+    """The shape of a batch of chains, and the operations on its part scores.
+
+    The order is that of the scores. All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong
+    shape, NaN or +inf. Where a sequence has no labelling with a score above -inf, :meth:`log_partition` and
+    :meth:`score` say -inf and the others raise :class:`~loglinear.errors.InfeasibleError`.
+
+    Parameters
+    ----------
+    offsets : int64[S + 1]
+        Sequence i has the positions ``offsets[i]`` to ``offsets[i + 1] - 1``; ascending from 0, none empty.
+    """
+
+    def __init__(self, offsets: npt.ArrayLike) -> None:
+        self.offsets = _as_array("offsets", offsets, np.int64, (None,))
+        if len(self.offsets) == 0 or self.offsets[0] != 0:
+            raise DataError("offsets must begin with 0 and end with the number of positions")
+        lengths = np.diff(self.offsets)
+        if (lengths <= 0).any():
+            i = int(np.argmax(lengths <= 0))
+            raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without positions")
+        self.n_sequences = len(lengths)
+        self.n_positions = int(self.offsets[-1])
+
+    # -- a given labelling, O(N) -----------------------------------------------------------------------------------
+
+    def score(self, scores: ChainScores, labels: npt.ArrayLike) -> Floats:
+        """Scores [S] of the labelling ``labels`` int32[N]."""
+        parts = self._checked(scores)
+        result = np.empty(self.n_sequences)
+        score(self.offsets, parts, self._labels(labels, scores.n_labels), result)
+        return result
+
+    def add_labelling(self, parts: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
+        """Add to ``parts``, in place, the weight [S] of each sequence for every part of its labelling int32[N]."""
+        shaped = self._shaped(parts, "writable")
+        labels = self._labels(labels, parts.n_labels)
+        add_labelling(self.offsets, labels, self._weights(weights), shaped)
+
+    def restrict(self, scores: ChainScores, allowed: npt.ArrayLike) -> ChainScores:
+        """The scores with -inf for the labels that ``allowed`` [N, Y] says 0 to; shares the other arrays."""
+        mask = np.asarray(allowed)
+        if mask.shape != np.shape(scores.emission):
+            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
+        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
+
+    # -- best labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ---------------------------------------------------
+
+    def viterbi(self, scores: ChainScores) -> tuple[Ints, Floats]:
+        """Best labelling int32[N] and its scores [S]."""
+        parts = self._checked(scores)
+        labels, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
+        infeasible = log_sums.viterbi(self.offsets, parts, labels, best)
+        if infeasible >= 0:
+            raise InfeasibleError(int(infeasible))
+        return labels, best
+
+    def k_best(self, scores: ChainScores, k: int) -> list[tuple[Ints, Floats]]:
+        """For each sequence its K <= k best labellings int32[K, T], best first, and their scores [K].
+
+        K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`; k times its cost.
+        """
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one labelling")
+        parts = self._checked(scores)
+        found = []
+        for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
+            most = min(k, scores.n_labels ** min(end - first, k.bit_length())) if scores.n_labels > 1 else 1
+            labels, best = np.empty((most, end - first), dtype=np.int32), np.empty(most)
+            n_found = log_sums.k_best(first, end - 1, parts, labels, best)
+            if n_found == 0:
+                raise InfeasibleError(i)
+            found.append((labels[:n_found], best[:n_found]))
+        return found
+
+    # -- sums over labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ----------------------------------------------
+
+    def log_partition(self, scores: ChainScores) -> Floats:
+        """log Z [S]; -inf where no labelling is possible."""
+        parts = self._checked(scores)
+        return self._forward_backward(parts, np.ones(self.n_sequences), _nothing_expected(scores.n_labels))
+
+    def expectations(self, scores: ChainScores, weights: npt.ArrayLike | None = None) -> tuple[Floats, ChainScores]:
+        """log Z [S] and the expected parts, those of a sequence times its weight [S].
+
+        Emissions are the node marginals [N, Y]; edges, expected if ``scores`` has them, the edge marginals [N, Y, Y];
+        the other parts are summed over positions and sequences. This is the gradient of ``weights @ log_partition``.
+        """
+        return self._expectations(scores, weights, with_edges=scores.edge is not None)
+
+    def edge_marginals(self, scores: ChainScores) -> Floats:
+        """P(y_{t-1}, y_t) [N, Y, Y], zero at first positions."""
+        edge = self._expectations(scores, None, with_edges=True)[1].edge
+        assert edge is not None
+        return edge
+
+    def cost_covariance(
+        self, scores: ChainScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> tuple[Floats, ChainScores]:
+        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the parts, times each weight [S].
+
+        The covariance with a part is E[c part] - E[c] E[part], in the shapes of :meth:`expectations`: the gradient of
+        ``weights @ E[c]`` by the scores. About twice the time of :meth:`expectations`, more with edges or trigrams.
+
+        Parameters
+        ----------
+        scores : ChainScores
+        cost : float64[N, Y]
+            Finite; a constant added to a position's row adds to E[c] and leaves the covariances as they are.
+        weights : float64[S], optional
+            1 if not given; E[c] itself is not weighted.
+        """
+        parts, factors = self._checked(scores), self._weights(weights)
+        costs, unit = self._costs(cost, scores.n_labels)
+        result = self._blank_parts(scores, with_edges=scores.edge is not None)
+        mean, status = np.empty(self.n_sequences), np.full(self.n_sequences, NEEDS_LOG_SPACE, dtype=np.uint8)
+        if scores.order == 1 and scores.edge is None:
+            covariance.covariance(self.offsets, parts, costs, unit, factors, mean, status, result)
+        left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
+        if len(left):
+            covariance.covariance_in_logs(self.offsets, left, parts, costs, unit, factors, mean, status, result)
+        if (status == INFEASIBLE).any():
+            raise InfeasibleError(int(np.argmax(status == INFEASIBLE)))
+        return mean, _as_scores(result, scores.order, scores.edge is not None)
+
+    def posterior_decode(self, scores: ChainScores) -> tuple[Ints, Floats]:
+        """The possible labelling int32[N] with the greatest sum of node marginals, and those sums [S].
+
+        The sum is the expected number of correct labels. Without -inf in transitions, edges and trigrams this is the
+        best label of each position.
+        """
+        return self.best_possible(scores, self.expectations(scores)[1].emission)
+
+    def best_possible(self, scores: ChainScores, values: Floats) -> tuple[Ints, Floats]:
+        """The possible labelling (score above -inf) with the greatest sum of ``values`` [N, Y], and the sums [S]."""
+        joint = [array for array in (scores.transition, scores.edge, scores.trigram) if array is not None]
+        if not any(np.isneginf(array).any() for array in (*joint, scores.start, scores.stop, scores.emission)):
+            labels = np.argmax(values, axis=1).astype(np.int32)
+        else:
+            possible = {name: np.where(np.isneginf(array), -np.inf, 0.0) for name, array in scores.parts().items()}
+            possible["emission"] += values
+            labels = self.viterbi(ChainScores(**possible))[0]
+        chosen = values[np.arange(self.n_positions), labels]
+        return labels, np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
+
+    def sample(self, scores: ChainScores, n: int, rng: np.random.Generator) -> Ints:
+        """``n`` independent draws of labellings from p, int32[n, N]; O(n N Y) more than :meth:`log_partition`."""
+        if n < 0:
+            raise OptionError(f"n = {n}: the number of draws cannot be negative")
+        parts = self._checked(scores)
+        labels = np.empty((n, self.n_positions), dtype=np.int32)
+        infeasible = log_sums.sample(self.offsets, parts, rng.random((n, self.n_positions)), labels)
+        if infeasible >= 0:
+            raise InfeasibleError(int(infeasible))
+        return labels
+
+    # -- pieces: each label given the one before (the two before at order 2), O(N Y^2) and O(N Y^3) -------------------
+
+    def piece_normalisers(self, scores: ChainScores, nothing: bool = False) -> tuple[Floats, ChainScores]:
+        """log sum_y exp piece_t(y given its context), of first positions [S] and of the others as scores of contexts.
+
+        Those of position t are ``emission[t - 1]`` [Y], the context being the label of t - 1; from the third position
+        of an order-2 chain on they are ``edge[t - 1]`` [Y, Y]. All other parts are 0. With ``nothing``, "none of the
+        above" is one more outcome, of score 0. A context without a possible label has -inf, with ``nothing`` 0.
+        """
+        parts, n, y = self._checked(scores), self.n_positions, scores.n_labels
+        nodes, pairs = np.zeros((n, y)), np.zeros((n if scores.order == 2 else 0, y, y))
+        first, nobody = np.empty(self.n_sequences), (np.empty((0, y)), np.empty((0, y * y)))
+        found = (nodes, pairs.reshape(-1, y * y))
+        untouched = _nothing_expected(y)
+        pieces.pieces(self.offsets, parts, np.empty(0), nobody, bool(nothing), first, found, untouched)
+        edge = pairs if scores.order == 2 else None
+        return first, ChainScores(nodes, np.zeros((y, y)), np.zeros(y), np.zeros(y), edge)
+
+    def add_piece_expectations(
+        self,
+        gradient: ChainScores,
+        scores: ChainScores,
+        weights: npt.ArrayLike,
+        contexts: ChainScores | npt.ArrayLike,
+        nothing: bool = False,
+    ) -> Floats:
+        """Weighted sums [S] of the pieces' normalisers; the sums' gradient by the scores is added to ``gradient``.
+
+        Parameters
+        ----------
+        gradient, scores : ChainScores
+            With the same parts.
+        weights : float64[S]
+            Weight of each first piece's normaliser.
+        contexts : ChainScores or int32[N]
+            Weight of each context, shaped like the normalisers of :meth:`piece_normalisers`; those of weight 0 cost
+            nothing. Or a labelling: its contexts alone count, with the sequence's weight, O(N Y).
+        nothing : bool
+            Whether "none of the above" is one more outcome.
+        """
+        parts, shaped, factors = self._checked(scores), self._shaped(gradient, "writable"), self._weights(weights)
+        if any(len(one) != len(other) for one, other in zip(parts, shaped, strict=True)):
+            raise DataError("the gradient must have the parts that the scores have, no more and no less")
+        values, y = np.empty(self.n_sequences), scores.n_labels
+        if not isinstance(contexts, ChainScores):
+            labels = self._labels(contexts, y)
+            pieces.add_conditionals(self.offsets, parts, labels, False, False, bool(nothing), factors, values, shaped)
+            return np.multiply(values, factors, out=np.zeros_like(values), where=factors != 0.0)
+        nodes, _, _, _, pairs, _ = self._checked(contexts)
+        if contexts.n_labels != y or (contexts.edge is not None) != (scores.order == 2):
+            raise DataError(f"contexts of {y} labels have weights [N, {y}], and edges at order 2 and only there")
+        given = (nodes, pairs.reshape(-1, y * y))
+        nowhere = (np.empty((0, y)), np.empty((0, y * y)))
+        pieces.pieces(self.offsets, parts, factors, given, bool(nothing), values, nowhere, shaped)
+        return values
+
+    # -- at the door -------------------------------------------------------------------------------------------------
+
+    def _expectations(
+        self, scores: ChainScores, weights: npt.ArrayLike | None, with_edges: bool
+    ) -> tuple[Floats, ChainScores]:
+        parts = self._checked(scores)
+        expected = self._blank_parts(scores, with_edges)
+        log_z = self._forward_backward(parts, self._weights(weights), expected)
+        if np.isneginf(log_z).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
+        return log_z, _as_scores(expected, scores.order, with_edges)
+
+    def _blank_parts(self, scores: ChainScores, with_edges: bool) -> Parts:
+        """Arrays for a kernel's results: those it writes are empty, those it adds to are zero."""
+        n, y = self.n_positions, scores.n_labels
+        return (
+            np.empty((n, y)),
+            np.zeros((y, y)),
+            np.zeros(y),
+            np.zeros(y),
+            np.empty((n if with_edges else 0, y, y)),
+            np.zeros((y if scores.order == 2 else 0, y, y)),
+        )
+
+    def _forward_backward(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
+        """log Z [S] and ``expected``: scaled, then in log space the sequences that were left."""
+        if len(parts[5]):
+            scaled = sums.forward_backward_second_order
+        elif len(parts[4]) or len(expected[4]):
+            scaled = sums.forward_backward_edges
+        else:
+            scaled = sums.forward_backward
+        log_z, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
+        scaled(self.offsets, parts, weights, log_z, status, expected)
+        left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
+        if len(left):
+            log_sums.forward_backward(self.offsets, left, parts, weights, log_z, expected)
+        return log_z
+
+    def _checked(self, scores: ChainScores) -> Parts:
+        """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
+        parts = self._shaped(scores, "readable")
+        for name, array in zip(("emission", "transition", "start", "stop", "edge", "trigram"), parts, strict=True):
+            if len(array) and not array.max() < np.inf:
+                raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
+        return parts
+
+    def _shaped(self, scores: ChainScores, use: str) -> Parts:
+        n, y = self.n_positions, int(np.shape(scores.emission)[-1]) if np.ndim(scores.emission) else 0
+        if y < 1:
+            raise DataError("the emission scores must be an array [N, Y] with at least one label")
+        shapes = (("emission", (n, y)), ("transition", (y, y)), ("start", (y,)), ("stop", (y,)))
+        arrays = []
+        for name, shape in (*shapes, ("edge", (n, y, y)), ("trigram", (y, y, y))):
+            given = getattr(scores, name)
+            array = np.empty((0, y, y)) if given is None else _as_array(name, given, np.float64, shape)
+            if use == "writable" and given is not None and array is not given:
+                raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
+            arrays.append(array)
+        emission, transition, start, stop, edge, trigram = arrays
+        return emission, transition, start, stop, edge, trigram
+
+    def _labels(self, labels: npt.ArrayLike, n_labels: int) -> Ints:
+        array: Ints = _as_array("labels", labels, np.int32, (self.n_positions,))
+        if len(array) and not (array.min() >= 0 and array.max() < n_labels):
+            t = int(np.argmax((array < 0) | (array >= n_labels)))
+            raise DataError(f"label {array[t]} at position {t} (from 0) is not one of the {n_labels} labels 0, 1, ...")
+        return array
+
+    def _weights(self, weights: npt.ArrayLike | None) -> Floats:
+        if weights is None:
+            return np.ones(self.n_sequences)
+        array: Floats = _as_array("weights", weights, np.float64, (self.n_sequences,))
+        if not np.isfinite(array).all():
+            raise DataError("the weights of the sequences must be finite numbers")
+        return array
+
+    def _costs(self, cost: npt.ArrayLike, n_labels: int) -> tuple[Floats, float]:
+        """The costs as kernels want them, and the power of two that makes the greatest of them about one."""
+        array: Floats = _as_array("cost", cost, np.float64, (self.n_positions, n_labels))
+        greatest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+        if not greatest < np.inf:
+            raise DataError("the costs contain NaN or infinite numbers; give a finite cost to each label")
+        exponent = int(np.frexp(greatest)[1])
+        return array, float(np.ldexp(1.0, -min(max(exponent, -1000), 1000)))
+
+
+def _as_scores(parts: Parts, order: int, with_edges: bool) -> ChainScores:
+    """A kernel's arrays without those that stand for absent parts."""
+    return ChainScores(*parts[:4], parts[4] if with_edges else None, parts[5] if order == 2 else None)
+
+
+def _nothing_expected(n_labels: int) -> Parts:
+    cube = (0, n_labels, n_labels)
+    square, line = np.zeros((n_labels, n_labels)), np.zeros(n_labels)
+    return np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube)
+
+
+def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
+    if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype and value.flags.carray:
+        return value
+    array = np.asarray(value)
+    if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise DataError(f"{name} has the shape {list(array.shape)}, not [{wanted}]")
+    if array.dtype == dtype and array.flags.carray:  # aligned, writable, C-contiguous
+        return array
+    if not np.can_cast(array.dtype, dtype, "same_kind") and array.size:
+        raise DataError(f"{name} must be numbers of the type {np.dtype(dtype).name}, not {array.dtype}")
+    return np.array(array, dtype=dtype, order="C")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Given labellings: their scores, and their parts counted.
+#
+# ::
+#
+#     score(y) = start(y_1) + sum_t s_t(y_t) + sum_{t>=2} (transition(y_{t-1}, y_t) + edge_t(y_{t-1}, y_t))
+#                + sum_{t>=3} trigram(y_{t-2}, y_{t-1}, y_t) + stop(y_T)
+#
+# Arrays of length zero stand for absent parts.
+
+Offsets = npt.NDArray[np.int64]
+
+
+@kernel
+def score(offsets: Offsets, parts: Parts, labels: Ints, scores: Floats) -> None:
+    """Scores of the labellings ``labels`` [N] into ``scores`` [S], O(N)."""
+    emission, transition, start, stop, edge, trigram = parts
+    for i in range(offsets.shape[0] - 1):
+        first, last = offsets[i], offsets[i + 1] - 1
+        total = start[labels[first]] + stop[labels[last]]
+        for t in range(first, last + 1):
+            y = labels[t]
+            total += emission[t, y]
+            if t > first:
+                total += transition[labels[t - 1], y]
+                if edge.shape[0] > 0:
+                    total += edge[t, labels[t - 1], y]
+            if t > first + 1 and trigram.shape[0] > 0:
+                total += trigram[labels[t - 2], labels[t - 1], y]
+        scores[i] = total
+
+
+@kernel
+def add_labelling(offsets: Offsets, labels: Ints, weights: Floats, parts: Parts) -> None:
+    """``parts`` += weight of the sequence for each part of its labelling ``labels`` [N], O(N)."""
+    emission, transition, start, stop, edge, trigram = parts
+    for i in range(offsets.shape[0] - 1):
+        first, last, weight = offsets[i], offsets[i + 1] - 1, weights[i]
+        start[labels[first]] += weight
+        stop[labels[last]] += weight
+        for t in range(first, last + 1):
+            y = labels[t]
+            emission[t, y] += weight
+            if t > first:
+                transition[labels[t - 1], y] += weight
+                if edge.shape[0] > 0:
+                    edge[t, labels[t - 1], y] += weight
+            if t > first + 1 and trigram.shape[0] > 0:
+                trigram[labels[t - 2], labels[t - 1], y] += weight

@@ -1,0 +1,373 @@
+"""From weights to the scores of flat labels and back (Zhang, sections 9.1 to 9.4).
+
+Each label has a weight for each of A columns, and a bias (9.11):
+
+    s(y) = w_y . x + b_y z            d/dw_y = sum_i part_i(y) x_i,      d/db_y = z sum_i part_i(y)
+
+The weight vector is the rows [A, Y] of the columns, then the biases [Y] if there are any. z is 1, or any other constant
+that one wishes to embed the rows with. A bias that is *free* is not penalised: :attr:`FlatFeatures.n_penalised` says
+how many weights are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from loglinear.kernels import kernel
+from loglinear.kernels.tables import SparseGroups
+from loglinear.structures.flat.structure import Flat, FlatScores
+from loglinear.structures.structure import ListFeatures, VectorGradient
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+SCORES_AT_ONCE = 65_536
+BIASES = ("free", "penalised", "none")
+
+
+@kernel
+def _scores(pointer: Int64, ids: Int32, values: Float, weights: Float, out: Float) -> None:
+    """``out`` [N, Y] += the weights [A, Y] of each row's columns, times their values."""
+    for i in range(out.shape[0]):
+        row = out[i]
+        for j in range(pointer[i], pointer[i + 1]):
+            value, column = values[j], weights[ids[j]]
+            for y in range(out.shape[1]):
+                row[y] += value * column[y]
+
+
+@kernel
+def _add(pointer: Int64, ids: Int32, values: Float, parts: Float, gradient: Float) -> None:
+    """``gradient`` [A, Y] += the parts [N, Y] of each row, times its columns' values."""
+    for i in range(parts.shape[0]):
+        row = parts[i]
+        for j in range(pointer[i], pointer[i + 1]):
+            value, column = values[j], gradient[ids[j]]
+            for y in range(parts.shape[1]):
+                column[y] += value * row[y]
+
+
+@dataclass(frozen=True)
+class FlatCorpus:
+    """S examples as rows of numbers.
+
+    Parameters
+    ----------
+    rows : float64 [S, A] or csr_matrix [S, A]
+        A sparse one with int64 ``indptr``, int32 ``indices`` and float64 ``data`` (:meth:`of` sees to it).
+    """
+
+    rows: Any
+
+    @classmethod
+    def of(cls, rows: Any) -> FlatCorpus:
+        """The corpus of a matrix, its numbers as the kernels want them, copied only if they must be."""
+        if not sp.issparse(rows):
+            return cls(np.ascontiguousarray(rows, dtype=np.float64))
+        made = sp.csr_matrix(rows, dtype=np.float64)
+        if not made.has_canonical_format:
+            made = made.copy() if made is rows else made
+            made.sum_duplicates()
+        if made.indptr.dtype == np.int64 and made.indices.dtype == np.int32:
+            return cls(made)
+        typed = sp.csr_matrix(made.shape, dtype=np.float64)
+        typed.data, typed.indices, typed.indptr = made.data, made.indices.astype(np.int32), made.indptr.astype(np.int64)
+        return cls(typed)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.rows)
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """A."""
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def offsets(self) -> Int64:
+        """Each example is one position."""
+        return np.arange(self.n_sequences + 1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class FlatFeatures:
+    """Weights of A columns and a bias for each of Y labels.
+
+    Parameters
+    ----------
+    n_columns, n_labels : int
+        A and Y.
+    bias : {"free", "penalised", "none"}
+    scale : float
+        The constant z that the bias is multiplied by.
+    """
+
+    n_columns: int
+    n_labels: int
+    bias: str = "free"
+    scale: float = 1.0
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return (self.n_columns + (self.bias != "none")) * self.n_labels
+
+    @property
+    def n_penalised(self) -> int:
+        """How many of the weights, the first ones, are penalised."""
+        return (self.n_columns + (self.bias == "penalised")) * self.n_labels
+
+    @cached_property
+    def groups(self) -> Int64:
+        """The labels' weights of a column are a group, the biases the last."""
+        return np.arange(0, self.n_features + 1, self.n_labels, dtype=np.int64)
+
+    def split(self, weights: Float) -> tuple[Float, Float]:
+        """The weights of the columns [A, Y], and what is added to the scores [Y]; views where they can be."""
+        table = weights.reshape(-1, self.n_labels)
+        if self.bias == "none":
+            return table, np.zeros(self.n_labels)
+        return table[:-1], self.scale * table[-1]
+
+    def as_lists(self) -> FlatFeatures:
+        """The same features: they look at the weight vector itself."""
+        return self
+
+    def lay_out(self, weights: Float, penalties: Any = None) -> Float:
+        """The weights as rows [A or A + 1, Y]."""
+        return weights.reshape(-1, self.n_labels)
+
+    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
+        """The same: it is a view."""
+        return laid_out
+
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
+        """Cut examples ``first`` to ``end`` into runs of few scores."""
+        step = max(1, SCORES_AT_ONCE // self.n_labels)
+        return [(begin, min(begin + step, end)) for begin in range(first, end, step)]
+
+    def structure(self, corpus: FlatCorpus, first: int, end: int) -> Flat:
+        """The shape of examples ``first`` to ``end``."""
+        return Flat(end - first)
+
+    def scores(self, laid_out: Float, corpus: FlatCorpus, first: int, end: int) -> FlatScores:
+        """Scores of the labels of examples ``first`` to ``end``."""
+        weights, rows = laid_out[: self.n_columns], corpus.rows
+        if corpus.is_sparse:
+            out = np.zeros((end - first, self.n_labels))
+            _scores(rows.indptr[first : end + 1], rows.indices, rows.data, weights, out)
+        else:
+            out = rows[first:end] @ weights
+        if self.bias != "none":
+            out += self.scale * laid_out[-1]
+        return FlatScores(out)
+
+    def dense_gradient(self) -> FlatGradient:
+        """A gradient of all features."""
+        return FlatGradient(self)
+
+    def sparse_gradient(self) -> SparseFlatGradient:
+        """A gradient of the features of one example."""
+        return SparseFlatGradient(self)
+
+    def groups_met(self, corpus: FlatCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+        """The columns that an example's scores depend on, and the biases."""
+        yield *self.columns_met(corpus, sequence), 0
+        if self.bias != "none":
+            yield np.array([0, 1], dtype=np.int64), np.array([self.n_columns], dtype=np.int32), 0
+
+    def columns_met(self, corpus: FlatCorpus, sequence: int) -> tuple[Int64, Int32]:
+        """The columns that an example has, as ``ids[pointer[0]:pointer[1]]``."""
+        if corpus.is_sparse:
+            return corpus.rows.indptr[sequence : sequence + 2], corpus.rows.indices
+        ids = np.flatnonzero(corpus.rows[sequence]).astype(np.int32)
+        return np.array([0, len(ids)], dtype=np.int64), ids
+
+
+class FlatGradient(VectorGradient):
+    """Adds up a gradient by the weights."""
+
+    def __init__(self, features: FlatFeatures) -> None:
+        super().__init__(features.n_features)
+        self._features = features
+        self._rows = self.vector.reshape(-1, features.n_labels)
+
+    def add(self, corpus: FlatCorpus, first: int, end: int, parts: FlatScores) -> None:
+        """Add the gradient by the scores of examples ``first`` to ``end``."""
+        features, rows, given = self._features, corpus.rows, parts.labels
+        columns = self._rows[: features.n_columns]
+        if corpus.is_sparse:
+            _add(rows.indptr[first : end + 1], rows.indices, rows.data, given, columns)
+        else:
+            columns += rows[first:end].T @ given
+        if features.bias != "none":
+            self._rows[-1] += features.scale * given.sum(axis=0)
+
+
+class SparseFlatGradient(SparseGroups):
+    """Collects the gradient of one example at a time."""
+
+    def __init__(self, features: FlatFeatures) -> None:
+        super().__init__(features.groups)
+        self._features = features
+        self._rows = self.values.reshape(-1, features.n_labels)
+
+    def add(self, corpus: FlatCorpus, sequence: int, parts: FlatScores) -> None:
+        """Add the gradient by the scores of one example."""
+        features, given = self._features, parts.labels[0]
+        pointer, ids = features.columns_met(corpus, sequence)
+        met = ids[pointer[0] : pointer[1]]
+        values = corpus.rows.data[pointer[0] : pointer[1]] if corpus.is_sparse else corpus.rows[sequence][met]
+        self._rows[met] += values[:, np.newaxis] * given
+        self.touch_all(met)
+        if features.bias != "none":
+            self._rows[-1] += features.scale * given
+            self.touch(features.n_columns)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Maximum entropy with feature maps of one's own (Zhang, 9.12): s(y) = w . z(x, y) for the candidates y of x.
+#
+# Each candidate of an example has features of its own, which different labels may share or not; labels that are no
+# candidates have a score of -inf. The weight vector is that of the D features.
+
+
+@kernel
+def _candidate_scores(
+    offsets: Int64, labels: Int32, pointer: Int64, ids: Int32, values: Float, weights: Float, first: int, out: Float
+) -> None:
+    """Scores of the candidates of the examples from ``first`` on into ``out`` [N, Y], which comes as -inf."""
+    for i in range(out.shape[0]):
+        for c in range(offsets[first + i], offsets[first + i + 1]):
+            total = 0.0
+            for j in range(pointer[c], pointer[c + 1]):
+                total += values[j] * weights[ids[j]]
+            out[i, labels[c]] = total
+
+
+@kernel
+def _add_candidates(
+    offsets: Int64, labels: Int32, pointer: Int64, ids: Int32, values: Float, parts: Float, first: int, out: Float
+) -> None:
+    """Add the gradient by the scores ``parts`` [N, Y] of the examples from ``first`` on to that by the weights [D]."""
+    for i in range(parts.shape[0]):
+        for c in range(offsets[first + i], offsets[first + i + 1]):
+            part = parts[i, labels[c]]
+            if part != 0.0:
+                for j in range(pointer[c], pointer[c + 1]):
+                    out[ids[j]] += part * values[j]
+
+
+@dataclass(frozen=True)
+class CandidateCorpus:
+    """S examples, each with its candidates.
+
+    Parameters
+    ----------
+    candidates : int64 [S + 1]
+        Example i has the candidates ``candidates[i]`` to ``candidates[i + 1]``.
+    labels : int32 [C]
+        The label of each candidate; an example has a label at most once.
+    pointer : int64 [C + 1]
+        Candidate c has the features ``ids[pointer[c]:pointer[c + 1]]``.
+    ids : int32
+    values : float64
+    """
+
+    candidates: Int64
+    labels: Int32
+    pointer: Int64
+    ids: Int32
+    values: Float
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+        return len(self.candidates) - 1
+
+    @cached_property
+    def offsets(self) -> Int64:
+        """Each example is one position."""
+        return np.arange(self.n_sequences + 1, dtype=np.int64)
+
+    @property
+    def parts(self) -> tuple[Int64, Int32, Int64, Int32, Float]:
+        """What the kernels take."""
+        return self.candidates, self.labels, self.pointer, self.ids, self.values
+
+
+@dataclass(frozen=True)
+class CandidateFeatures(ListFeatures):
+    """Weights of D features of candidates, which are among Y labels.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+        D and Y.
+    """
+
+    n_features: int
+    n_labels: int
+
+    @property
+    def n_penalised(self) -> int:
+        """All of them."""
+        return self.n_features
+
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
+        """Cut examples ``first`` to ``end`` into runs of few scores."""
+        step = max(1, SCORES_AT_ONCE // self.n_labels)
+        return [(begin, min(begin + step, end)) for begin in range(first, end, step)]
+
+    def structure(self, corpus: CandidateCorpus, first: int, end: int) -> Flat:
+        """The shape of examples ``first`` to ``end``."""
+        return Flat(end - first)
+
+    def scores(self, laid_out: Float, corpus: CandidateCorpus, first: int, end: int) -> FlatScores:
+        """Scores of the labels of examples ``first`` to ``end``."""
+        out = np.full((end - first, self.n_labels), -np.inf)
+        _candidate_scores(*corpus.parts, laid_out, first, out)
+        return FlatScores(out)
+
+    def dense_gradient(self) -> CandidateGradient:
+        """A gradient of all features."""
+        return CandidateGradient(self.n_features)
+
+    def sparse_gradient(self) -> SparseCandidateGradient:
+        """A gradient of the features of one example."""
+        return SparseCandidateGradient(self.groups)
+
+    def groups_met(self, corpus: CandidateCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+        """The features of an example's candidates."""
+        first, end = int(corpus.candidates[sequence]), int(corpus.candidates[sequence + 1])
+        yield corpus.pointer[first : end + 1], corpus.ids, 0
+
+
+class CandidateGradient(VectorGradient):
+    """Adds up a gradient [D] by the weights."""
+
+    def add(self, corpus: CandidateCorpus, first: int, end: int, parts: FlatScores) -> None:
+        """Add the gradient by the scores of examples ``first`` to ``end``."""
+        _add_candidates(*corpus.parts, parts.labels, first, self.vector)
+
+
+class SparseCandidateGradient(SparseGroups):
+    """Collects the gradient of one example at a time."""
+
+    def add(self, corpus: CandidateCorpus, sequence: int, parts: FlatScores) -> None:
+        """Add the gradient by the scores of one example."""
+        _add_candidates(*corpus.parts, parts.labels, sequence, self.values)
+        first, end = int(corpus.candidates[sequence]), int(corpus.candidates[sequence + 1])
+        self.touch_all(corpus.ids[corpus.pointer[first] : corpus.pointer[end]])

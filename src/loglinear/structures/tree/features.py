@@ -1,0 +1,279 @@
+"""How weights of span features become the part scores of trees, and part gradients weight gradients.
+
+The weight vector has the outcomes by themselves [E], then the pairs (attribute of a span, outcome) [F], as for pieces
+(:mod:`~loglinear.structures.tree.pieces`): the same features serve models that are normalised edge by edge and models
+that are normalised tree by tree. Scores begin with those of a base, the log-probabilities of a grammar and of its
+lexicon, so that weights of zero are the base itself:
+
+    s(A -> B C at (i, j)) = log q0(A -> B C) + w(A -> B C) + sum over attributes a of (i, j) of  w(a, A -> B C)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.encoding import Incidence, runs
+from loglinear.features.spans import span_offsets
+from loglinear.kernels import kernel
+from loglinear.kernels.tables import SparseGroups
+from loglinear.structures.tree.grammar import Outcomes
+from loglinear.structures.tree.pieces import PieceFeatures
+from loglinear.structures.tree.structure import CFGScores, CFGTree
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+MOST_NUMBERS = 4_000_000  # of part scores in a block
+RULE, STEP = 0, 1  # kinds of outcomes; the third is a tag over its word
+
+
+@kernel
+def _add_features(
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    kinds: Int32,
+    numbers: Int32,
+    word_of_span: Int64,
+    weights: Float,
+    binary: Float,
+    steps: Float,
+    lexical: Float,
+) -> None:
+    """Add the weights [F] of pairs to the scores of spans' rules and steps [n, R], [n, U], and words' tags."""
+    for k in range(binary.shape[0]):
+        rules, moves, word = binary[k], steps[k], word_of_span[k]
+        for j in range(pointer[k], pointer[k + 1]):
+            for f in range(features[ids[j]], features[ids[j] + 1]):
+                kind, number = kinds[codes[f]], numbers[codes[f]]
+                if kind == RULE:
+                    rules[number] += weights[f]
+                elif kind == STEP:
+                    moves[number] += weights[f]
+                elif word >= 0:
+                    lexical[word, number] += weights[f]
+
+
+@kernel
+def _add_gradient(
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    kinds: Int32,
+    numbers: Int32,
+    word_of_span: Int64,
+    binary: Float,
+    steps: Float,
+    lexical: Float,
+    gradient: Float,
+) -> None:
+    """The transposed walk: gradients by part scores added to those by the weights of pairs [F]."""
+    for k in range(binary.shape[0]):
+        rules, moves, word = binary[k], steps[k], word_of_span[k]
+        for j in range(pointer[k], pointer[k + 1]):
+            for f in range(features[ids[j]], features[ids[j] + 1]):
+                kind, number = kinds[codes[f]], numbers[codes[f]]
+                if kind == RULE:
+                    gradient[f] += rules[number]
+                elif kind == STEP:
+                    gradient[f] += moves[number]
+                elif word >= 0:
+                    gradient[f] += lexical[word, number]
+
+
+@dataclass(frozen=True)
+class EncodedTrees:
+    """Sentences in numbers, for features of spans.
+
+    Parameters
+    ----------
+    lengths : int64 [S]
+        Words of each sentence.
+    spans : Incidence
+        Attributes of the N spans.
+    lexical : callable
+        From a run of words, first and end, to the base's scores [words, P] of their tags.
+    """
+
+    lengths: Int64
+    spans: Incidence
+    lexical: Callable[[int, int], Float]
+
+    @cached_property
+    def offsets(self) -> Int64:
+        """Where the spans of each sentence begin [S + 1]."""
+        return span_offsets(self.lengths)
+
+    @cached_property
+    def word_offsets(self) -> Int64:
+        """Where the words of each sentence begin [S + 1]."""
+        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+        return len(self.lengths)
+
+
+@dataclass(frozen=True)
+class SpanFeatures:
+    """Features of trees: outcomes, and outcomes with attributes of their spans.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Of the grammar.
+    pieces : PieceFeatures
+        Which pairs have a weight, and the base's scores.
+    """
+
+    outcomes: Outcomes
+    pieces: PieceFeatures
+
+    @property
+    def n_features(self) -> int:
+        """D = E + F."""
+        return self.pieces.n_features
+
+    @cached_property
+    def groups(self) -> Int64:
+        """The outcomes by themselves are the first group, and each attribute has one."""
+        return np.concatenate([[0], self.outcomes.n_outcomes + self.pieces.block.pointer]).astype(np.int64)
+
+    def as_lists(self) -> SpanFeatures:
+        return self
+
+    def lay_out(self, weights: Float, penalties: Any) -> Float:
+        return weights
+
+    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any) -> Float:
+        return weights
+
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
+        """Cut sentences ``first`` to ``end`` into runs whose part scores stay small."""
+        return runs(offsets, first, end, max(1, MOST_NUMBERS // self.outcomes.n_outcomes))
+
+    def structure(self, corpus: EncodedTrees, first: int, end: int) -> CFGTree:
+        """The shape of sentences ``first`` to ``end``."""
+        return CFGTree(self.outcomes.grammar, corpus.lengths[first:end])
+
+    @cached_property
+    def _kinds(self) -> tuple[Int32, Int32]:
+        """The kind of each outcome [E], and its number among those."""
+        kinds, numbers = np.empty((2, self.outcomes.n_outcomes), dtype=np.int32)
+        for kind, own in enumerate((self.outcomes.of_rule, self.outcomes.of_step, self.outcomes.of_tag)):
+            kinds[own], numbers[own] = kind, np.arange(len(own))
+        return kinds, numbers
+
+    def _walk(
+        self, corpus: EncodedTrees, first: int, end: int
+    ) -> tuple[Int64, Int32, Int64, Int32, Int32, Int32, Int64]:
+        """What both kernels look at: attributes of the spans, features, and which span is which word."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        word_of_span = np.full(hi - lo, -1, dtype=np.int64)
+        words = word_spans(corpus.lengths[first:end])
+        word_of_span[words] = np.arange(len(words))
+        block = self.pieces.block
+        return (
+            corpus.spans.pointer[lo : hi + 1],
+            corpus.spans.ids,
+            block.pointer,
+            block.codes,
+            *self._kinds,
+            word_of_span,
+        )
+
+    def scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
+        """Part scores of sentences ``first`` to ``end``."""
+        e, n = self.outcomes.n_outcomes, int(corpus.offsets[end] - corpus.offsets[first])
+        alone = self.pieces.offsets + weights[:e]
+        lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
+        lexical = lexical + alone[self.outcomes.of_tag]
+        binary, steps = (np.tile(alone[own], (n, 1)) for own in (self.outcomes.of_rule, self.outcomes.of_step))
+        _add_features(*self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
+        return CFGScores(lexical, binary, steps, np.arange(n, dtype=np.int32))
+
+    def local_scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
+        """The same with the outcomes of each edge normalised by themselves: their log-probabilities."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        rows = self.pieces.scores(corpus.spans, lo, hi, weights, normalise=True)
+        words = word_spans(corpus.lengths[first:end])
+        lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
+        return CFGScores(
+            lexical + rows[words][:, self.outcomes.of_tag],
+            rows.take(self.outcomes.of_rule, axis=1),
+            rows.take(self.outcomes.of_step, axis=1),
+            np.arange(hi - lo, dtype=np.int32),
+        )
+
+    def add_gradient(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores, gradient: Float) -> None:
+        """Add the gradient by the part scores of sentences ``first`` to ``end`` to that by the weights [D]."""
+        alone = gradient[: self.outcomes.n_outcomes]
+        alone[self.outcomes.of_rule] += parts.binary.sum(axis=0)
+        alone[self.outcomes.of_step] += parts.steps.sum(axis=0)
+        alone[self.outcomes.of_tag] += parts.lexical.sum(axis=0)
+        pairs = gradient[self.outcomes.n_outcomes :]
+        _add_gradient(*self._walk(corpus, first, end), parts.binary, parts.steps, parts.lexical, pairs)
+
+    def dense_gradient(self) -> SpanGradient:
+        """A gradient of all features."""
+        return SpanGradient(self)
+
+    def sparse_gradient(self) -> SparseSpanGradient:
+        """A gradient of the features of one sentence."""
+        return SparseSpanGradient(self)
+
+    def groups_met(self, corpus: EncodedTrees, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+        """The groups of features that a sentence's scores depend on."""
+        lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
+        yield np.array([0, 1]), np.zeros(1, dtype=np.int32), 0
+        yield corpus.spans.pointer[lo : hi + 1], corpus.spans.ids, 1
+
+
+class SpanGradient:
+    """Where one worker adds up its share of the weight gradient."""
+
+    def __init__(self, features: SpanFeatures) -> None:
+        self._features = features
+        self.vector = np.zeros(features.n_features)
+
+    def reset(self) -> None:
+        self.vector.fill(0.0)
+
+    def add(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores) -> None:
+        """Add the gradient by the part scores of sentences ``first`` to ``end``."""
+        self._features.add_gradient(corpus, first, end, parts, self.vector)
+
+    def finish(self) -> Float:
+        """The gradient [D] of all that was added."""
+        return self.vector
+
+
+class SparseSpanGradient(SparseGroups):
+    """The gradient of one sentence."""
+
+    def __init__(self, features: SpanFeatures) -> None:
+        super().__init__(features.groups)
+        self._features = features
+
+    def add(self, corpus: EncodedTrees, sequence: int, parts: CFGScores) -> None:
+        """Add the gradient by the part scores of one sentence."""
+        self._features.add_gradient(corpus, sequence, sequence + 1, parts, self.values)
+        for pointer, ids, first in self._features.groups_met(corpus, sequence):
+            self.touch_all(first + ids[pointer[0] : pointer[-1]])
+
+
+def word_spans(lengths: Int64) -> Int64:
+    """The numbers of the spans of one word, of sentences with these lengths, in the order of the words."""
+    starts = np.repeat(span_offsets(lengths)[:-1], lengths)
+    first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    end = np.arange(int(lengths.sum())) - first + 1  # a word's span is (end - 1, end)
+    return (starts + end * (end - 1) // 2 + end - 1).astype(np.int64)

@@ -1,0 +1,266 @@
+r"""Pieces of a grammar: the outcomes of one chart edge, a label over a span, normalised by themselves.
+
+The *outcomes* of a symbol A are its binary rules and its unary steps. Their scores at a span (i, j) are made of weights
+of (attribute of the span, outcome) and of the outcome alone, and an edge (A, i, j) is a small classifier:
+
+    s(e) = bias(e) + b_e + sum_a w(a, e)        p(e | A, i, j) = exp s(e) / sum_{e' of A} exp s(e')
+    loss of an edge with outcome e:            log Z(A, i, j) - s(e)                     (MECFG)
+    with none of the above, a score of 0:      log(1 + Z(A, i, j)) - s(e),  and for an edge that should not be there
+                                               log(1 + Z(A, i, j))                       (Sutton & McCallum 2005, 5)
+
+b are given offsets (log-probabilities of a base grammar, or 0). Outcomes are numbered symbol by symbol, so those of A
+are a run ``first[A]`` to ``first[A + 1]``, and an attribute's features within it are found by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.features.block import FeatureBlock
+from loglinear.features.encoding import Incidence
+from loglinear.kernels import kernel
+from loglinear.system import in_threads
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+SHARDS = 8
+
+
+@kernel
+def _from(codes: Int32, begin: int, end: int, least: int) -> int:
+    """The first place from ``begin`` to ``end`` whose code is at least ``least``; codes ascend."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if codes[middle] < least:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _evaluate(
+    edges: Int64,
+    spans: Int64,
+    symbols: Int32,
+    outcomes: Int32,
+    weights_of: Float,
+    nothing: bool,
+    first: Int64,
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    offsets: Float,
+    weights: Float,
+    gradient: Float,
+) -> float:
+    """Losses of the ``edges``, each times its weight; their gradient is added. An outcome of -1 is none of the above.
+
+    ``weights`` and ``gradient`` are those of the outcomes alone [E], then of the pairs [F].
+    """
+    n_outcomes, most, total = offsets.shape[0], 0, 0.0
+    for symbol in range(first.shape[0] - 1):
+        most = max(most, first[symbol + 1] - first[symbol])
+    scores = np.empty(most)
+    for k in range(edges.shape[0]):
+        edge = edges[k]
+        span, begin, end = spans[edge], first[symbols[edge]], first[symbols[edge] + 1]
+        for e in range(begin, end):
+            scores[e - begin] = offsets[e] + weights[e]
+        for j in range(pointer[span], pointer[span + 1]):
+            last = features[ids[j] + 1]
+            f = _from(codes, features[ids[j]], last, begin)
+            while f < last and codes[f] < end:
+                scores[codes[f] - begin] += weights[n_outcomes + f]
+                f += 1
+        top = 0.0 if nothing else -np.inf
+        for e in range(end - begin):
+            top = max(top, scores[e])
+        mass = math.exp(-top) if nothing else 0.0
+        chosen = scores[outcomes[edge] - begin] if outcomes[edge] >= 0 else 0.0
+        for e in range(end - begin):
+            scores[e] = math.exp(scores[e] - top)
+            mass += scores[e]
+        weight = weights_of[edge]
+        total += weight * (top + math.log(mass) - chosen)
+        for e in range(end - begin):
+            scores[e] *= weight / mass
+        if outcomes[edge] >= 0:
+            scores[outcomes[edge] - begin] -= weight
+        for e in range(begin, end):
+            gradient[e] += scores[e - begin]
+        for j in range(pointer[span], pointer[span + 1]):
+            last = features[ids[j] + 1]
+            f = _from(codes, features[ids[j]], last, begin)
+            while f < last and codes[f] < end:
+                gradient[n_outcomes + f] += scores[codes[f] - begin]
+                f += 1
+    return total
+
+
+@kernel
+def _fill_scores(
+    first_span: int,
+    pointer: Int64,
+    ids: Int32,
+    features: Int64,
+    codes: Int32,
+    offsets: Float,
+    weights: Float,
+    first: Int64,
+    normalise: bool,
+    out: Float,
+) -> None:
+    """Scores of all outcomes at spans [n, E]; as log-probabilities of each symbol's if ``normalise``."""
+    n_outcomes = offsets.shape[0]
+    for k in range(out.shape[0]):
+        row = out[k]
+        for e in range(n_outcomes):
+            row[e] = offsets[e] + weights[e]
+        for j in range(pointer[first_span + k], pointer[first_span + k + 1]):
+            for f in range(features[ids[j]], features[ids[j] + 1]):
+                row[codes[f]] += weights[n_outcomes + f]
+        if not normalise:
+            continue
+        for symbol in range(first.shape[0] - 1):
+            top, mass = -np.inf, 0.0
+            for e in range(first[symbol], first[symbol + 1]):
+                top = max(top, row[e])
+            if top == -np.inf:
+                continue
+            for e in range(first[symbol], first[symbol + 1]):
+                mass += math.exp(row[e] - top)
+            normaliser = top + math.log(mass)
+            for e in range(first[symbol], first[symbol + 1]):
+                row[e] -= normaliser
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Labelled spans to learn from.
+
+    Parameters
+    ----------
+    spans : int64 [M]
+        Numbers of the spans.
+    symbols : int32 [M]
+        The label of each.
+    outcomes : int32 [M]
+        What it expands to; -1 if it should not be there.
+    weights : float64 [M]
+        How much each counts.
+    """
+
+    spans: Int64
+    symbols: Int32
+    outcomes: Int32
+    weights: Float
+
+    def and_also(self, other: Edges) -> Edges:
+        """Both, one after the other."""
+        return Edges(
+            np.concatenate([self.spans, other.spans]), np.concatenate([self.symbols, other.symbols]),
+            np.concatenate([self.outcomes, other.outcomes]), np.concatenate([self.weights, other.weights]),
+        )  # fmt: skip
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Edges:
+        """Those that a mask [M] chooses."""
+        return Edges(self.spans[mask], self.symbols[mask], self.outcomes[mask], self.weights[mask])
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+@dataclass(frozen=True)
+class PieceFeatures:
+    """Which (attribute, outcome) pairs have a weight; the weight vector has those of outcomes alone [E] before them.
+
+    Parameters
+    ----------
+    first : int64 [K + 1]
+        The outcomes of symbol A are ``first[A]`` to ``first[A + 1]``.
+    block : FeatureBlock
+        (attribute of a span, outcome), as lists.
+    offsets : float64 [E]
+        Scores that outcomes have before any weight.
+    """
+
+    first: Int64
+    block: FeatureBlock
+    offsets: Float
+
+    @classmethod
+    def observed(cls, first: Int64, spans: Incidence, n_attributes: int, edges: Edges, offsets: Float) -> PieceFeatures:
+        """The pairs that occur at the edges that are right."""
+        there = edges.outcomes >= 0
+        order = np.argsort(edges.spans[there], kind="stable")
+        counts = np.bincount(edges.spans[there], minlength=spans.n_positions)
+        code_pointer = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        codes = edges.outcomes[there][order].astype(np.int32)
+        block = FeatureBlock.observed(spans, n_attributes, code_pointer, codes, int(first[-1]))
+        return cls(first, block.as_lists(), offsets)
+
+    @property
+    def n_features(self) -> int:
+        """D = E + F."""
+        return len(self.offsets) + self.block.n_features
+
+    def scores(self, spans: Incidence, begin: int, end: int, weights: Float, normalise: bool) -> Float:
+        """Scores [end - begin, E] of all outcomes at spans; log-probabilities of each symbol's if ``normalise``."""
+        out = np.empty((end - begin, len(self.offsets)))
+        _fill_scores(
+            begin, spans.pointer, spans.ids, self.block.pointer, self.block.codes, self.offsets, weights, self.first,
+            normalise, out,
+        )  # fmt: skip
+        return out
+
+
+class PieceObjective:
+    """Losses of edges plus l2 ||w||^2 as a function of the weights; the same for any number of threads.
+
+    Parameters
+    ----------
+    features : PieceFeatures
+    spans : Incidence
+        Attributes of the spans.
+    edges : Edges
+    nothing : bool
+        Whether none of the above is one more outcome, of score 0.
+    l2 : float
+    n_threads : int
+    """
+
+    def __init__(
+        self, features: PieceFeatures, spans: Incidence, edges: Edges, nothing: bool, l2: float, n_threads: int = 1
+    ) -> None:
+        self.features, self.spans, self.edges = features, spans, edges
+        self.nothing, self.l2, self.n_threads = nothing, l2, n_threads
+        n = len(edges)
+        shards = min(SHARDS, max(1, n // 1000))
+        self._shards = [np.arange(n * k // shards, n * (k + 1) // shards) for k in range(shards)]
+
+    def __call__(self, weights: Float) -> tuple[float, Float]:
+        """Value and gradient at ``weights`` [D]."""
+        block, edges = self.features.block, self.edges
+
+        def evaluate(chosen: Int64) -> tuple[float, Float]:
+            gradient = np.zeros(self.features.n_features)
+            value = _evaluate(
+                chosen, edges.spans, edges.symbols, edges.outcomes, edges.weights, self.nothing, self.features.first,
+                self.spans.pointer, self.spans.ids, block.pointer, block.codes, self.features.offsets, weights,
+                gradient,
+            )  # fmt: skip
+            return value, gradient
+
+        found = in_threads(evaluate, self._shards, self.n_threads)
+        value, gradient = 0.0, 2.0 * self.l2 * weights
+        for loss, part in found:
+            value += loss
+            gradient += part
+        return value + self.l2 * float(weights @ weights), gradient

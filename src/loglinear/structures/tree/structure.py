@@ -1,0 +1,457 @@
+"""Trees of a context-free grammar: part scores in, best trees, log-partitions, expected parts and draws out.
+
+A tree y over n words is scored part by part: its tags, its binary rules and its steps
+(:mod:`~loglinear.structures.tree.grammar`), each at a span (i, j) of words i .. j-1::
+
+    score(y) = sum over words of  lexical(t, tag)  +  sum over nodes of  binary(i, j, A -> B C) + step(i, j, A <- B)
+    p(y)     = exp(score(y)) / Z
+
+*Positions* are spans: a sentence of n words has n (n + 1) / 2, span (i, j) being number j (j - 1) / 2 + i. A
+*labelling* is int32 [N, 3], for each span the rule, the split point and the step above it, -1 where there is none; at a
+span of one word the first is the number of its tag among the preterminals. A span that is no constituent has three -1.
+
+Sums run in scaled probabilities (:mod:`~loglinear.structures.tree.sums`) and, for the sentences that cannot safely be
+done there, in log space (:mod:`~loglinear.structures.tree.log_sums`). Operations keep no state: threads may share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.kernels import kernel
+from loglinear.structures.tree import best as tree_best
+from loglinear.structures.tree import log_sums, sums
+from loglinear.structures.tree.best import BracketLabels
+from loglinear.structures.tree.grammar import CFGGrammar
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
+Brackets = tuple[Ints, npt.NDArray[np.int64], Ints, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class CFGScores:
+    """A number for each part of a batch of S sentences with N spans in all: scores, expectations or gradients.
+
+    Parameters
+    ----------
+    lexical : float64[words, P]
+        Of each preterminal over each word.
+    binary, steps : float64[X, R], float64[X, U]
+        Of each rule and step, in X rows.
+    row_of_span : int32[N]
+        Which row a span's rules and steps have: all row 0 where X = 1.
+    allowed : uint8[N, K] or uint8[N, 1], optional
+        0 for symbols that a span may not have, below or above its step, or for spans that may be no constituent.
+    """
+
+    lexical: Floats
+    binary: Floats
+    steps: Floats
+    row_of_span: Ints
+    allowed: Bytes | None = None
+
+    def zeros_like(self) -> CFGScores:
+        """Zeros of the same shapes."""
+        lexical, binary, steps = (np.zeros(array.shape) for array in (self.lexical, self.binary, self.steps))
+        return CFGScores(lexical, binary, steps, self.row_of_span)
+
+    def subtract(self, other: CFGScores) -> None:
+        """Subtract in place; both have the same rows."""
+        if self.binary.shape != other.binary.shape:
+            raise DataError(f"scores in {len(other.binary)} rows cannot be taken from scores in {len(self.binary)}")
+        for mine, theirs in ((self.lexical, other.lexical), (self.binary, other.binary), (self.steps, other.steps)):
+            np.subtract(mine, theirs, out=mine)
+
+    def with_any_tag(self, penalty: float = 10.0) -> CFGScores:
+        """The scores where every word may have every tag: one that was impossible is ``penalty`` below its worst."""
+        least = np.where(np.isneginf(self.lexical), np.inf, self.lexical).min(axis=1, keepdims=True, initial=np.inf)
+        instead = np.where(np.isposinf(least), 0.0, least) - penalty
+        return replace(self, lexical=np.where(np.isneginf(self.lexical), instead, self.lexical))
+
+    def with_costs(self, costs: CFGScores) -> CFGScores:
+        """The scores plus a cost for each part, as new arrays; in as many rows as the combinations of rows need."""
+        pairs = self.row_of_span.astype(np.int64) * len(costs.binary) + costs.row_of_span
+        if len(self.binary) == len(costs.binary) and (self.row_of_span == costs.row_of_span).all():
+            mine = theirs = np.arange(len(self.binary))
+            rows = self.row_of_span
+        else:
+            kinds, inverse = np.unique(pairs, return_inverse=True)
+            mine, theirs = np.divmod(kinds, max(len(costs.binary), 1))
+            rows = inverse.reshape(-1).astype(np.int32)
+        return CFGScores(
+            self.lexical + costs.lexical,
+            self.binary[mine] + costs.binary[theirs],
+            self.steps[mine] + costs.steps[theirs],
+            rows,
+            self.allowed,
+        )
+
+
+class CFGTree:
+    """The shape of a batch of sentences under a grammar, and the operations on their part scores.
+
+    All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong shape, NaN or +inf. Where a sentence
+    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` say -inf and the others raise
+    :class:`~loglinear.errors.InfeasibleError`. Time is O(n^3) times the rules that spans meet.
+
+    Parameters
+    ----------
+    grammar : CFGGrammar
+    lengths : int [S]
+        Words of each sentence, at least one.
+    """
+
+    def __init__(self, grammar: CFGGrammar, lengths: npt.ArrayLike) -> None:
+        words = np.asarray(lengths, dtype=np.int64).reshape(-1)
+        if (words < 1).any():
+            i = int(np.argmax(words < 1))
+            raise DataError(f"sentence {i} (from 0) has {words[i]} words; leave out sentences without words")
+        self.grammar = grammar
+        self.word_offsets = np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(words * (words + 1) // 2)]).astype(np.int64)
+        self.n_sequences = len(words)
+        self.n_positions = int(self.offsets[-1])
+        self.n_words = int(self.word_offsets[-1])
+
+    @cached_property
+    def is_word(self) -> npt.NDArray[np.bool_]:
+        """Whether a span is one word [N]."""
+        words = np.arange(self.n_words)
+        sentence = np.searchsorted(self.word_offsets, words, side="right") - 1
+        j = words - self.word_offsets[sentence] + 1
+        found = np.zeros(self.n_positions, dtype=bool)
+        found[self.offsets[sentence] + j * (j + 1) // 2 - 1] = True
+        return found
+
+    # -- a given tree, O(N) ------------------------------------------------------------------------------------------
+
+    def score(self, scores: CFGScores, labels: npt.ArrayLike) -> Floats:
+        """Scores [S] of the trees ``labels`` int32[N, 3]."""
+        parts, result = self._checked(scores), np.empty(self.n_sequences)
+        rules, moves = self.grammar.rules, self.grammar.steps
+        score(self.word_offsets, self.offsets, rules, moves, parts, self._labels(labels), result)
+        return result
+
+    def add_labelling(self, parts: CFGScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
+        """Add to ``parts``, in place, the weight [S] of each sentence for every part of its tree int32[N, 3]."""
+        arrays = self._shaped(parts)
+        for name, array in zip(("lexical", "binary", "steps"), arrays[:3], strict=True):
+            if array is not getattr(parts, name):
+                raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
+        checked, factors = self._labels(labels), self._weights(weights)
+        add_labelling(self.word_offsets, self.offsets, checked, factors, arrays)
+
+    def restrict(self, scores: CFGScores, allowed: npt.ArrayLike) -> CFGScores:
+        """The scores of trees that keep to ``allowed`` and no others; shares the arrays.
+
+        Parameters
+        ----------
+        allowed : [N] or [N, K]
+            0 for spans that are no constituents (partial brackets), or for symbols that a span may not have.
+        """
+        mask = np.asarray(allowed)
+        wide = mask[:, None] if mask.ndim == 1 else mask
+        if wide.shape not in ((self.n_positions, 1), (self.n_positions, self.grammar.n_symbols)):
+            wanted = f"[{self.n_positions}] or [{self.n_positions}, {self.grammar.n_symbols}]"
+            raise DataError(f"allowed has the shape {list(mask.shape)}, not {wanted}")
+        both = (wide != 0) if scores.allowed is None else (wide != 0) & (scores.allowed != 0)
+        return replace(scores, allowed=np.ascontiguousarray(both, dtype=np.uint8))
+
+    def check_labels(self, labels: npt.ArrayLike) -> None:
+        """Refuse labels [N, 3] that are no trees of the grammar."""
+        array = self._labels(labels)
+        wrong = check(self.word_offsets, self.offsets, self.grammar.rules, self.grammar.steps, self.grammar.root, array)
+        if wrong >= 0:
+            raise DataError(f"the labels of sentence {wrong} (from 0) are no tree of the grammar")
+
+    # -- best trees --------------------------------------------------------------------------------------------------
+
+    def viterbi(self, scores: CFGScores) -> tuple[Ints, Floats]:
+        """Best trees int32[N, 3] and their scores [S]."""
+        labels, best = self.best(scores)
+        if np.isneginf(best).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(best))))
+        return labels, best
+
+    def best(
+        self,
+        scores: CFGScores,
+        *,
+        beam: float = np.inf,
+        prior: npt.ArrayLike | None = None,
+        stop: Bytes | None = None,
+    ) -> tuple[Ints, Floats]:
+        """Best trees int32[N, 3] and their scores [S]; -1 and -inf for sentences that have none.
+
+        Parameters
+        ----------
+        scores : CFGScores
+        beam : float
+            Symbols of a span that are worse than its best by more than this are dropped, so that the answer may not be
+            the best tree, nor any; inf is exact.
+        prior : float64[K], optional
+            Added to the values that ``beam`` compares, such as the logarithm of how frequent a symbol is.
+        stop : uint8[1], optional
+            Another thread may set it to 1 to make this one give up: sentences not done by then have no tree.
+        """
+        if not beam > 0.0:
+            raise OptionError(f"beam = {beam}: it must be a number above 0, in nats")
+        parts = self._checked(scores)
+        k = self.grammar.n_symbols
+        priors = np.zeros(k) if prior is None else np.ascontiguousarray(prior, dtype=np.float64)
+        if priors.shape != (k,):
+            raise DataError(f"prior has the shape {list(priors.shape)}, not [{k}]")
+        labels, best = np.full((self.n_positions, 3), -1, dtype=np.int32), np.full(self.n_sequences, -np.inf)
+        tree_best.viterbi(
+            self.word_offsets, self.offsets, self.grammar.rules, self.grammar.steps, self.grammar.root, parts,
+            float(beam), priors, np.zeros(1, dtype=np.uint8) if stop is None else stop, labels, best,
+        )  # fmt: skip
+        return labels, best
+
+    def k_best(self, scores: CFGScores, k: int) -> list[tuple[Ints, Floats]]:
+        """For each sentence its K <= k best trees int32[K, spans, 3], best first, and their scores [K]."""
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one tree")
+        parts, found = self._checked(scores), []
+        for s in range(self.n_sequences):
+            words, spans = int(self.word_offsets[s]), int(self.offsets[s])
+            labels = np.empty((k, int(self.offsets[s + 1]) - spans, 3), dtype=np.int32)
+            n, best = int(self.word_offsets[s + 1]) - words, np.empty(k)
+            n_found = tree_best.k_best(n, self.grammar.rules, self.grammar.root, parts, words, spans, labels, best)
+            if n_found == 0:
+                raise InfeasibleError(s)
+            found.append((labels[:n_found], best[:n_found]))
+        return found
+
+    # -- sums over trees ---------------------------------------------------------------------------------------------
+
+    def log_partition(self, scores: CFGScores) -> Floats:
+        """log Z [S]; -inf where no tree is possible."""
+        nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), scores.row_of_span, np.empty((0, 1), np.uint8))
+        return self._inside_outside(self._checked(scores), np.ones(self.n_sequences), nothing)
+
+    def expectations(self, scores: CFGScores, weights: npt.ArrayLike | None = None) -> tuple[Floats, CFGScores]:
+        """log Z [S] and the expected parts, those of a sentence times its weight [S].
+
+        Rules and steps are summed over the spans that share a row. This is the gradient of ``weights @ log_partition``.
+        """
+        parts, expected = self._checked(scores), scores.zeros_like()
+        log_z = self._inside_outside(parts, self._weights(weights), self._shaped(expected))
+        if np.isneginf(log_z).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
+        return log_z, expected
+
+    def sample(self, scores: CFGScores, n: int, rng: np.random.Generator) -> Ints:
+        """``n`` independent draws of trees from p, int32[n, N, 3]."""
+        if n < 0:
+            raise OptionError(f"n = {n}: the number of draws cannot be negative")
+        log_z, labels = np.empty(self.n_sequences), np.empty((n, self.n_positions, 3), dtype=np.int32)
+        everything = np.arange(self.n_sequences)
+        self._in_log_space(self._checked(scores), everything, log_z, rng.random((n, 2, self.n_positions)), labels)
+        if np.isneginf(log_z).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
+        return labels
+
+    def expected_brackets(self, scores: CFGScores, labels: BracketLabels) -> tuple[Floats, Floats, Floats]:
+        """log Z [S], expected tags [words, P], and how often each span is expected to have each label [N, L].
+
+        A sentence whose sums need log space, and one without a tree, has log Z = -inf here, and nothing expected.
+        """
+        parts, expected = self._checked(scores), scores.zeros_like()
+        found = np.zeros((self.n_positions, labels.n_labels))
+        brackets = (labels.label_of, labels.step_pointer, labels.step_labels, found)
+        log_z, _ = self._scaled(parts, np.ones(self.n_sequences), self._shaped(expected), brackets)
+        return log_z, expected.lexical, found
+
+    def _scaled(self, parts: Parts, weights: Floats, expected: Parts, brackets: Brackets) -> tuple[Floats, Bytes]:
+        """log Z [S] and the status [S] of sums in scaled probabilities."""
+        log_z, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
+        sums.inside_outside(
+            self.word_offsets, self.offsets, self.grammar.rules, self.grammar.root, parts, weights, log_z, status,
+            expected, brackets,
+        )  # fmt: skip
+        return log_z, status
+
+    def _inside_outside(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
+        """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
+        no_numbers = np.empty(0, dtype=np.int32)
+        none = (no_numbers, np.zeros(1, dtype=np.int64), no_numbers, np.empty((0, 0)))
+        log_z, status = self._scaled(parts, weights, expected, none)
+        left = np.flatnonzero(status == sums.NEEDS_LOG_SPACE).astype(np.int64)
+        if len(left):
+            nobody = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
+            self._in_log_space(parts, left, log_z, *nobody, weights, expected)
+        return log_z
+
+    def _in_log_space(
+        self,
+        parts: Parts,
+        which: npt.NDArray[np.int64],
+        log_z: Floats,
+        numbers: Floats,
+        labels: Ints,
+        weights: Floats | None = None,
+        expected: Parts | None = None,
+    ) -> None:
+        nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), parts[3], parts[4])
+        log_sums.inside_outside(
+            self.word_offsets, self.offsets, which, self.grammar.rules, self.grammar.steps, self.grammar.root, parts,
+            np.ones(self.n_sequences) if weights is None else weights, log_z,
+            nothing if expected is None else expected, numbers, labels,
+        )  # fmt: skip
+
+    # -- at the door -------------------------------------------------------------------------------------------------
+
+    def _checked(self, scores: CFGScores) -> Parts:
+        """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
+        parts = self._shaped(scores)
+        for name, array in zip(("lexical", "binary", "steps"), parts[:3], strict=True):
+            if array.size and not array.max() < np.inf:
+                raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
+        return parts
+
+    def _shaped(self, scores: CFGScores) -> Parts:
+        g, rows = self.grammar, np.ascontiguousarray(scores.row_of_span, dtype=np.int32)
+        x = len(scores.binary)
+        wanted = (
+            ("lexical", scores.lexical, (self.n_words, g.n_preterminals)),
+            ("binary", scores.binary, (x, g.n_binary)),
+            ("steps", scores.steps, (x, g.n_steps)),
+            ("row_of_span", rows, (self.n_positions,)),
+        )
+        for name, array, shape in wanted:
+            if np.shape(array) != shape:
+                raise DataError(f"{name} has the shape {list(np.shape(array))}, not {list(shape)}")
+        if self.n_positions and not (rows.min() >= 0 and rows.max() < x):
+            raise DataError(f"row_of_span names a row that is not one of the {x} rows 0, 1, ...")
+        lexical, binary, steps = (np.ascontiguousarray(array, dtype=np.float64) for _, array, _ in wanted[:3])
+        allowed = scores.allowed
+        mask = np.empty((0, 1), np.uint8) if allowed is None else np.ascontiguousarray(allowed, dtype=np.uint8)
+        if len(mask) and mask.shape not in ((self.n_positions, 1), (self.n_positions, g.n_symbols)):
+            raise DataError(f"allowed has the shape {list(mask.shape)}")
+        return lexical, binary, steps, rows, mask
+
+    def _labels(self, labels: npt.ArrayLike) -> Ints:
+        array = np.ascontiguousarray(labels, dtype=np.int32)
+        if array.shape != (self.n_positions, 3):
+            raise DataError(f"labels has the shape {list(array.shape)}, not [{self.n_positions}, 3]")
+        most = np.where(self.is_word, self.grammar.n_preterminals, self.grammar.n_binary)
+        if len(array) and (
+            array.min() < -1 or (array[:, 0] >= most).any() or array[:, 2].max() >= self.grammar.n_steps
+        ):
+            raise DataError("labels names a tag, rule or step that the grammar does not have")
+        return array
+
+    def _weights(self, weights: npt.ArrayLike | None) -> Floats:
+        array = np.ones(self.n_sequences) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        if array.shape != (self.n_sequences,) or not np.isfinite(array).all():
+            raise DataError(f"weights must be {self.n_sequences} finite numbers, one a sentence")
+        return array
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The parts of given trees: their scores, and adding them up.
+
+Longs = npt.NDArray[np.int64]
+Rules = tuple[Longs, Ints, Ints, Longs, Ints, Bytes, Ints]
+
+
+@kernel
+def score(
+    word_offsets: Longs, span_offsets: Longs, rules: Rules, moves: Ints, parts: Parts, labels: Ints, result: Floats
+) -> None:
+    """Scores [S] of trees given as ``labels`` [N, 3]; -inf where a symbol is not allowed."""
+    lexical, binary, steps, row_of_span, allowed = parts
+    parent, preterminals = rules[1], rules[6]
+    width = allowed.shape[1]
+    for s in range(word_offsets.shape[0] - 1):
+        total, span = 0.0, span_offsets[s]
+        for j in range(1, word_offsets[s + 1] - word_offsets[s] + 1):
+            for i in range(j):
+                rule, step, x = labels[span, 0], labels[span, 2], row_of_span[span]
+                if rule >= 0:
+                    if j - i == 1:
+                        total += lexical[word_offsets[s] + i, rule]
+                        symbol = preterminals[rule]
+                    else:
+                        total += binary[x, rule]
+                        symbol = parent[rule]
+                    above = symbol
+                    if step >= 0:
+                        total += steps[x, step]
+                        above = moves[step, 0]
+                    if allowed.shape[0] > 0 and not (
+                        allowed[span, symbol if width > 1 else 0] and allowed[span, above if width > 1 else 0]
+                    ):
+                        total = -np.inf
+                span += 1
+        result[s] = total
+
+
+@kernel
+def add_labelling(word_offsets: Longs, span_offsets: Longs, labels: Ints, weights: Floats, parts: Parts) -> None:
+    """Add to ``parts`` the weight [S] of each sentence for every part of its tree."""
+    lexical, binary, steps, row_of_span, _ = parts
+    for s in range(word_offsets.shape[0] - 1):
+        span = span_offsets[s]
+        for j in range(1, word_offsets[s + 1] - word_offsets[s] + 1):
+            for i in range(j):
+                rule, step, x = labels[span, 0], labels[span, 2], row_of_span[span]
+                if rule >= 0:
+                    if j - i == 1:
+                        lexical[word_offsets[s] + i, rule] += weights[s]
+                    else:
+                        binary[x, rule] += weights[s]
+                    if step >= 0:
+                        steps[x, step] += weights[s]
+                span += 1
+
+
+@kernel
+def check(word_offsets: Longs, span_offsets: Longs, rules: Rules, moves: Ints, root: int, labels: Ints) -> int:
+    """The first sentence whose labels [N, 3] are no tree of the grammar, -1 if all are.
+
+    From the root down each span must have the symbol its parent wants, and no other span may have a label.
+    """
+    left_pointer, parent, right, _, _, _, preterminals = rules
+    for s in range(word_offsets.shape[0] - 1):
+        n, spans = word_offsets[s + 1] - word_offsets[s], span_offsets[s]
+        stack = np.empty((n + 1, 3), np.int32)
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, root
+        depth, n_seen = 1, 0
+        while depth > 0:
+            depth -= 1
+            i, j, symbol = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+            here = labels[spans + j * (j - 1) // 2 + i]
+            rule, split, step = here[0], here[1], here[2]
+            n_seen += 1
+            if step >= moves.shape[0] or step < -1:
+                return s
+            if step >= 0:
+                if moves[step, 0] != symbol:
+                    return s
+                symbol = moves[step, 1]
+            if j - i == 1:
+                if rule < 0 or rule >= preterminals.shape[0] or preterminals[rule] != symbol or split != -1:
+                    return s
+                continue
+            if rule < 0 or rule >= parent.shape[0] or parent[rule] != symbol or split <= i or split >= j:
+                return s
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = split, j, right[rule]
+            stack[depth + 1, 0], stack[depth + 1, 1] = i, split
+            stack[depth + 1, 2] = np.searchsorted(left_pointer, rule, side="right") - 1
+            depth += 2
+        for span in range(spans, span_offsets[s + 1]):
+            if labels[span, 0] != -1 or labels[span, 1] != -1 or labels[span, 2] != -1:
+                n_seen -= 1
+        if n_seen != 0:
+            return s
+    return -1

@@ -1,0 +1,79 @@
+"""What the machine gives: threads for kernels that release the GIL, and a folder to keep things in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from loglinear.errors import OptionError
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_count(threads: int | None) -> int:
+    """What a user's ``threads`` means: all cores if None."""
+    if threads is None:
+        return available_cores()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise OptionError(f"threads={threads!r} must be a whole number from 1 up, or None for all cores")
+    return threads
+
+
+def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -> list[B]:
+    """``[function(x) for x in items]`` on up to ``n_threads`` threads."""
+    items = list(items)
+    if n_threads <= 1 or len(items) <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
+        return list(pool.map(function, items))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where the package keeps what it can make or fetch again: compiled kernels, corpora.
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def passed_over() -> str:
+    """What to say when ``LOGLINEAR_CACHE`` names what cannot be used; nothing when all is well."""
+    wanted = os.environ.get("LOGLINEAR_CACHE")
+    if not wanted or cache_folder() == Path(wanted):
+        return ""
+    return f"LOGLINEAR_CACHE={wanted} is no folder that can be written to; {cache_folder()} is used instead"
+
+
+@cache
+def cache_folder() -> Path:
+    """The folder: ``LOGLINEAR_CACHE``, else the user's cache, else a temporary folder."""
+    candidates = []
+    if os.environ.get("LOGLINEAR_CACHE"):
+        candidates.append(Path(os.environ["LOGLINEAR_CACHE"]))
+    user_cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    with suppress(RuntimeError):  # no home folder
+        candidates.append((Path(user_cache) if user_cache else Path.home() / ".cache") / "loglinear")
+    candidates.append(Path(tempfile.gettempdir()) / f"loglinear-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+    for candidate in candidates:
+        if _is_writable(candidate):
+            return candidate
+    return Path(tempfile.mkdtemp(prefix="loglinear-"))
