@@ -23,7 +23,7 @@ from safetensors.numpy import load as safetensors_load
 
 from loglinear import model_file
 from loglinear.errors import ModelFileError
-from model_files import SMALL, any_text, headers, same, some_arrays
+from problems.model_files import SMALL, any_text, headers, same, some_arrays
 
 # -- round trips --------------------------------------------------------------------------------------------------
 

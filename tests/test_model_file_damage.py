@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from loglinear import model_file
 from loglinear.errors import ModelFileError
-from model_files import SMALL, entry, signed, table_of
+from problems.model_files import SMALL, entry, signed, table_of
 
 # -- accidents ----------------------------------------------------------------------------------------------------
 

@@ -36,10 +36,10 @@ def test_train_tag_and_eval_in_plain_python(tmp_path):
 
 FLAT = """
 import sys
-sys.path.insert(0, "tests/optimizers")
+sys.path.insert(0, "tests")
 import numpy as np
 import scipy.sparse as sp
-from flat_problems import flat_objective
+from problems.flat import flat_objective
 from loglinear.criteria.criterion import make_criterion
 from loglinear.optimizers.dual.chain import DualAscent
 from loglinear.optimizers.online.general import Online

@@ -4,9 +4,9 @@ import io
 import sys
 
 import pytest
-from small_corpus import TRAIN
 
 from loglinear.cli import main
+from problems.corpus import TRAIN
 
 
 class Result:

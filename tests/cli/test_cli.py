@@ -9,7 +9,8 @@ import sys
 import time
 
 import pytest
-from small_corpus import TRAIN
+
+from problems.corpus import TRAIN
 
 # -- the road --------------------------------------------------------------------------------------------------------
 

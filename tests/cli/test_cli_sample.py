@@ -1,9 +1,9 @@
 """Drawing from models on the command line."""
 
 import pytest
-from small_corpus import TRAIN
 
 from loglinear import Tagger
+from problems.corpus import TRAIN
 
 
 @pytest.fixture

@@ -134,14 +134,14 @@ def test_importing_the_room_does_not_import_numba() -> None:
 
 def test_kernels_run_without_compilation() -> None:
     here = Path(__file__).parent
-    chosen = ["test_column_file.py::test_appended_columns_may_be_strings_pairs_or_columns"]
+    chosen = ["columns/test_column_file.py::test_appended_columns_may_be_strings_pairs_or_columns"]
     chosen += [
-        "test_column_file.py::test_comments",
-        "test_column_file.py::test_document_marks_are_no_tokens_and_get_an_o_per_column",
+        "columns/test_column_file.py::test_comments",
+        "columns/test_column_file.py::test_document_marks_are_no_tokens_and_get_an_o_per_column",
     ]
     chosen += [
-        "test_column_file.py::test_many_distinct_values_grow_the_table",
-        "test_attributes.py::test_sequence_weights",
+        "columns/test_column_file.py::test_many_distinct_values_grow_the_table",
+        "columns/test_attributes.py::test_sequence_weights",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(here / test) for test in chosen)]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from counts import text_set
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -23,6 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from loglinear import Mixture, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.mixture import KIND, to_storage
+from problems.topics import text_set
 
 NEGATIVE = "the check's data is standardised, so it has negative numbers, which are no counts"
 TAGS = "the check asks every estimator that has predict_proba for its classifier_tags"

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from counts import text_set
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import GridSearchCV
@@ -18,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from loglinear import NaiveBayes, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.naive_bayes import KIND
+from problems.topics import text_set
 
 
 def test_scikit_learns_checks_pass() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from all_trees import trees
 from loglinear.data import Column
 from loglinear.errors import DataError, OptionError
 from loglinear.features.arcs import ArcEncoder, TokenVocabulary
 from loglinear.generative.base import Sampling
 from loglinear.generative.head_outward import HeadOutwardModel, drawn_counts, tree_counts
+from referees.arcs import trees
 
 ROOT = "<root>"
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from objectives import EXACT, kkt_violation, logistic, quadratic, seeds
 from scipy.optimize import minimize, rosen, rosen_der
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from loglinear import model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
+from problems.objectives import EXACT, kkt_violation, logistic, quadratic, seeds
 
 # -- optima -------------------------------------------------------------------------------------------------------
 

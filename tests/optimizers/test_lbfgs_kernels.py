@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from objectives import seeds
 
 from loglinear.optimizers import lbfgs_run
 from loglinear.optimizers.lbfgs_run import add_then_dot, dot, move_in_orthant, pseudo_gradient, two_loop
+from problems.objectives import seeds
 
 # -- kernels ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ import io
 
 import numpy as np
 import pytest
-from chain_problems import chain_objectives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from loglinear import Tagger, read_columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
+from problems.chain import chain_objectives
 
 
 @pytest.fixture(scope="module")

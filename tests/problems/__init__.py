@@ -1,0 +1,1 @@
+"""Small problems for tests: strategies that draw them, corpora, distributions and objectives."""
