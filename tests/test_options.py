@@ -62,17 +62,17 @@ def test_what_makes_no_sense_is_refused(spec, message):
 
 @options
 class Shared:
-    threads: int | None = option(None, "threads", least=1, varies=True)
+    threads: int | None = option("threads", default=None, least=1, varies=True)
 
 
 @options
 class Example(Shared):
     name = "example"
-    k: int = option(1, "how many", least=1)
-    C: float = option(1.0, "how far", above=0)
-    average: bool = option(False, "whether to average")
-    decoding: str = option("global", "how to decode", choices=("global", "local"))
-    limit: float | None = option(60.0, "seconds", above=0)
+    k: int = option("how many", default=1, least=1)
+    C: float = option("how far", default=1.0, above=0)
+    average: bool = option("whether to average", default=False)
+    decoding: str = option("how to decode", default="global", choices=("global", "local"))
+    limit: float | None = option("seconds", default=60.0, above=0)
 
 
 def test_fields_declare_options_and_their_annotation_says_what_they_may_be():
@@ -81,7 +81,7 @@ def test_fields_declare_options_and_their_annotation_says_what_they_may_be():
     assert [each.kind for each in known.values()] == [int, int, float, None, None, float]
     assert known["average"].is_switch and known["threads"].varies and not known["k"].varies
     assert Example(k=3).k == 3 and Example().C == 1.0
-    assert str(inspect.signature(Example)).startswith("(threads: int | None = None, k: int = 1, C: float = 1.0")
+    assert str(inspect.signature(Example)).startswith("(*, threads: int | None = None, k: int = 1, C: float = 1.0")
 
 
 @pytest.mark.parametrize(

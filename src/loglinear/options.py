@@ -2,7 +2,7 @@
 
     @options
     class TaggerOptions:
-        order: int = option(1, "how many labels back a label depends on", choices=(1, 2))
+        order: int = option("how many labels back a label depends on", default=1, choices=(1, 2))
 
 From that line come the constructor's signature and default, ``get_params``, the check of a value (:func:`check`), the
 command-line option, the row of the documentation and the record in a model file (:func:`declared` lists them).
@@ -21,6 +21,7 @@ import dataclasses
 import importlib
 import math
 import pkgutil
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, dataclass_transform
@@ -44,6 +45,8 @@ class Option:
         The only legal values; ``(False, True)`` is a switch.
     least, above, most : float, optional
         The value is at least ``least``, greater than ``above``, and at most ``most``.
+    annotation : str
+        Its type, as docstrings show it.
     kind : type, optional
         ``int`` or ``float``.
     may_be_none : bool
@@ -56,11 +59,16 @@ class Option:
         Whether a training that is resumed may have another value than the interrupted one.
     stored : bool
         Whether a model file records it.
+    in_python : str
+        What else it may be in Python, or means there: sentences for the docstring.
+    python_only : bool
+        Whether the command line does not have it.
     """
 
     name: str
     default: Any
     help: str
+    annotation: str = ""
     choices: tuple[Any, ...] = ()
     least: float | None = None
     kind: type | None = None
@@ -71,6 +79,8 @@ class Option:
     metavar: str | None = None
     varies: bool = False
     stored: bool = True
+    in_python: str = ""
+    python_only: bool = False
 
     @property
     def is_switch(self) -> bool:
@@ -116,23 +126,38 @@ class Option:
 # -- options as fields -------------------------------------------------------------------------------------------------
 
 
-def option(default: Any, help: str, **more: Any) -> Any:
+def option(help: str, *, default: Any = dataclasses.MISSING, kw_only: bool = True, **more: Any) -> Any:
     """A field of a class decorated with :func:`options`.
 
     ``more`` are parameters of :class:`Option`. The field's annotation says what it may be: ``int``, ``float`` and
-    ``bool`` set ``kind`` and ``choices``, ``| None`` allows None.
+    ``bool`` set ``kind`` and ``choices``, ``| None`` allows None. With ``kw_only=False`` the constructor takes it by
+    position too.
     """
-    return dataclasses.field(default=default, metadata={"option": {"help": help, **more}})
+    field: Any = dataclasses.field(default=default, kw_only=kw_only, metadata={"option": {"help": help, **more}})
+    return field
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(option, dataclasses.field))
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(option, dataclasses.field))
 def options(cls: C) -> C:
     """Class decorator: the class's options become keywords of its constructor, as attributes of the same name.
 
     Objects compare by identity, as scikit-learn's estimators do.
     """
-    made: Any = dataclass(eq=False, repr=False)(cls)
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     return made
+
+
+def documented(cls: C) -> C:
+    """Class decorator: put the class's options into its docstring, in numpydoc's form, where that says PARAMETERS."""
+    rows = []
+    for name, each in declared(cls).items():
+        kind = " or ".join(map(repr, each.choices)) if each.choices and not each.is_switch else each.annotation
+        text = f"{each.help[0].upper()}{each.help[1:]}. {each.in_python}".strip()
+        rows.append(f"{name} : {kind}" + ("" if each.default is dataclasses.MISSING else f", default {each.default!r}"))
+        rows += textwrap.wrap(text, 112, initial_indent="    ", subsequent_indent="    ")
+    section = "\n".join(["Parameters", "----------", *rows])
+    cls.__doc__ = (cls.__doc__ or "").replace("PARAMETERS", textwrap.indent(section, "    ").lstrip())
+    return cls
 
 
 def declared(cls: type) -> dict[str, Option]:
@@ -143,7 +168,7 @@ def declared(cls: type) -> dict[str, Option]:
 def _option(field: Any) -> Option:
     annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     words = annotation.replace("|", " ").split()
-    made: dict[str, Any] = {"may_be_none": "None" in words}
+    made: dict[str, Any] = {"may_be_none": "None" in words, "annotation": annotation}
     if "bool" in words:
         made["choices"] = (False, True)
     elif "int" in words and "float" not in words:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import Threads, console, option, working
+from loglinear.cli.common import Threads, console, default, option, working
 from loglinear.cli.options import (
     CategoryColumns,
     Ignored,
@@ -20,7 +20,6 @@ from loglinear.cli.options import (
     Words,
     kinds_of,
 )
-from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
     from loglinear.data.tables import TableFile

@@ -13,7 +13,8 @@ import typer
 from loglinear.cli.common import console, option, working
 from loglinear.cli.options import TABLE, Ignored, NumberColumns, TableFormat, TextColumns, Words
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import MIXTURE_OPTIONS, check_mixture
+from loglinear.estimators.options import MixtureOptions, check_mixture
+from loglinear.options import declared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +36,9 @@ loglinear cluster new.csv --predict iris.model -o rows.csv
 
 loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
 """
+
+
+MIXTURE_OPTIONS = declared(MixtureOptions)
 
 
 def _option(name: str, *flags: str, **extra: Any) -> Any:

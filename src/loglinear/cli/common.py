@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from loglinear.estimators.options import OPTIONS
-from loglinear.options import Option
+from loglinear.estimators.options import TaggerOptions
+from loglinear.options import Option, declared
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 DATA = "The files"
+OPTIONS = declared(TaggerOptions)
 PLAIN_WIDTH = 160  # of tables that no terminal shows
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
@@ -59,6 +60,11 @@ def option(name: str, *flags: str, panel: str, options: Mapping[str, Option] = O
     return typer.Option(
         *flags, help=declared.help[0].upper() + declared.help[1:] + choices + ".", rich_help_panel=panel, **shown
     )
+
+
+def default(name: str) -> Any:
+    """The default of a tagger's option."""
+    return OPTIONS[name].default
 
 
 def console() -> Console:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import DATA, option, read_corpus
-from loglinear.estimators.options import default
+from loglinear.cli.common import DATA, default, option, read_corpus
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli.common import Threads, console, working
-from loglinear.estimators.options import PARSER_OPTIONS, parser_default
+from loglinear.estimators.options import ParserOptions
+from loglinear.options import declared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 BLOCK = 256  # sentences parsed before their trees are written
-_TIME_LIMIT = parser_default("time_limit")
+PARSER_OPTIONS = declared(ParserOptions)
+_TIME_LIMIT = PARSER_OPTIONS["time_limit"].default
 GRAMMAR, TREES, RUN, DEPENDENCIES = "The grammar", "The trees", "The run", "Dependencies"
 
 TRAIN_EXAMPLES = """
@@ -76,12 +78,12 @@ loglinear parse draw trees.mrg --tree 3 --svg third.svg
 
 def _option(name: str, *flags: str, panel: str, **extra: Any) -> Any:
     """A command-line option for the parser's option of that name."""
-    declared = PARSER_OPTIONS[name]
-    choices = f" ({', '.join(map(str, declared.choices))})" if declared.choices and not declared.is_switch else ""
+    each = PARSER_OPTIONS[name]
+    choices = f" ({', '.join(map(str, each.choices))})" if each.choices and not each.is_switch else ""
     return typer.Option(
         *flags,
-        help=declared.help[0].upper() + declared.help[1:] + choices + ".",
-        show_default=declared.default is not None and not declared.is_switch,
+        help=each.help[0].upper() + each.help[1:] + choices + ".",
+        show_default=each.default is not None and not each.is_switch,
         rich_help_panel=panel,
         **extra,
     )
@@ -101,16 +103,16 @@ def train_command(
     context: typer.Context,
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")],
-    criterion: Annotated[str, _option("criterion", panel=GRAMMAR)] = parser_default("criterion"),
+    criterion: Annotated[str, _option("criterion", panel=GRAMMAR)] = PARSER_OPTIONS["criterion"].default,
     annotation: Annotated[str | None, _option("annotation", panel=GRAMMAR)] = None,
     vertical: Annotated[int | None, _option("vertical", panel=GRAMMAR)] = None,
-    horizontal: Annotated[str, _option("horizontal", panel=GRAMMAR)] = str(parser_default("horizontal")),
-    factor: Annotated[str, _option("factor", panel=GRAMMAR)] = parser_default("factor"),
-    marks: Annotated[str, _option("marks", panel=TREES)] = parser_default("marks"),
+    horizontal: Annotated[str, _option("horizontal", panel=GRAMMAR)] = str(PARSER_OPTIONS["horizontal"].default),
+    factor: Annotated[str, _option("factor", panel=GRAMMAR)] = PARSER_OPTIONS["factor"].default,
+    marks: Annotated[str, _option("marks", panel=TREES)] = PARSER_OPTIONS["marks"].default,
     function_tags: FunctionTags = False,
     max_length: Annotated[int | None, _option("max_length", panel=TREES)] = None,
     threads: Threads = None,
-    seed: Annotated[int, _option("seed", panel=RUN)] = parser_default("seed"),
+    seed: Annotated[int, _option("seed", panel=RUN)] = PARSER_OPTIONS["seed"].default,
     dependencies: Dependencies = False,
     dev: Annotated[
         str | None, typer.Option(metavar="FILE", help="CoNLL-U to stop early by.", rich_help_panel=DEPENDENCIES)
@@ -422,15 +424,15 @@ def given_options(context: typer.Context, *names: str) -> dict[str, Any]:
 def _options(settings: list[str], given: dict[str, Any]) -> dict[str, Any]:
     """Options of the parser: the given ones, and those of texts such as ``projective=no``."""
     from loglinear.errors import OptionError
-    from loglinear.estimators.dependency.options import OPTIONS
+    from loglinear.estimators.options import DependencyOptions
 
-    values = dict(given)
+    known, values = declared(DependencyOptions), dict(given)
     for setting in settings:
         name, equals, text = (part.strip() for part in setting.partition("="))
         name = name.replace("-", "_")
-        if not equals or name not in OPTIONS:
-            raise OptionError(f"--set {setting!r}: give NAME=VALUE with one of {', '.join(OPTIONS)}")
-        value = OPTIONS[name].read(text)
+        if not equals or name not in known:
+            raise OptionError(f"--set {setting!r}: give NAME=VALUE with one of {', '.join(known)}")
+        value = known[name].read(text)
         if values.setdefault(name, value) != value:
             raise OptionError(f"--set {setting!r}: {name} is also given as {values[name]!r}")
     return values

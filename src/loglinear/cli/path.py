@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import Comments, LabelColumn, Separator, Threads, console, option, show_table, working
+from loglinear.cli.common import (
+    Comments,
+    LabelColumn,
+    Separator,
+    Threads,
+    console,
+    default,
+    option,
+    show_table,
+    working,
+)
 from loglinear.cli.options import (
     CategoryColumns,
     Ignored,
@@ -18,7 +28,6 @@ from loglinear.cli.options import (
     Words,
     kinds_of,
 )
-from loglinear.estimators.options import default
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns

@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import DATA, Comments, Format, LabelColumn, Separator, console, option, read_corpus, working
-from loglinear.estimators.options import default
+from loglinear.cli.common import (
+    DATA,
+    Comments,
+    Format,
+    LabelColumn,
+    Separator,
+    console,
+    default,
+    option,
+    read_corpus,
+    working,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,17 @@ from typing import Annotated
 import typer
 
 from loglinear.cli import options as own
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, option, show_table, wide_console, working
-from loglinear.estimators.options import default
+from loglinear.cli.common import (
+    Comments,
+    Format,
+    LabelColumn,
+    Separator,
+    default,
+    option,
+    show_table,
+    wide_console,
+    working,
+)
 
 EXAMPLES = """
 [bold]Examples[/bold]

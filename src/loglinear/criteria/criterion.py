@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -131,7 +132,7 @@ class CostCriterion(Criterion):
 
     uses_cost = True
 
-    cost: Cost
+    cost: Cost = field(kw_only=False)
 
     def costs(self, structure: Structure, gold: Gold) -> Float:
         """Cost of each choice at each position ([N, Y] for the labels of a chain)."""

@@ -30,8 +30,8 @@ class Counted(Criterion):
 
     uses_base = True
 
-    smoothing: float = option(1.0, "added to each count of a value with a label", least=0, most=MOST_SMOOTHING)
-    transition_smoothing: float = option(0.0, "added to each count of a step", least=0, most=MOST_SMOOTHING)
+    smoothing: float = option("added to each count of a value with a label", default=1.0, least=0, most=MOST_SMOOTHING)
+    transition_smoothing: float = option("added to each count of a step", default=0.0, least=0, most=MOST_SMOOTHING)
 
 
 @register
@@ -47,12 +47,14 @@ class HiddenMarkov(Counted):
     optimizers = ("lbfgs",)
     for_hidden = ("restarts", "rounds", "tolerance")
 
-    labels: int | None = option(None, "how many labels to find where none is known, named 0, 1, ...", least=1)
+    labels: int | None = option("how many labels to find where none is known, named 0, 1, ...", default=None, least=1)
     restarts: int | None = option(
-        None, "further starts of EM, the best of which is kept (none if some labels are known, else 4)", least=0
+        "further starts of EM, the best of which is kept (none if some labels are known, else 4)", default=None, least=0
     )
-    rounds: int = option(100, "most rounds of EM from each start", least=0)
-    tolerance: float = option(1e-6, "EM ends when a round raises the objective by less than this share", least=0)
+    rounds: int = option("most rounds of EM from each start", default=100, least=0)
+    tolerance: float = option(
+        "EM ends when a round raises the objective by less than this share", default=1e-6, least=0
+    )
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         return np.zeros(structure.n_sequences), scores.zeros_like()

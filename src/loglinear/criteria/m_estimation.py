@@ -41,8 +41,8 @@ class MEstimation(Counted):
     optimizers = ("lbfgs", "newton")
     for_hidden = ("rounds",)
 
-    input_only: bool = option(False, "features of the input alone too, whatever the label")
-    rounds: int = option(5, "most rounds, where labels are hidden", least=1)
+    input_only: bool = option("features of the input alone too, whatever the label", default=False)
+    rounds: int = option("most rounds, where labels are hidden", default=5, least=1)
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

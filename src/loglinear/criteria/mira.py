@@ -63,8 +63,8 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
     convex = True
     needs = ("score", "viterbi", "k_best", "add_labelling", "restrict")
 
-    k: int = option(1, "wrong labellings that each step looks at", least=1)
-    C: float = option(1.0, "the largest step size", above=0)
+    k: int = option("wrong labellings that each step looks at", default=1, least=1)
+    C: float = option("the largest step size", default=1.0, above=0)
 
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)

@@ -63,11 +63,11 @@ class NoneOfTheAbove(Criterion):
     convex = True
     needs = ("add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
 
-    rate: float = option(1.0, "probability with which a wrong context counts", least=0)
-    threshold: float | None = option(None, "count wrong contexts with a greater marginal probability", least=0)
-    after: int = option(20, "iterations after which the threshold is applied", least=1)
-    decoding: str = option("global", "as a chain or by normalised pieces", choices=("global", "local"))
-    scaling: bool = option(False, "scale the pieces to each other afterwards")
+    rate: float = option("probability with which a wrong context counts", default=1.0, least=0)
+    threshold: float | None = option("count wrong contexts with a greater marginal probability", default=None, least=0)
+    after: int = option("iterations after which the threshold is applied", default=20, least=1)
+    decoding: str = option("as a chain or by normalised pieces", default="global", choices=("global", "local"))
+    scaling: bool = option("scale the pieces to each other afterwards", default=False)
 
     def __post_init__(self) -> None:
         check(self)

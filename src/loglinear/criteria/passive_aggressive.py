@@ -39,8 +39,8 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
     convex = False
     needs = ("score", "viterbi", "add_labelling", "restrict")
 
-    variant: int = option(1, "0, 1 or 2: no cap, a capped step, a softened step", choices=(0, 1, 2))
-    C: float = option(1.0, "how aggressive: the largest step size of variant 1", above=0)
+    variant: int = option("0, 1 or 2: no cap, a capped step, a softened step", default=1, choices=(0, 1, 2))
+    C: float = option("how aggressive: the largest step size of variant 1", default=1.0, above=0)
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:

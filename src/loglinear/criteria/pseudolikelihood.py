@@ -33,7 +33,7 @@ class Pseudolikelihood(Criterion):
     needs = ()
     takes_partial = False
 
-    joint: bool = option(False, "predict the observed columns too, each given the rest")
+    joint: bool = option("predict the observed columns too, each given the rest", default=False)
 
     def __post_init__(self) -> None:
         self.predicts_fields = self.joint

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from loglinear import model_file
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, check_mixture
+from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
 from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.mixture import (
     EMPTY,
@@ -32,7 +32,7 @@ from loglinear.generative.mixture import (
 )
 from loglinear.generative.naive_bayes import check_counts
 from loglinear.model_file import checked_floats, checked_log_shares, restore_columns, store_columns
-from loglinear.options import Option
+from loglinear.options import Option, documented
 
 Float = npt.NDArray[np.float64]
 
@@ -48,7 +48,8 @@ class MixtureProgress:
     best: float | None
 
 
-class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of Gaussians or multinomials, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
@@ -58,31 +59,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     take ``X`` dense; :mod:`~loglinear.generative.covariance` has the equations of their covariances, with
     prior and floor.
 
-    Parameters
-    ----------
-    n_components : int
-        K.
-    components : {"gaussian", "multinomial"}
-    covariance : {"known", "spherical", "diagonal", "tied", "full"} or None
-        Of Gaussians; ``known`` is ``variance`` in all directions for all components, ``tied`` one covariance for all.
-        None is ``diagonal``.
-    variance : float or None
-        sigma^2 of ``covariance="known"``; None is 1.
-    smoothing : float or None
-        Of multinomials, lambda of the Dirichlet prior prod_j theta_kj^lambda; None is 1. Of Gaussians, how many rows
-        the prior of each covariance is worth; None is 0.
-    floor : float or None
-        Of Gaussians, the least variance in any direction, as a share of the variance of all rows; None is 1e-6.
-    start : {"k-means++", "random"} or array [K, D]
-        How the first centres are found, or the centres. Each row begins with the nearest one.
-    restarts : int
-        Further starts of EM, the best of which is kept; without effect if ``start`` is an array.
-    rounds : int
-        Most rounds of EM from each start.
-    tolerance : float
-        EM ends when a round raises the objective by less than this for each row.
-    seed : int
-        Seed of the starts. The model depends neither on the order of rows nor on the number of threads, to rounding.
+    PARAMETERS
 
     Attributes
     ----------
@@ -114,32 +91,6 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc] 
     converged_: bool
     message_: str
     n_features_in_: int
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        components: str = "gaussian",
-        covariance: str | None = None,
-        variance: float | None = None,
-        smoothing: float | None = None,
-        floor: float | None = None,
-        start: Any = "k-means++",
-        restarts: int = 4,
-        rounds: int = 300,
-        tolerance: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.components = components
-        self.covariance = covariance
-        self.variance = variance
-        self.smoothing = smoothing
-        self.floor = floor
-        self.start = start
-        self.restarts = restarts
-        self.rounds = rounds
-        self.tolerance = tolerance
-        self.seed = seed
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

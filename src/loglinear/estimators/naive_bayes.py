@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from loglinear import model_file
 from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.estimators.options import NaiveBayesOptions
 from loglinear.generative.mixture import log_sums
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.model_file import (
@@ -23,14 +24,14 @@ from loglinear.model_file import (
     store_columns,
     store_labels,
 )
-from loglinear.options import Option
+from loglinear.options import Option, check, documented
 
 Float = npt.NDArray[np.float64]
 KIND = "naive-bayes"
-SMOOTHING = Option("smoothing", 1.0, "lambda of the Dirichlet prior, added to each count", above=0, kind=float)
 
 
-class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classes of counts: bags of words, or any non-negative numbers.
 
         p(x, y) = p(y) prod_j theta_yj^x_j p(sum_j x_j)
@@ -39,10 +40,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     the most probable parameters under a Dirichlet prior prod_j theta_yj^lambda (Zhang, section 9.4.1). ``X`` is a dense
     array or a sparse matrix [n, D], which stays sparse.
 
-    Parameters
-    ----------
-    smoothing : float
-        lambda > 0.
+    PARAMETERS
 
     Attributes
     ----------
@@ -60,9 +58,6 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     classes_: npt.NDArray[Any]
     model_: NaiveBayesModel
     n_features_in_: int
-
-    def __init__(self, smoothing: float = 1.0) -> None:
-        self.smoothing = smoothing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -82,7 +77,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         sample_weight : array of float [n], optional
             How often each row counts.
         """
-        SMOOTHING.check(self.smoothing)
+        check(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         weights = None
@@ -148,7 +143,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         header, arrays = stored.header, stored.arrays
         try:
             found = cls(**header["options"])
-            SMOOTHING.check(found.smoothing)
+            check(found)
             found.classes_ = restore_labels(header["labels"])
             n_labels, d = len(found.classes_), int(arrays["log_theta"].shape[1])
             log_theta = checked_floats(arrays["log_theta"], (n_labels, d), "probabilities")

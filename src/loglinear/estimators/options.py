@@ -1,5 +1,15 @@
-"""The options of taggers, parsers and mixtures, declared once: they feed the estimators' checks, the command line
-and the docs.
+"""The options of every estimator, declared once (:mod:`loglinear.options`).
+
+They are the parameters of the estimators' constructors, the options of the command line and the record in model files.
+Nothing heavy is imported here: ``--help`` reads these classes.
+
+    RunOptions                  threads, seed, verbose
+      TrainingOptions           what every iterative training has: criterion, cost, optimizer, penalties, when to stop
+        TaggerOptions, ClassifierOptions, DependencyOptions
+      ParserOptions, HMMOptions
+    MixtureOptions, LeastSquaresOptions, RidgeOptions, LocalTaggerOptions, NaiveBayesOptions
+
+Constructors take ``criterion`` by position, or what else comes first; all others by keyword only.
 """
 
 from __future__ import annotations
@@ -8,94 +18,423 @@ import math
 from typing import Any
 
 from loglinear.errors import OptionError
-from loglinear.options import Option
+from loglinear.options import Option, check, option, options
+
+# Headings of --help.
+DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
 
 PRECISIONS = ("float64", "float32", "float16")
-OPTIONS: dict[str, Option] = {
-    option.name: option
-    for option in (
-        Option("criterion", "cll", "what training minimises, with its options, as in mira:k=5"),
-        Option("cost", None, "how bad which mistake is: hamming:M, recall:K, precision:K, balanced or FILE.json"),
-        Option("optimizer", None, "how the weights are found, as in sgd:step=0.1,average; the criterion's by default"),
-        Option(
-            "base",
-            None,
-            "for m-estimation, the generative model it starts from: hmm (the default), locally-uniform or empirical; "
-            "hmm:samples=100000 draws for its expectations",
-        ),
-        Option("order", 1, "how many labels back a label depends on: 1 or 2", choices=(1, 2)),
-        Option("l1", 0.0, "factor of the sum of |w|: drives weights to exactly zero", least=0, kind=float),
-        Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),
-        Option("variance", None, "variance c of a Gaussian prior on the weights: l2 = 1 / 2c", least=0, kind=float),
-        Option("sub_labels", 1, "hidden states that each label is split into", least=1, most=32, kind=int),
-        Option("min_count", 1, "leave out attributes seen fewer times in training", least=1, kind=int),
-        Option(
-            "hash_bits",
-            None,
-            "hash the attributes into 2 to this many buckets, so that no list of them is kept (8 to 26)",
-            least=8,
-            most=26,
-            kind=int,
-        ),
-        Option("states", "observed", "which (attribute, label) pairs get a weight", choices=("observed", "all")),
-        Option("transitions", "observed", "which label bigrams get a weight", choices=("observed", "all", "none")),
-        Option("pair_features", False, "join every attribute with the label pair too", choices=(False, True)),
-        Option(
-            "prune",
-            None,
-            "share of the weights to leave out of the trained model, the smallest first",
-            above=0,
-            most=1,
-            kind=float,
-        ),
-        Option(
-            "precision",
-            "float32",
-            "numbers that the trained weights are kept as, also in the model file",
-            choices=PRECISIONS,
-        ),
-        Option("constraints", None, "labellings ruled out: bio, iob1, bioes, bilou, or your own"),
-        Option(
-            "max_iter",
-            None,
-            "most iterations, or passes over the data (lbfgs and dual 1000, sgd and adagrad 50, online 20)",
-            least=0,
-            kind=int,
-        ),
-        Option(
-            "tolerance",
-            1e-5,
-            "stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and dual "
-            "within 200 times that",
-            least=0,
-            kind=float,
-        ),
-        Option("metric", "auto", "what the dev data is judged by", choices=("auto", "f1", "accuracy")),
-        Option("patience", 20, "stop after so many iterations without a better dev score", least=1, kind=int),
-        Option(
-            "threads",
-            None,
-            "threads (all cores if not given); the result is the same for any number",
-            least=1,
-            kind=int,
-        ),
-        Option("seed", 0, "seed of all that is random", least=0, kind=int),
+BIASES = ("free", "penalised", "none")
+DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
+M_ESTIMATION, LEAST_SQUARES, NAIVE_BAYES = "m-estimation", "least-squares", "naive-bayes"
+ANNOTATIONS = ("none", "parent", "rich")
+FACTORS = ("head", "right", "left")
+KINDS = ("gaussian", "multinomial")
+COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")
+COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # of Gaussians, by default
+STARTS = ("k-means++", "random")
+SOLVERS = ("auto", "closed-form", "conjugate-gradients")
+GAUSSIAN_ONLY = ("covariance", "variance", "floor")
+MOST_SMOOTHING = 1e6  # beside which counts hardly count
+
+
+@options
+class RunOptions:
+    """How a training runs, whatever it trains."""
+
+    threads: int | None = option(
+        "threads (all cores if not given); the result is the same for any number",
+        default=None,
+        least=1,
+        panel=RUN,
+        varies=True,
+        stored=False,
     )
-}
+    seed: int = option("seed of all that is random", default=0, least=0, panel=RUN)
+    verbose: bool = option(
+        "print a line for each iteration", default=False, panel=RUN, varies=True, stored=False, python_only=True
+    )
 
 
-def default(name: str) -> Any:
-    """The default of an option."""
-    return OPTIONS[name].default
+@options
+class TrainingOptions(RunOptions):
+    """What every iterative training of weights has."""
+
+    criterion: str = option(
+        "what training minimises, with its options, as in mira:k=5", default="cll", panel=MODEL, kw_only=False
+    )
+    cost: Any = option(
+        "how bad which mistake is: hamming:M, recall:K, precision:K, balanced or FILE.json",
+        default=None,
+        panel=MODEL,
+        in_python="A mapping {(gold, predicted): cost}, a matrix over classes_ or a function cost(gold, predicted, "
+        "kind), too (loglinear.criteria.costs); None is hamming:1.",
+    )
+    optimizer: str | None = option(
+        "how the weights are found, as in sgd:step=0.1,average; the criterion's by default", default=None, panel=RUN
+    )
+    l1: float = option("factor of the sum of |w|: drives weights to exactly zero", default=0.0, least=0, panel=MODEL)
+    l2: float | None = option(
+        "factor of the sum of w^2 (1 if neither l2 nor variance is given)", default=None, least=0, panel=MODEL
+    )
+    variance: float | None = option(
+        "variance c of a Gaussian prior on the weights: l2 = 1 / 2c", default=None, least=0, panel=MODEL
+    )
+    max_iter: int | None = option(
+        "most iterations, or passes over the data (lbfgs and dual 1000, sgd and adagrad 50, online 20)",
+        default=None,
+        least=0,
+        panel=RUN,
+        varies=True,
+    )
+    tolerance: float = option(
+        "stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and dual "
+        "within 200 times that",
+        default=1e-5,
+        least=0,
+        panel=RUN,
+    )
+    patience: int = option("stop after so many iterations without a better dev score", default=20, least=1, panel=DEV)
 
 
-def check_options(values: dict[str, Any]) -> None:
-    """Check each option's value."""
-    for name, option in OPTIONS.items():
-        if name in values:
-            option.check(values[name])
-    if values.get("prune") is not None:
-        kept_of(1, values["prune"])
+@options
+class TaggerOptions(TrainingOptions):
+    """Options of :class:`~loglinear.Tagger`."""
+
+    base: Any = option(
+        "for m-estimation, the generative model it starts from: hmm (the default), locally-uniform or empirical; "
+        "hmm:samples=100000 draws for its expectations",
+        default=None,
+        panel=MODEL,
+        in_python="Or a distribution of your own, with log_prob(x, y) and sample(n, rng) (loglinear.generative.base).",
+    )
+    template: Any = option(
+        "template file, or a named set: chunking, pos, ner, words",
+        default=None,
+        panel=FEATURES,
+        metavar="FILE|NAME",
+        stored=False,
+        in_python="The text of a template or a TemplateSet, too. None: tokens come as features.",
+    )
+    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), panel=MODEL)
+    sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
+    min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)
+    hash_bits: int | None = option(
+        "hash the attributes into 2 to this many buckets, so that no list of them is kept (8 to 26)",
+        default=None,
+        least=8,
+        most=26,
+        panel=FEATURES,
+    )
+    states: str = option(
+        "which (attribute, label) pairs get a weight", default="observed", choices=("observed", "all"), panel=FEATURES
+    )
+    transitions: str = option(
+        "which label bigrams get a weight", default="observed", choices=("observed", "all", "none"), panel=FEATURES
+    )
+    pair_features: bool = option("join every attribute with the label pair too", default=False, panel=FEATURES)
+    prune: float | None = option(
+        "share of the weights to leave out of the trained model, the smallest first",
+        default=None,
+        above=0,
+        most=1,
+        panel=MODEL,
+        varies=True,
+    )
+    precision: str = option(
+        "numbers that the trained weights are kept as, also in the model file",
+        default="float32",
+        choices=PRECISIONS,
+        panel=MODEL,
+        varies=True,
+    )
+    constraints: Any = option(
+        "labellings ruled out: bio, iob1, bioes, bilou, or your own",
+        default=None,
+        panel=MODEL,
+        metavar="NAME|FILE.json",
+        stored=False,
+        in_python="A Constraints object or a dict.",
+    )
+    gazetteers: Any = option(
+        "lists of known names, an entry a line, for the template to look at",
+        default=None,
+        panel=FEATURES,
+        metavar="FILE",
+        stored=False,
+        in_python="Gazetteer objects or paths; the named sets look at all of them.",
+    )
+    metric: str = option(
+        "what the dev data is judged by",
+        default="auto",
+        choices=("auto", "f1", "accuracy"),
+        panel=DEV,
+        in_python="auto is chunk F1 if the labels are those of chunks.",
+    )
+
+
+@options
+class ClassifierOptions(TrainingOptions):
+    """Options of :class:`~loglinear.Classifier`."""
+
+    base: Any = option(
+        f"for {M_ESTIMATION}, the generative model it starts from: {NAIVE_BAYES} (the default)",
+        default=None,
+        panel=MODEL,
+        python_only=True,
+        in_python="Or a model of your own with scores(X) [S, Y], expected() [A, Y], the expected count of each column "
+        "together with each label, and, for a bias to be learnt, log_prior [Y].",
+    )
+    template: Any = option(
+        "what the features of rows of columns are; those of all rows of an example are added up",
+        default=None,
+        panel=FEATURES,
+        stored=False,
+        python_only=True,
+    )
+    features: Any = option(
+        "function from an example to its features: names, or a dict",
+        default=None,
+        stored=False,
+        varies=True,
+        python_only=True,
+    )
+    feature_map: Any = option(
+        "function from an example and a label to the features of both, z(x, y) of (9.12)",
+        default=None,
+        stored=False,
+        varies=True,
+        python_only=True,
+    )
+    candidates: Any = option(
+        "with feature_map, function from an example to the labels it may have; all if not given",
+        default=None,
+        stored=False,
+        varies=True,
+        python_only=True,
+    )
+    text: str = option(
+        "how texts are cut and counted: words, tokens or characters, as in words:ngrams=2",
+        default="words",
+        panel=FEATURES,
+    )
+    kinds: Any = option(
+        "what the columns of a table are, by name: number, category or text; the others are looked at",
+        default=None,
+        panel=FEATURES,
+        python_only=True,
+    )
+    raw_numbers: bool = option("leave the numbers of tables as they are", default=False, panel=FEATURES)
+    multiclass: str = option(
+        "all labels at once, or each against the rest", default=DIRECT, choices=(DIRECT, ONE_VERSUS_ALL), panel=MODEL
+    )
+    bias: str = option(
+        "whether each label has a bias, and a penalty on it", default="free", choices=BIASES, panel=MODEL
+    )
+    bias_scale: float = option("the constant that a penalised bias is the weight of", default=1.0, above=0, panel=MODEL)
+    min_count: int = option(
+        "leave out words, names and attributes seen fewer times in training", default=1, least=1, panel=FEATURES
+    )
+    class_weight: Any = option(
+        "weight of the examples of each label: balanced, or a number for each", default=None, panel=MODEL
+    )
+
+
+@options
+class DependencyOptions(TrainingOptions):
+    """Options of :class:`~loglinear.DependencyParser`."""
+
+    criterion: str = option(
+        "what training minimises, with its options: generative, m-estimation, cll, ...",
+        default="mira",
+        panel=MODEL,
+        kw_only=False,
+    )
+    cost: Any = option("how bad a wrong head is: hamming:M", default=None, panel=MODEL)
+    variance: float | None = option(
+        "variance c of a Gaussian prior: l2 = 1 / 2c (m-estimation: 3)", default=None, least=0, panel=MODEL
+    )
+    max_iter: int | None = option(
+        "most iterations, or passes over the data (lbfgs 1000, others 10)",
+        default=None,
+        least=0,
+        panel=RUN,
+        varies=True,
+    )
+    tolerance: float = option(
+        "stop when an objective changes by less than this share of it", default=1e-4, least=0, panel=RUN
+    )
+    patience: int = option("stop after so many iterations without a better dev score", default=10, least=1, panel=DEV)
+    projective: bool = option("whether arcs may not cross", default=True, panel=MODEL)
+    single_root: bool = option("whether a tree has exactly one root", default=True, panel=MODEL)
+    relations: bool = option("learn relations, where the data has some", default=True, panel=MODEL)
+    tags: str = option("the column of tags", default="auto", choices=("auto", "xpos", "upos"), panel=FEATURES)
+    base: str | None = option(
+        "of generative and m-estimation, as in head-outward:words=no,samples=100000", default=None, panel=MODEL
+    )
+    features: str = option(
+        "features of the trees of training, or of all arcs",
+        default="observed",
+        choices=("observed", "all"),
+        panel=FEATURES,
+    )
+    min_count: int = option("leave out features seen fewer times in these", default=1, least=1, panel=FEATURES)
+    max_length: int = option("leave out longer sentences from training", default=250, least=1, most=2000, panel=RUN)
+    parse_length: int = option(
+        "longest sentence that is parsed; a longer one gets a chain", default=1000, least=1, most=2000, panel=MODEL
+    )
+
+
+@options
+class ParserOptions(RunOptions):
+    """Options of :class:`~loglinear.Parser`."""
+
+    criterion: str = option(
+        "how the grammar is trained, with its options, as in pcfg:smoothing=0.1",
+        default="pcfg",
+        panel=MODEL,
+        kw_only=False,
+    )
+    annotation: str | None = option(
+        "what labels are split by: rich (kinds of phrases and words, the default), parent (the default if vertical is "
+        "given) or none",
+        default=None,
+        choices=ANNOTATIONS,
+        panel=FEATURES,
+    )
+    vertical: int | None = option(
+        "labels that a phrase knows, its own and its nearest ancestors': 1 none of these, 2 the parent's",
+        default=None,
+        least=1,
+        panel=FEATURES,
+    )
+    horizontal: int | None = option(
+        "siblings that a binary rule remembers, or all (None in Python)", default=2, least=0, panel=FEATURES
+    )
+    factor: str = option(
+        "in which order a phrase's children come apart", default="head", choices=FACTORS, panel=FEATURES
+    )
+    marks: str = option(
+        "characters that begin notes of your own in the labels of the trees, as ^- for NP^S-TMP",
+        default="",
+        panel=FEATURES,
+    )
+    function_tags: bool = option("keep what follows - or = in phrase labels", default=False, panel=FEATURES)
+    max_length: int | None = option("leave out longer sentences from training", default=None, least=1, panel=RUN)
+    time_limit: float | None = option(
+        "seconds for a sentence, after which it gets a fallback tree", default=60.0, above=0, panel=MODEL
+    )
+    decoding: str = option(
+        "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
+        default="viterbi",
+        choices=("viterbi", "posterior"),
+        panel=MODEL,
+    )
+    span_features: Any = option(
+        "function of the words, i and j that gives the names of more attributes of the words i to j - 1",
+        default=None,
+        stored=False,
+        varies=True,
+        python_only=True,
+    )
+
+
+@options
+class HMMOptions(RunOptions):
+    """Options of :class:`~loglinear.HMM`."""
+
+    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), kw_only=False)
+    labels: int | None = option("how many labels to find where none is known, named 0, 1, ...", default=None, least=1)
+    smoothing: float = option("added to each count of a value with a label", default=1.0, least=0, most=MOST_SMOOTHING)
+    transition_smoothing: float = option("added to each count of a step", default=0.0, least=0, most=MOST_SMOOTHING)
+    restarts: int | None = option(
+        "further starts of EM, the best of which is kept (none if some labels are known, else 4)", default=None, least=0
+    )
+    rounds: int = option("most rounds of EM from each start", default=100, least=0)
+    tolerance: float = option(
+        "EM ends when a round raises the objective by less than this share", default=1e-6, least=0
+    )
+    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
+
+
+@options
+class MixtureOptions:
+    """Options of :class:`~loglinear.Mixture`."""
+
+    n_components: int = option("how many components", default=2, least=1, kw_only=False)
+    components: str = option(
+        "what they are: of numbers, or of counts (bags of words)", default="gaussian", choices=KINDS, kw_only=False
+    )
+    covariance: str | None = option(
+        f"of Gaussians: known is the given variance, tied one for all; {COVARIANCE} by default",
+        default=None,
+        choices=COVARIANCES,
+    )
+    variance: float | None = option("of Gaussians with covariance known: sigma^2; 1 by default", default=None, above=0)
+    smoothing: float | None = option(
+        "of multinomials, lambda of the Dirichlet prior (1 by default); of Gaussians, how many rows the prior of "
+        "covariances is worth (0)",
+        default=None,
+        least=0,
+    )
+    floor: float | None = option(
+        "of Gaussians, the least variance, as a share of the variance of all rows; 1e-6 by default",
+        default=None,
+        above=0,
+    )
+    start: Any = option("how the first centres are found: k-means++ or random", default=STARTS[0])
+    restarts: int = option("further starts of EM, the best of which is kept", default=4, least=0)
+    rounds: int = option("most rounds of EM from each start", default=300, least=0)
+    tolerance: float = option("EM ends when a round raises the objective by less, per row", default=1e-6, least=0)
+    seed: int = option("seed of the starts", default=0, least=0)
+
+
+@options
+class LocalTaggerOptions:
+    """Options of :class:`~loglinear.LocalTagger`."""
+
+    classifier: Any = option("the scikit-learn classifier that labels tokens", kw_only=False)
+    template: Any = option("template file, or a named set: chunking, pos, ner, words", default=None)
+    min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1)
+    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
+    gazetteers: Any = option("lists of known names, an entry a line, for the template to look at", default=None)
+    joined: bool = option("join every attribute with the label before", default=False)
+    dense: bool | None = option("give the classifier dense rows; as it wants by default", default=None)
+    threads: int | None = option("threads (all cores if not given)", default=None, least=1)
+
+
+@options
+class NaiveBayesOptions:
+    """Options of :class:`~loglinear.NaiveBayes`."""
+
+    smoothing: float = option("lambda of the Dirichlet prior, added to each count", default=1.0, above=0, kw_only=False)
+
+
+@options
+class LeastSquaresOptions:
+    """Options of :class:`~loglinear.LeastSquares`."""
+
+    bias: str = option("whether there is a bias, and a penalty on it", default="free", choices=BIASES)
+    bias_scale: float = option("the constant that a penalised bias is the weight of", default=1.0, above=0)
+    solver: str = option(
+        "how the weights are found",
+        default="auto",
+        choices=SOLVERS,
+        in_python="The closed form is the primal or, with more columns than rows, the dual. auto takes conjugate "
+        "gradients for sparse rows of more than 2,000 in both directions.",
+    )
+    max_iter: int | None = option("most steps of conjugate gradients", default=None, least=1)
+    tolerance: float = option("residual at which conjugate gradients end", default=1e-12, least=0)
+
+
+@options
+class RidgeOptions(LeastSquaresOptions):
+    """Options of :class:`~loglinear.Ridge`."""
+
+    l2: float = option("factor of the sum of w^2", default=1.0, least=0, kw_only=False)
+
+
+# -- what options mean together ----------------------------------------------------------------------------------------
 
 
 def l2_factor(l2: float | None, variance: float | None) -> float:
@@ -112,8 +451,16 @@ def l2_factor(l2: float | None, variance: float | None) -> float:
     return factor
 
 
+def check_tagger(options: TaggerOptions) -> None:
+    """Check each option of a tagger."""
+    check(options)
+    if options.prune is not None:
+        kept_of(1, options.prune)
+    l2_factor(options.l2, options.variance)
+
+
 def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int:
-    """How many of ``n_weights`` weights stay, one at least, if a ``share`` is to go, or so many are to be kept."""
+    """Number of weights to keep (at least one), from the share to drop or the number to keep."""
     if (share is None) == (keep is None):
         raise OptionError(f"share={share!r} and keep={keep!r} are two ways to say how much to prune; give one of both")
     if keep is not None:
@@ -124,104 +471,9 @@ def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int
     return max(1, n_weights - round(share * n_weights))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The options of a parser, declared once: they feed the estimator's checks, the command line and the docs.
-
-
-# The same as in loglinear.data, whose import would take the command line's --help a second.
-ANNOTATIONS = ("none", "parent", "rich")
-FACTORS = ("head", "right", "left")
-
-PARSER_OPTIONS: dict[str, Option] = {
-    option.name: option
-    for option in (
-        Option("criterion", "pcfg", "how the grammar is trained, with its options, as in pcfg:smoothing=0.1"),
-        Option(
-            "annotation",
-            None,
-            "what labels are split by: rich (kinds of phrases and words, the default), parent (the default if vertical "
-            "is given) or none",
-            choices=ANNOTATIONS,
-        ),
-        Option(
-            "vertical",
-            None,
-            "labels that a phrase knows, its own and its nearest ancestors': 1 none of these, 2 the parent's",
-            least=1,
-            kind=int,
-        ),
-        Option("horizontal", 2, "siblings that a binary rule remembers, or all (None in Python)", least=0, kind=int),
-        Option("factor", "head", "in which order a phrase's children come apart", choices=FACTORS),
-        Option("marks", "", "characters that begin notes of your own in the labels of the trees, as ^- for NP^S-TMP"),
-        Option("function_tags", False, "keep what follows - or = in phrase labels", choices=(False, True)),
-        Option("max_length", None, "leave out longer sentences from training", least=1, kind=int),
-        Option("time_limit", 60.0, "seconds for a sentence, after which it gets a fallback tree", above=0, kind=float),
-        Option(
-            "decoding",
-            "viterbi",
-            "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
-            choices=("viterbi", "posterior"),
-        ),
-        Option("threads", None, "threads (all cores if not given)", least=1, kind=int),
-        Option("seed", 0, "seed of all that is random", least=0, kind=int),
-    )
-}
-
-
-def parser_default(name: str) -> Any:
-    """The default of an option."""
-    return PARSER_OPTIONS[name].default
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The options of a mixture, declared once, and which of them go together.
-
-
-KINDS = ("gaussian", "multinomial")
-COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")  # the shapes of generative/covariance.py
-STARTS = ("k-means++", "random")
-COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # by default
-MIXTURE_OPTIONS: dict[str, Option] = {
-    option.name: option
-    for option in (
-        Option("n_components", 2, "how many components", least=1, kind=int),
-        Option("components", "gaussian", "what they are: of numbers, or of counts (bags of words)", choices=KINDS),
-        Option(
-            "covariance",
-            None,
-            f"of Gaussians: known is the given variance, tied one for all; {COVARIANCE} by default",
-            choices=COVARIANCES,
-        ),
-        Option("variance", None, "of Gaussians with covariance known: sigma^2; 1 by default", above=0, kind=float),
-        Option(
-            "smoothing",
-            None,
-            "of multinomials, lambda of the Dirichlet prior (1 by default); of Gaussians, how many rows the prior of "
-            "covariances is worth (0)",
-            least=0,
-            kind=float,
-        ),
-        Option(
-            "floor",
-            None,
-            "of Gaussians, the least variance, as a share of the variance of all rows; 1e-6 by default",
-            above=0,
-            kind=float,
-        ),
-        Option("start", STARTS[0], "how the first centres are found: k-means++ or random"),
-        Option("restarts", 4, "further starts of EM, the best of which is kept", least=0, kind=int),
-        Option("rounds", 300, "most rounds of EM from each start", least=0, kind=int),
-        Option("tolerance", 1e-6, "EM ends when a round raises the objective by less, per row", least=0, kind=float),
-        Option("seed", 0, "seed of the starts", least=0, kind=int),
-    )
-}
-GAUSSIAN_ONLY = ("covariance", "variance", "floor")
-
-
 def check_mixture(mixture: Any) -> None:
     """Refuse options that make no sense, alone or together."""
-    for name, option in MIXTURE_OPTIONS.items():
-        option.check(getattr(mixture, name))
+    check(mixture)
     if mixture.components == "multinomial":
         for name in GAUSSIAN_ONLY:
             if getattr(mixture, name) is not None:

@@ -145,7 +145,7 @@ class LBFGS(Optimizer):
     iterations_are = "iterations"
     exact = True
 
-    memory: int = option(10, "pairs of steps that the curvature is estimated from", least=1, most=200)
+    memory: int = option("pairs of steps that the curvature is estimated from", default=10, least=1, most=200)
     max_iter: int = 1000
     tolerance: float = 1e-5
     period: int = 10

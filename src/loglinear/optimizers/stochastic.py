@@ -36,8 +36,8 @@ class Stochastic(Optimizer):
     max_iter: int = 50
     tolerance: float = 1e-5
     seed: int = 0
-    step: float | None = option(None, "size of the first steps (calibrated on a sample if not given)", above=0)
-    average: bool = option(False, "keep the mean of the weights after each step")
+    step: float | None = option("size of the first steps (calibrated on a sample if not given)", default=None, above=0)
+    average: bool = option("keep the mean of the weights after each step", default=False)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
         return PassState.from_arrays(arrays)
@@ -148,7 +148,7 @@ class SGD(Stochastic):
     name = "sgd"
     summary = "stochastic gradient descent, one step a sequence"
 
-    decay: float = option(1.0, "the step is divided by 1 + decay * passes; 0 keeps it fixed", least=0)
+    decay: float = option("the step is divided by 1 + decay * passes; 0 keeps it fixed", default=1.0, least=0)
 
     def step_at(self, step: float, passes: float) -> float:
         return step / (1.0 + self.decay * passes)

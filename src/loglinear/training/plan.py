@@ -24,11 +24,10 @@ import numpy.typing as npt
 from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.errors import OptionError
-from loglinear.estimators.options import OPTIONS, default
 from loglinear.generative.base import OwnBase, is_own, read_base
 from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
-from loglinear.options import spec_name
+from loglinear.options import declared, spec_name
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from loglinear.training.run import Training, TrainingInterrupted, TrainingOutcome
@@ -216,7 +215,7 @@ def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
 def _check_counted(tagger: Any, name: str) -> None:
     """Refuse what is about features and weights for a model that has none."""
     for option, instead in (("max_iter", "rounds"), ("tolerance", "tolerance")):
-        if (value := getattr(tagger, option)) != default(option):
+        if (value := getattr(tagger, option)) != declared(type(tagger))[option].default:
             raise OptionError(
                 f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
                 f"{name}:{instead}={value!r} says when EM ends"
@@ -227,7 +226,7 @@ def _check_counted(tagger: Any, name: str) -> None:
     )
     for option in ("optimizer", "template", "gazetteers", *penalties, *features):
         value = getattr(tagger, option)
-        if value not in (None, default(option) if option in OPTIONS else None):
+        if value not in (None, declared(type(tagger))[option].default):
             raise OptionError(f"{option}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
 
 

@@ -271,11 +271,6 @@ def test_trees_to_score_may_be_strings(parser: Parser) -> None:
 def test_options_are_named_alike() -> None:
     assert estimator_options.ANNOTATIONS == annotation.ANNOTATIONS
     assert estimator_options.FACTORS == transforms.FACTORS
-    options = {name: value for name, value in Parser().get_params().items() if name != "span_features"}  # a function
-    assert set(options) == set(estimator_options.PARSER_OPTIONS)
-    for name, value in options.items():
-        assert value == estimator_options.parser_default(name)
-    assert "pcfg" in tree_criteria()
 
 
 def test_raw_treebank_trees_are_cleaned() -> None:

@@ -20,10 +20,11 @@ from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
-from loglinear.estimators.classifier.options import check_classifier, default, own_base
+from loglinear.estimators.classifier.options import check_classifier, own_base
 from loglinear.estimators.classifier.problem import ClassifierCheckpoint, DevExamples, Plan, prepared, split_labels
 from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
-from loglinear.features.templates.language import TemplateSet
+from loglinear.estimators.options import ClassifierOptions
+from loglinear.options import documented
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import fingerprint
 from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
@@ -127,7 +128,8 @@ class ClassifierPredictor:
 FUNCTIONS = ("features", "feature_map", "candidates")
 
 
-class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Gives each example one of several labels, by linear scores.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
@@ -139,50 +141,7 @@ class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimato
     are sequences of rows (lists) or one row (a tuple of strings); a table; with ``features`` or a ``feature_map``, a
     list of anything.
 
-    Parameters
-    ----------
-    criterion : str
-        What training minimises, with its options: ``cll``, ``max-margin``, ``softmax-margin``, ``risk``, ``jrb``,
-        ``perceptron``, ``mira:k=2,C=0.1``, ``passive-aggressive``, ``m-estimation``, ``least-squares``.
-    cost : str, mapping, array, callable or None
-        As for :class:`loglinear.Tagger`; a matrix is over ``classes_``. None is ``"hamming:1"``.
-    optimizer : str or None
-        How the weights are found, with its options; None is the criterion's first choice that applies.
-    base : str, object or None
-        For ``m-estimation``: ``"naive-bayes"`` (None is the same), or a model of your own with ``scores(X)`` [S, Y],
-        ``expected()`` [A, Y], the expected count of each column together with each label, and, for a bias to be
-        learnt, ``log_prior`` [Y].
-    template : str, path, TemplateSet or None
-        What the features of rows of columns are; those of all rows of an example are added up.
-    features : callable or None
-        From an example to its features: names, or a dict.
-    feature_map : callable or None
-        From an example and a label to the features of both, z(x, y) of (9.12).
-    candidates : callable or None
-        With ``feature_map``: from an example to the labels it may have; all if not given.
-    text : str
-        How strings are cut and counted: ``words``, ``tokens`` (at white space) or ``characters``, with ``ngrams``,
-        ``shortest``, ``lowercase`` and ``presence``, as in ``"words:ngrams=2,presence"``.
-    kinds : mapping or None
-        For tables (:func:`~loglinear.data.tables.read_table`): what columns are, ``"number"``, ``"category"`` or
-        ``"text"``, by name; the others are looked at.
-    raw_numbers : bool
-        For tables: leave numbers as they are, instead of standardising them.
-    multiclass : {"direct", "one-versus-all"}
-        All labels at once, or a problem of two labels for each label.
-    bias : {"free", "penalised", "none"}
-        Whether each label has a bias b, and whether it is penalised: then it is the weight of one more column, of
-        constant value ``bias_scale``.
-    bias_scale : float
-    l1, l2, variance : float
-        Factors of the penalties; ``variance`` c means l2 = 1 / 2c. l2 is 1 if neither is given; online learners take
-        none.
-    min_count : int
-        Words, names and attributes seen fewer times in training are left out.
-    max_iter, tolerance, patience, threads, seed, verbose
-        As for :class:`loglinear.Tagger`.
-    class_weight : "balanced", dict or None
-        Weight of the examples of each label, as in scikit-learn.
+    PARAMETERS
 
     Attributes
     ----------
@@ -213,60 +172,6 @@ class Classifier(StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimato
     n_features_in_: int
     feature_names_in_: npt.NDArray[Any]
     label_column_: str | None
-
-    def __init__(
-        self,
-        criterion: str = default("criterion"),
-        cost: Any = None,
-        optimizer: str | None = None,
-        base: Any = None,
-        template: str | Path | TemplateSet | None = None,
-        features: Callable[[Any], Any] | None = None,
-        feature_map: Callable[[Any, Any], Any] | None = None,
-        candidates: Callable[[Any], Iterable[Any]] | None = None,
-        text: str = default("text"),
-        kinds: Mapping[str, str] | None = None,
-        raw_numbers: bool = default("raw_numbers"),
-        multiclass: str = default("multiclass"),
-        bias: str = default("bias"),
-        bias_scale: float = default("bias_scale"),
-        l1: float = 0.0,
-        l2: float | None = None,
-        variance: float | None = None,
-        min_count: int = 1,
-        max_iter: int | None = None,
-        tolerance: float = default("tolerance"),
-        patience: int = default("patience"),
-        threads: int | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-        class_weight: str | Mapping[Any, float] | None = None,
-    ) -> None:
-        self.criterion = criterion
-        self.cost = cost
-        self.optimizer = optimizer
-        self.base = base
-        self.template = template
-        self.features = features
-        self.feature_map = feature_map
-        self.candidates = candidates
-        self.text = text
-        self.kinds = kinds
-        self.raw_numbers = raw_numbers
-        self.multiclass = multiclass
-        self.bias = bias
-        self.bias_scale = bias_scale
-        self.l1 = l1
-        self.l2 = l2
-        self.variance = variance
-        self.min_count = min_count
-        self.max_iter = max_iter
-        self.tolerance = tolerance
-        self.patience = patience
-        self.threads = threads
-        self.seed = seed
-        self.verbose = verbose
-        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

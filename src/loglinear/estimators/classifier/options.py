@@ -1,4 +1,4 @@
-"""The options of a classifier, declared once, and what of them goes together."""
+"""Which options of a classifier go together."""
 
 from __future__ import annotations
 
@@ -8,41 +8,14 @@ from typing import Any
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.errors import OptionError
-from loglinear.estimators import options as shared
+from loglinear.estimators.options import DIRECT, M_ESTIMATION, NAIVE_BAYES, ONE_VERSUS_ALL, ClassifierOptions, l2_factor
 from loglinear.features.tables import check_kinds, check_text
-from loglinear.options import Option, spec_name
-from loglinear.structures.flat.features import BIASES
+from loglinear.options import check, declared, spec_name
 from loglinear.structures.flat.structure import Flat
 from loglinear.system import thread_count
 from loglinear.training.plan import check_optimizer
 
-DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
-M_ESTIMATION, LEAST_SQUARES, NAIVE_BAYES = "m-estimation", "least-squares", "naive-bayes"
 COSTS_OF_TWO = ("hamming", "balanced")  # that mean something where a label is told from all others
-
-OPTIONS: dict[str, Option] = {
-    name: shared.OPTIONS[name]
-    for name in (
-        "criterion", "cost", "optimizer", "l1", "l2", "variance", "min_count", "max_iter", "tolerance", "patience",
-        "threads", "seed",
-    )
-} | {
-    option.name: option
-    for option in (
-        Option("base", None, f"for {M_ESTIMATION}, the generative model it starts from: {NAIVE_BAYES} (the default)"),
-        Option("text", "words", "how texts are cut and counted: words, tokens or characters, as in words:ngrams=2"),
-        Option("raw_numbers", False, "leave the numbers of tables as they are", choices=(False, True)),
-        Option("multiclass", DIRECT, "all labels at once, or each against the rest", choices=(DIRECT, ONE_VERSUS_ALL)),
-        Option("bias", "free", "whether each label has a bias, and a penalty on it", choices=BIASES),
-        Option("bias_scale", 1.0, "the constant that a penalised bias is the weight of", above=0, kind=float),
-        Option("class_weight", None, "weight of the examples of each label: balanced, or a number for each"),
-    )
-}  # fmt: skip
-
-
-def default(name: str) -> Any:
-    """The default of an option."""
-    return OPTIONS[name].default
 
 
 def classifier_criteria() -> list[str]:
@@ -61,9 +34,8 @@ def _why_not(name: str) -> str | None:
 
 def check_classifier(classifier: Any) -> None:
     """Refuse a :class:`~loglinear.Classifier` whose options make no sense, or do not fit together."""
-    for name, option in OPTIONS.items():
-        option.check(getattr(classifier, name))
-    shared.l2_factor(classifier.l2, classifier.variance)
+    check(classifier)
+    l2_factor(classifier.l2, classifier.variance)
     thread_count(classifier.threads)
     check_text(classifier.text)
     check_kinds(classifier.kinds or {})
@@ -102,7 +74,7 @@ def _check_functions(classifier: Any) -> None:
         raise OptionError("candidates goes with feature_map: labels share no features without one")
     if classifier.feature_map is not None:
         for name in ("bias", "bias_scale"):
-            if getattr(classifier, name) != default(name):
+            if getattr(classifier, name) != declared(ClassifierOptions)[name].default:
                 raise OptionError(f"{name} is not for a feature_map, which may give each label a feature of its own")
 
 

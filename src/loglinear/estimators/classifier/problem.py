@@ -29,9 +29,9 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncoder, made_features, new_encoder
 from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
-from loglinear.estimators.classifier.options import LEAST_SQUARES, ONE_VERSUS_ALL, cost_of, own_base
+from loglinear.estimators.classifier.options import cost_of, own_base
 from loglinear.estimators.classifier.ridge import solve
-from loglinear.estimators.options import l2_factor
+from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, l2_factor
 from loglinear.estimators.tagger.inputs import sequence_weights
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel

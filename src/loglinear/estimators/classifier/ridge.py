@@ -21,10 +21,10 @@ from loglinear import model_file
 from loglinear.errors import LoglinearError, ModelFileError
 from loglinear.estimators.classifier.file import Arrays, finite
 from loglinear.estimators.estimator import StoredModel, source_name
+from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
 from loglinear.estimators.tagger.inputs import sequence_weights
 from loglinear.model_file import pack_strings, unpack_strings
-from loglinear.options import Option
-from loglinear.structures.flat.features import BIASES
+from loglinear.options import check, documented
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Ridge regression (Zhang, 9.3; Hoerl & Kennard 1970), several targets at once:
@@ -206,18 +206,6 @@ def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: fl
 # ----------------------------------------------------------------------------------------------------------------------
 # The estimators.
 
-OPTIONS = {
-    option.name: option
-    for option in (
-        Option("l2", 1.0, "factor of the sum of w^2", least=0, kind=float),
-        Option("bias", "free", "whether there is a bias, and a penalty on it", choices=BIASES),
-        Option("bias_scale", 1.0, "the constant that a penalised bias is the weight of", above=0, kind=float),
-        Option("solver", "auto", "how the weights are found", choices=("auto", CLOSED, GRADIENTS)),
-        Option("max_iter", None, "most steps of conjugate gradients", least=1, kind=int),
-        Option("tolerance", 1e-12, "residual at which conjugate gradients end", least=0, kind=float),
-    )
-}
-
 
 class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both regressors share."""
@@ -252,8 +240,7 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
         sample_weight : array of float [S], optional
         """
         options = self.get_params(deep=False)
-        for name, value in options.items():
-            OPTIONS[name].check(value)
+        check(self)
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True
         )
@@ -318,8 +305,7 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
 
 def _restored(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
     regressor = cls(**header["options"])
-    for option, value in regressor.get_params(deep=False).items():
-        OPTIONS[option].check(value)
+    check(regressor)
     t, n = arrays["coef"].shape
     coef, intercept = finite(arrays["coef"], (t, n)), finite(arrays["intercept"], (t,))
     names = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
@@ -336,24 +322,13 @@ def _restored(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
     return regressor
 
 
-class Ridge(_LinearRegressor):
+@documented
+class Ridge(RidgeOptions, _LinearRegressor):
     """Ridge regression: min sum_i c_i (w . x_i + b - y_i)^2 + l2 |w|^2, in closed form or by conjugate gradients.
 
     Equal to scikit-learn's ``Ridge(alpha=l2)``.
 
-    Parameters
-    ----------
-    l2 : float
-        Factor of |w|^2.
-    bias : {"free", "penalised", "none"}
-        Whether there is a bias b, and whether it is penalised: then it is the weight of one more column, of constant
-        value ``bias_scale``.
-    bias_scale : float
-    solver : {"auto", "closed-form", "conjugate-gradients"}
-        The closed form is the primal or, with more columns than rows, the dual. auto takes conjugate gradients for
-        sparse rows of more than 2,000 in both directions.
-    max_iter, tolerance
-        When conjugate gradients end.
+    PARAMETERS
 
     Attributes
     ----------
@@ -364,48 +339,21 @@ class Ridge(_LinearRegressor):
 
     kind = "ridge"
 
-    def __init__(
-        self,
-        l2: float = OPTIONS["l2"].default,
-        bias: str = "free",
-        bias_scale: float = 1.0,
-        solver: str = "auto",
-        max_iter: int | None = None,
-        tolerance: float = OPTIONS["tolerance"].default,
-    ) -> None:
-        self.l2 = l2
-        self.bias = bias
-        self.bias_scale = bias_scale
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tolerance = tolerance
-
     @property
     def _factor(self) -> float:
         return float(self.l2)
 
 
-class LeastSquares(_LinearRegressor):
+@documented
+class LeastSquares(LeastSquaresOptions, _LinearRegressor):
     """Least squares: min sum_i c_i (w . x_i + b - y_i)^2 (9.2); of several best w the shortest.
 
-    Parameters and attributes are those of :class:`Ridge`, without ``l2``.
+    Attributes are those of :class:`Ridge`.
+
+    PARAMETERS
     """
 
     kind = "least-squares"
-
-    def __init__(
-        self,
-        bias: str = "free",
-        bias_scale: float = 1.0,
-        solver: str = "auto",
-        max_iter: int | None = None,
-        tolerance: float = OPTIONS["tolerance"].default,
-    ) -> None:
-        self.bias = bias
-        self.bias_scale = bias_scale
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tolerance = tolerance
 
     @property
     def _factor(self) -> float:

@@ -17,11 +17,12 @@ from loglinear.data.dependencies import Dependencies, read_conllu
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.dependency import file as dependency_file
 from loglinear.estimators.dependency.model import DependencyModel, DevTrees, Parses, rounded
-from loglinear.estimators.dependency.options import GENERATIVE, OPTIONS, check_dependency_parser
+from loglinear.estimators.dependency.options import GENERATIVE, check_dependency_parser
 from loglinear.estimators.dependency.problem import DependencyProblem, phases
 from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
+from loglinear.estimators.options import DependencyOptions
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
-from loglinear.options import spec_name
+from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import fingerprint, kept_before
 from loglinear.training.plan import run_phases
@@ -37,53 +38,14 @@ from loglinear.training.run import (
 Float = npt.NDArray[np.float64]
 
 
-class DependencyParser(StoredModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the heads, and where training has them the relations, of the tokens of sentences.
 
     ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)
     with ``y`` their trees: lists of heads (0 the root, 1 the first token), or of pairs (head, relation).
 
-    Parameters
-    ----------
-    criterion : str
-        What training minimises: ``mira``, ``perceptron``, ``passive-aggressive``, ``cll``, ``softmax-margin``,
-        ``max-margin``, ``risk``, ``jrb`` (:func:`loglinear.criteria.criterion.criteria`), each with its options;
-        ``generative``, a head-outward model made of counts; ``m-estimation``, that model with the features of the
-        others added.
-    cost : str or None
-        ``"hamming:M"``: M for every wrong head; None is M = 1.
-    projective : bool
-        Whether trees are those without crossing arcs. Trees of training that have some are brought near
-        (:func:`loglinear.data.dependency_checks.projectivised`).
-    single_root : bool
-        Whether a tree has exactly one root.
-    relations : bool
-        Whether relations are learnt, where the data has some.
-    tags : {"auto", "xpos", "upos"}
-        The column of tags; auto is xpos if there is any.
-    base : str or None
-        Of ``generative`` and ``m-estimation``: ``"head-outward:words=no"`` looks at tags alone,
-        ``"head-outward:samples=100000"`` is how many trees are drawn for expectations.
-    optimizer : str or None
-        How the weights are found; None is the criterion's first choice.
-    l1, l2, variance : float
-        The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c.
-    features : {"observed", "all"}
-        Which features of arcs get a weight: those of the trees of training, or those of all arcs of its sentences.
-    min_count : int
-        Features seen fewer times in these are left out.
-    max_length : int
-        Longer sentences are not learnt from.
-    parse_length : int
-        Longer sentences are not parsed: they get a tree whose tokens hang one from the other.
-    max_iter, tolerance, patience
-        When training stops.
-    threads : int or None
-        Threads, all cores if None. The model is the same for any number.
-    seed : int
-        Seed of all that is random.
-    verbose : bool
-        Print a line for each iteration.
+    PARAMETERS
 
     Attributes
     ----------
@@ -105,52 +67,6 @@ class DependencyParser(StoredModel, BaseEstimator):  # type: ignore[misc]  # sci
     best_iteration_: int | None
     n_trees_: int | None
     n_tokens_: int | None
-
-    def __init__(
-        self,
-        criterion: str = OPTIONS["criterion"].default,
-        cost: str | None = None,
-        projective: bool = True,
-        single_root: bool = True,
-        relations: bool = True,
-        tags: str = "auto",
-        base: str | None = None,
-        optimizer: str | None = None,
-        l1: float = 0.0,
-        l2: float | None = None,
-        variance: float | None = None,
-        features: str = "observed",
-        min_count: int = 1,
-        max_length: int = OPTIONS["max_length"].default,
-        parse_length: int = OPTIONS["parse_length"].default,
-        max_iter: int | None = None,
-        tolerance: float = OPTIONS["tolerance"].default,
-        patience: int = OPTIONS["patience"].default,
-        threads: int | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.criterion = criterion
-        self.cost = cost
-        self.projective = projective
-        self.single_root = single_root
-        self.relations = relations
-        self.tags = tags
-        self.base = base
-        self.optimizer = optimizer
-        self.l1 = l1
-        self.l2 = l2
-        self.variance = variance
-        self.features = features
-        self.min_count = min_count
-        self.max_length = max_length
-        self.parse_length = parse_length
-        self.max_iter = max_iter
-        self.tolerance = tolerance
-        self.patience = patience
-        self.threads = threads
-        self.seed = seed
-        self.verbose = verbose
 
     # -- training ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The options of a dependency parser, declared once, and which of them go together."""
+"""Which options of a dependency parser go together, and what those left out mean."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from loglinear.criteria.costs import make_head_cost
 from loglinear.criteria.criterion import CRITERIA, cost_users, missing_operations
 from loglinear.errors import OptionError
-from loglinear.estimators.options import l2_factor
+from loglinear.estimators.options import DependencyOptions, l2_factor
 from loglinear.generative.base import SMOOTHING
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
-from loglinear.options import Option, spec_name, spec_options
+from loglinear.options import Option, check, declared, spec_name, spec_options
 from loglinear.structures.arcs.structure import ArcTree
 
 GENERATIVE, M_ESTIMATION, BASE = "generative", "m-estimation", "head-outward"
@@ -23,40 +23,6 @@ BASE_OPTIONS = (
     Option("samples", 100_000, "trees drawn for the expectations", least=1, kind=int),
     SMOOTHING,
 )
-OPTIONS: dict[str, Option] = {
-    option.name: option
-    for option in (
-        Option("criterion", "mira", "what training minimises, with its options: generative, m-estimation, cll, ..."),
-        Option("cost", None, "how bad a wrong head is: hamming:M"),
-        Option("projective", True, "whether arcs may not cross", choices=(False, True)),
-        Option("single_root", True, "whether a tree has exactly one root", choices=(False, True)),
-        Option("relations", True, "learn relations, where the data has some", choices=(False, True)),
-        Option("tags", "auto", "the column of tags", choices=("auto", "xpos", "upos")),
-        Option("base", None, "of generative and m-estimation, as in head-outward:words=no,samples=100000"),
-        Option("optimizer", None, "how the weights are found; the criterion's by default"),
-        Option("l1", 0.0, "factor of the sum of |w|", least=0, kind=float),
-        Option("l2", None, "factor of the sum of w^2 (1 if neither l2 nor variance is given)", least=0, kind=float),
-        Option("variance", None, "variance c of a Gaussian prior: l2 = 1 / 2c (m-estimation: 3)", least=0, kind=float),
-        Option(
-            "features", "observed", "features of the trees of training, or of all arcs", choices=("observed", "all")
-        ),
-        Option("min_count", 1, "leave out features seen fewer times in these", least=1, kind=int),
-        Option("max_length", 250, "leave out longer sentences from training", least=1, most=2000, kind=int),
-        Option(
-            "parse_length",
-            1000,
-            "longest sentence that is parsed; a longer one gets a chain",
-            least=1,
-            most=2000,
-            kind=int,
-        ),
-        Option("max_iter", None, "most iterations, or passes over the data (lbfgs 1000, others 10)", least=0, kind=int),
-        Option("tolerance", 1e-4, "stop when an objective changes by less than this share of it", least=0, kind=float),
-        Option("patience", 10, "stop after so many iterations without a better dev score", least=1, kind=int),
-        Option("threads", None, "threads (all cores if not given)", least=1, kind=int),
-        Option("seed", 0, "seed of all that is random", least=0, kind=int),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -94,8 +60,7 @@ def _why_not(name: str) -> str | None:
 
 def check_dependency_parser(parser: Any) -> None:
     """Refuse a :class:`~loglinear.DependencyParser` whose options make no sense, or do not fit together."""
-    for name, option in OPTIONS.items():
-        option.check(getattr(parser, name))
+    check(parser)
     read_base(parser.base)
     name = spec_name(parser.criterion)
     if name in (GENERATIVE, M_ESTIMATION):
@@ -124,7 +89,7 @@ def _check_generative(parser: Any, name: str) -> None:
     if parser.cost is not None:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
     if name == GENERATIVE:
-        if parser.features != OPTIONS["features"].default or parser.min_count != 1:
+        if parser.features != declared(DependencyOptions)["features"].default or parser.min_count != 1:
             raise OptionError(f"criterion={GENERATIVE!r} has no features to choose")
         for option in ("optimizer", "l2", "variance", "max_iter"):
             if getattr(parser, option) is not None:

@@ -15,54 +15,26 @@ from loglinear.data.trees.annotation import TreeTransform
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.options import PARSER_OPTIONS
+from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
 from loglinear.estimators.parser.problem import TreeTraining, tree_criterion
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.spans import Own
+from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
 from loglinear.training.run import catching_signals
 
 
-class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class Parser(ParserOptions, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parse sentences into constituency trees.
 
     >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP
     >>> print(parser.predict([["The", "dog", "ran", "."]])[0])  # doctest: +SKIP
     (ROOT (S (NP (DT The) (NN dog)) (VP (VBD ran)) (. .)))
 
-    Parameters
-    ----------
-    criterion : str
-        How the grammar is trained, with its options: ``"pcfg"`` counts.
-    annotation : {None, "rich", "parent", "none"}
-        What labels are split by; None is ``rich``, or ``parent`` if ``vertical`` is given.
-    vertical : int or None
-        Labels that a phrase knows, its own and those of its nearest ancestors; 2 for ``parent`` if None.
-    horizontal : int or None
-        Siblings that a binary rule remembers, all if None.
-    factor : {"head", "right", "left"}
-        In which order a phrase's children come apart.
-    marks : str
-        Characters that begin notes of your own in the labels, as ``"^-"``: they split the grammar's labels, and are
-        left out of predicted trees.
-    function_tags : bool
-        Whether phrase labels keep what follows ``-`` or ``=``.
-    max_length : int or None
-        Leave out longer sentences from training.
-    time_limit : float or None
-        Seconds for a sentence, after which it gets a fallback tree.
-    decoding : {"viterbi", "posterior"}
-        Which tree a sentence gets: the most probable one, or the one of the brackets most likely to be right, which
-        need not be one of the grammar.
-    span_features : callable or None
-        For criteria whose rules look at words: ``span_features(words, i, j)`` gives the names of more attributes of the
-        words i to j - 1. It is not kept in the model file: give it to :meth:`load` again.
-    threads : int or None
-        Threads, all cores if None.
-    seed : int
-        Seed of all that is random.
+    PARAMETERS
 
     Attributes
     ----------
@@ -76,42 +48,9 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Whether Ctrl-C or a signal ended it early, after an iteration; the model is then what was learnt by then.
     """
 
-    def __init__(
-        self,
-        criterion: str = "pcfg",
-        annotation: str | None = None,
-        vertical: int | None = None,
-        horizontal: int | None = 2,
-        factor: str = "head",
-        marks: str = "",
-        function_tags: bool = False,
-        max_length: int | None = None,
-        time_limit: float | None = 60.0,
-        decoding: str = "viterbi",
-        span_features: Own | None = None,
-        threads: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.criterion = criterion
-        self.annotation = annotation
-        self.vertical = vertical
-        self.horizontal = horizontal
-        self.factor = factor
-        self.marks = marks
-        self.function_tags = function_tags
-        self.max_length = max_length
-        self.time_limit = time_limit
-        self.decoding = decoding
-        self.span_features = span_features
-        self.threads = threads
-        self.seed = seed
-
     def check_options(self) -> None:
         """Refuse options that make no sense, by themselves or together."""
-        for name, option in PARSER_OPTIONS.items():
-            value = getattr(self, name)
-            if value is not None or name not in ("horizontal", "time_limit"):
-                option.check(value)
+        check(self)
         if not isinstance(self.marks, str):
             raise OptionError(f"marks={self.marks!r:.60} must be a string of characters")
         criterion, values = tree_criterion(self.criterion)
@@ -185,8 +124,7 @@ class Parser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         model = self._fitted()
         for name in ("time_limit", "decoding"):
-            if getattr(self, name) is not None:
-                PARSER_OPTIONS[name].check(getattr(self, name))
+            declared(ParserOptions)[name].check(getattr(self, name))
         sentences = given_sentences(X)
         posterior = self.decoding == "posterior"
         return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior)

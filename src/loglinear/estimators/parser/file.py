@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import PARSER_OPTIONS
+from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser.problem import Arrays, tree_criterion
 from loglinear.features.spans import Own
+from loglinear.options import declared
 
 if TYPE_CHECKING:
     from loglinear.estimators.parser.estimator import Parser
@@ -40,7 +41,7 @@ def to_storage(parser: Parser) -> tuple[dict[str, Any], Arrays]:
     criterion, _ = tree_criterion(parser.criterion)
     model, arrays = criterion.to_storage(parser.model_)
     header = {
-        "options": {name: getattr(parser, name) for name in PARSER_OPTIONS if name != "threads"},
+        "options": {name: getattr(parser, name) for name, each in declared(ParserOptions).items() if each.stored},
         "labels": parser.classes_,
         "training": {
             "trees": parser.n_trees_,
@@ -59,7 +60,7 @@ def from_storage(
     """The parser of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`."""
     _check_function(header, name, span_features)
     try:
-        options = {str(key): value for key, value in header["options"].items() if key in PARSER_OPTIONS}
+        options = {str(key): value for key, value in header["options"].items() if key in declared(ParserOptions)}
         parser = cls(**options, span_features=span_features)
         parser.check_options()
         criterion, _ = tree_criterion(parser.criterion)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.estimator import keep_outcome, notes_of, restore_notes
-from loglinear.estimators.options import OPTIONS, check_options, default, kept_of, l2_factor
+from loglinear.estimators.options import TaggerOptions, check_tagger, kept_of, l2_factor
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
@@ -39,13 +39,10 @@ from loglinear.estimators.tagger.training import (
     plan_weights,
 )
 from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.features.templates.gazetteer import Gazetteer
-from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import OwnBase, is_own
 from loglinear.generative.hmm.em import EMState
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
-from loglinear.options import spec_name
-from loglinear.structures.constraints import Constraints
+from loglinear.options import declared, documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import Checkpoint, fingerprint
 from loglinear.training.dev import DevData
@@ -56,76 +53,15 @@ Float = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 
 
-class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
     python-crfsuite's rules. With a template, a token is a row: a string, or a tuple of strings. Corpora read by
     :mod:`loglinear.data` are taken as they are.
 
-    Parameters
-    ----------
-    criterion : str
-        What training minimises; see :func:`loglinear.criteria.criterion.criteria`. Its own options follow its name, as
-        in ``"mira:k=5,C=0.1"``.
-    cost : str, mapping, array, callable or None
-        For the criteria that use one, how bad which mistake is: ``"hamming:5"``, ``"recall:3"``, ``"precision:3"``,
-        ``"balanced"``, a JSON file, ``{(gold, predicted): cost}``, a matrix over ``classes_``, or a function
-        ``cost(gold, predicted, kind)`` (:mod:`loglinear.criteria.costs`). None is ``"hamming:1"``.
-    optimizer : str or None
-        How the weights are found, with its options (``"sgd:step=0.1,average"``); None is the criterion's first choice
-        that applies.
-        See :func:`loglinear.optimizers.optimizer.optimizers`.
-    base : str, object or None
-        For ``m-estimation``, the generative model it starts from: ``"hmm"`` (None is the same), ``"locally-uniform"``
-        or ``"empirical"`` (:mod:`loglinear.generative.base`). ``"hmm:samples=100000"`` estimates the expectations by
-        drawing. Or a distribution of your own, with ``log_prob(x, y)`` and ``sample(n, rng)``
-        (:mod:`loglinear.generative.base`).
-    template : str, path, TemplateSet or None
-        A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
-        as objects. None: tokens come as features.
-    order : {1, 2}
-        How many labels back a label depends on.
-    l1, l2, variance : float
-        The objective is the sum of the losses + l1 |w| + l2 ||w||^2; ``variance`` c means l2 = 1 / 2c. l2 is 1 if
-        neither is given; online learners take no penalty.
-    sub_labels : int
-        Hidden states that each label is split into, told apart in training from a random start.
-    min_count : int
-        Attributes seen fewer times in training are left out.
-    hash_bits : int or None
-        Attributes are hashed into 2^hash_bits buckets instead of being kept by name (8 to 26). Those that fall into the
-        same bucket share their weights; the model knows no names.
-    states : {"observed", "all"}
-        Which (attribute, label) pairs get a weight.
-    transitions : {"observed", "all", "none"}
-        Which label bigrams (and trigrams) get a weight.
-    pair_features : bool
-        Join every attribute with the pair of labels as well as with the label.
-    prune : float or None
-        Share of the weights to leave out of the trained model, those nearest to zero.
-    precision : {"float64", "float32", "float16"}
-        Numbers that the trained weights are kept as, in memory and in the model file.
-    constraints : str, Constraints, dict or None
-        Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
-    gazetteers : sequence of Gazetteer or paths, optional
-        Lists of known names for the template to look at; the named sets look at all of them.
-    max_iter : int or None
-        Most iterations of the optimizer (passes over the data, where it goes sequence by sequence); None is 1000 for
-        L-BFGS and dual ascent, 50 for stochastic and 20 for online ones.
-    tolerance : float
-        Stop when 10 iterations of L-BFGS lower the objective by less than this share of it, or when ``dual`` has the
-        primal and dual objectives within 200 times this share of each other.
-    metric : {"auto", "f1", "accuracy"}
-        What the dev data is judged by; auto is chunk F1 if the labels are those of chunks.
-    patience : int
-        With dev data, stop after so many iterations without a better score; the best weights are kept.
-    threads : int or None
-        Threads, all cores if None. The weights are the same for any number.
-    seed : int
-        Seed of all that is random: the order of the sequences, samples, the start of sub-labels.
-    verbose : bool
-        Print a line for each iteration.
+    PARAMETERS
 
     Attributes
     ----------
@@ -156,62 +92,6 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
     n_features_trained_: int
     pruned_score_: float | None
     log_likelihoods_: list[float]
-
-    def __init__(
-        self,
-        criterion: str = "cll",
-        cost: Any = None,
-        optimizer: str | None = None,
-        base: Any = None,
-        template: str | Path | TemplateSet | None = None,
-        order: int = 1,
-        l1: float = 0.0,
-        l2: float | None = None,
-        variance: float | None = None,
-        sub_labels: int = 1,
-        min_count: int = 1,
-        hash_bits: int | None = None,
-        states: str = "observed",
-        transitions: str = "observed",
-        pair_features: bool = False,
-        prune: float | None = None,
-        precision: str = default("precision"),
-        constraints: str | Constraints | dict[str, Any] | None = None,
-        gazetteers: Sequence[Gazetteer | str | Path] | None = None,
-        max_iter: int | None = None,
-        tolerance: float = default("tolerance"),
-        metric: str = "auto",
-        patience: int = default("patience"),
-        threads: int | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.criterion = criterion
-        self.cost = cost
-        self.optimizer = optimizer
-        self.base = base
-        self.template = template
-        self.order = order
-        self.l1 = l1
-        self.l2 = l2
-        self.variance = variance
-        self.sub_labels = sub_labels
-        self.min_count = min_count
-        self.hash_bits = hash_bits
-        self.states = states
-        self.transitions = transitions
-        self.pair_features = pair_features
-        self.prune = prune
-        self.precision = precision
-        self.constraints = constraints
-        self.gazetteers = gazetteers
-        self.max_iter = max_iter
-        self.tolerance = tolerance
-        self.metric = metric
-        self.patience = patience
-        self.threads = threads
-        self.seed = seed
-        self.verbose = verbose
 
     # -- training ------------------------------------------------------------------------------------------------
 
@@ -381,7 +261,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
-        check_options(self.get_params(deep=False))
+        check_tagger(self)
         l2_factor(self.l2, self.variance)
         thread_count(self.threads)
         check_combination(self)
@@ -403,7 +283,7 @@ class Tagger(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 f"precision={precision!r}: criterion={self.criterion!r} has no weights to be kept as such"
             )
         precision = self.precision if precision is None else precision
-        OPTIONS["precision"].check(precision)
+        declared(TaggerOptions)["precision"].check(precision)
         model, options = self._fitted().rounded(precision), {**self._stored_options(), "precision": precision}
         training = {
             **notes_of(self),

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import OPTIONS
+from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.features.block import FeatureBlock
 from loglinear.features.names import NameEncoder
@@ -27,6 +27,7 @@ from loglinear.features.templates.hashed import HashedNameEncoder, HashedTemplat
 from loglinear.generative.base import BASES, CANDIDATES, Base, HmmBase, OwnBase
 from loglinear.generative.hmm.model import HiddenMarkovModel, OpenVocabulary, number_of_states
 from loglinear.model_file import MOST_EXPONENT, pack_strings, restored, stored, unpack_strings
+from loglinear.options import declared
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.constraints import Constraints
 
@@ -111,7 +112,7 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
     if header["encoder"].get("bits") != options.get("hash_bits"):
         raise ValueError("the attributes are not hashed as the options say")
     sub_labels = header.get("sub_labels", 1)
-    OPTIONS["sub_labels"].check(sub_labels)
+    declared(TaggerOptions)["sub_labels"].check(sub_labels)
     n = len(labels) * sub_labels
     edge = _block(arrays, "edge", encoder.n_attributes, n**2) if "edge.counts" in arrays else None
     features = ChainFeatures(

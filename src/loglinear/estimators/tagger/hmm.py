@@ -21,20 +21,22 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.options import HMMOptions
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import corpus_of, sequence_weights
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.generative.base import HmmBase
 from loglinear.generative.hmm.model import HiddenMarkovModel
-from loglinear.options import Spec, declared
+from loglinear.options import Spec, declared, documented
 from loglinear.training.run import Progress
 
 Float = npt.NDArray[np.float64]
 Tokens = list[list[tuple[str, ...]]]
 
 
-class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A hidden Markov model of order 1 or 2, counted where the labels are known, by EM where they are hidden.
 
         p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)  t(stop given the last labels)
@@ -43,28 +45,7 @@ class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lear
     label. Corpora of columns read by :mod:`loglinear.data` are taken as they are. The first occurrence of every string
     in training stands for all that is new later.
 
-    Parameters
-    ----------
-    order : {1, 2}
-        How many labels back a label depends on.
-    labels : int or None
-        How many labels to find in unlabelled data; they are named ``"0"``, ``"1"``, ... None: the data's own.
-    smoothing, transition_smoothing : float
-        Added to each count of a value with a label, of a step from labels to a label.
-    restarts : int or None
-        Further starts of EM, the best of which is kept; None is none if some labels are known, else 4.
-    rounds : int
-        Most rounds of EM from each start.
-    tolerance : float
-        EM ends when a round raises the objective by less than this share of it.
-    constraints : str, Constraints, dict or None
-        Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
-    threads : int or None
-        Threads, all cores if None. The model is the same for any number.
-    seed : int
-        Seed of the starts.
-    verbose : bool
-        Print a line for each round.
+    PARAMETERS
 
     Attributes
     ----------
@@ -89,32 +70,6 @@ class HMM(DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-lear
     seconds_: float | None
     history_: list[Progress]
     log_likelihoods_: list[float]
-
-    def __init__(
-        self,
-        order: int = 1,
-        labels: int | None = None,
-        smoothing: float = 1.0,
-        transition_smoothing: float = 0.0,
-        restarts: int | None = None,
-        rounds: int = 100,
-        tolerance: float = 1e-6,
-        constraints: Any = None,
-        threads: int | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.order = order
-        self.labels = labels
-        self.smoothing = smoothing
-        self.transition_smoothing = transition_smoothing
-        self.restarts = restarts
-        self.rounds = rounds
-        self.tolerance = tolerance
-        self.constraints = constraints
-        self.threads = threads
-        self.seed = seed
-        self.verbose = verbose
 
     def fit(
         self,

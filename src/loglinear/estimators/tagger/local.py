@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.options import check_options
+from loglinear.estimators.options import LocalTaggerOptions
 from loglinear.estimators.tagger.inputs import (
     Corpus,
     Encoder,
@@ -32,8 +31,7 @@ from loglinear.estimators.tagger.model import ChainInference, penalties_of
 from loglinear.estimators.tagger.predict import ChainPredictor
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.features.templates.gazetteer import Gazetteer
-from loglinear.features.templates.language import TemplateSet
+from loglinear.options import check, documented
 from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import ChainScores
 from loglinear.structures.constraints import Constraints
@@ -44,7 +42,8 @@ Int32 = npt.NDArray[np.int32]
 MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
 
-class LocalTagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@documented
+class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else
@@ -55,26 +54,7 @@ class LocalTagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # sciki
 
     ``X`` is a list of sequences as for :class:`loglinear.Tagger`.
 
-    Parameters
-    ----------
-    classifier : scikit-learn classifier
-        Trained on one row for each token: its attributes and which label stands before it (one column each, and one
-        for no label). Classes are the labels' strings. A copy is trained; with a single label, none is.
-    template : str, path, TemplateSet or None
-        A named set (``chunking``, ``pos``, ``ner``, ``words``), the text of a template, a template file, or templates
-        as objects. None: tokens come as features. Without a ``B`` line there is no column for the label before.
-    min_count : int
-        Attributes seen fewer times in training are left out.
-    constraints : str, Constraints, dict or None
-        Labellings ruled out: ``"bio"``, ``"iob1"``, ``"bioes"``, ``"bilou"``, or your own.
-    gazetteers : sequence of Gazetteer or paths, optional
-        Lists of known names for the template to look at.
-    joined : bool
-        Join every attribute with the label before it as well, a column for each pair that stands in the training data.
-    dense : bool or None
-        Whether the classifier gets arrays (True) or sparse matrices (False); None: arrays if it refuses sparse ones.
-    threads : int or None
-        Threads that ask the classifier at once, all cores if None.
+    PARAMETERS
 
     Attributes
     ----------
@@ -88,26 +68,6 @@ class LocalTagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # sciki
 
     model_: ClassifierModel  # type: ignore[assignment]  # a predictor only asks what both kinds of model have
     classifier_: Any
-
-    def __init__(
-        self,
-        classifier: Any,
-        template: str | Path | TemplateSet | None = None,
-        min_count: int = 1,
-        constraints: str | Constraints | dict[str, Any] | None = None,
-        gazetteers: Sequence[Gazetteer | str | Path] | None = None,
-        joined: bool = False,
-        dense: bool | None = None,
-        threads: int | None = None,
-    ) -> None:
-        self.classifier = classifier
-        self.template = template
-        self.min_count = min_count
-        self.constraints = constraints
-        self.gazetteers = gazetteers
-        self.joined = joined
-        self.dense = dense
-        self.threads = threads
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1) -> LocalTagger:
         """Train the classifier.
@@ -160,12 +120,8 @@ class LocalTagger(ChainPredictor, BaseEstimator):  # type: ignore[misc]  # sciki
     # -- training ------------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
-        check_options(self.get_params(deep=False))
+        check(self)
         thread_count(self.threads)
-        if not isinstance(self.joined, bool | np.bool_):
-            raise OptionError(f"joined={self.joined!r} is not one of False, True")
-        if self.dense is not None and not isinstance(self.dense, bool | np.bool_):
-            raise OptionError(f"dense={self.dense!r} is not one of None, False, True")
         kind = type(self.classifier)
         if isinstance(self.classifier, type) or not (hasattr(kind, "fit") and hasattr(kind, "get_params")):
             raise OptionError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from loglinear import model_file
 from loglinear.criteria.costs import make_cost
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.options import check_options
+from loglinear.estimators.options import TaggerOptions, check_tagger
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import (
     Annotation,
@@ -232,7 +232,7 @@ class LoadedTagger(ChainPredictor):
         tagger_file.own_base(stored.header, None, str(path))  # refuses a base that only Python can give
         model = tagger_file.from_storage(stored.header, stored.arrays, str(path))
         try:
-            check_options(dict(stored.header["options"]))
+            check_tagger(TaggerOptions(**stored.header["options"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: the model's options cannot be read ({error}); train anew") from None
         return cls(model, threads)

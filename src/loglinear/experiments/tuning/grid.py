@@ -16,13 +16,13 @@ from sklearn.base import clone
 
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
-from loglinear.estimators.options import OPTIONS
+from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.training import default_optimizer
 from loglinear.experiments.store import option_content, setting_content
 from loglinear.experiments.tuning.data import Data
 from loglinear.optimizers.optimizer import OPTIMIZERS
-from loglinear.options import spec_name
+from loglinear.options import declared, spec_name
 
 Setting = dict[str, Any]
 PENALTIES = {"l2": -1.0, "variance": 1.0}  # the sign by which sorting puts the strongest penalty first
@@ -48,7 +48,7 @@ def read_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
 def _value(key: str, text: str, whole: str) -> Any:
     if not text:
         raise OptionError(f"--grid {whole!r}: a value is empty")
-    option = OPTIONS.get(key)
+    option = declared(TaggerOptions).get(key)
     if option is None:
         return text
     if text == "none" and option.default is None:

@@ -44,7 +44,7 @@ class Online(Optimizer):
     max_iter: int = 20
     tolerance: float = 1e-5
     seed: int = 0
-    average: bool = option(True, "keep the mean of the weights after each sequence")
+    average: bool = option("keep the mean of the weights after each sequence", default=True)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
         return PassState.from_arrays(arrays)
