@@ -139,12 +139,14 @@ def test_miras_steps_solve_its_dual(dual):
 def test_passive_aggressive_steps(loss, squared, cap, weight):
     cost = Cost(np.zeros((4, 2, 2)))
     losses, gram = np.array([loss]), np.array([[squared]])
-    plain, capped, soft = (PassiveAggressive(cost, variant, cap).steps(losses, gram, weight)[0] for variant in range(3))
+    plain, capped, soft = (
+        PassiveAggressive(cost, variant=variant, C=cap).steps(losses, gram, weight)[0] for variant in range(3)
+    )
     assert plain == pytest.approx(weight * loss / squared)
     assert capped == pytest.approx(min(cap * weight, loss / squared))
     # the softened step minimises 1/2 tau^2 |d|^2 + C xi^2 with xi = loss - tau |d|^2
     assert soft * squared == pytest.approx(2 * cap * weight * squared * (loss - soft * squared), rel=1e-6)
-    assert PassiveAggressive(cost, 2, cap).steps(losses, gram, 0.0)[0] == 0.0
+    assert PassiveAggressive(cost, variant=2, C=cap).steps(losses, gram, 0.0)[0] == 0.0
 
 
 def test_mira_gives_a_sequence_its_margin():

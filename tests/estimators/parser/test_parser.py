@@ -21,7 +21,6 @@ from loglinear.data.trees import annotation, transforms
 from loglinear.data.trees.tree import Tree, is_fallback, parse_tree
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import options as estimator_options
-from loglinear.estimators.parser.problem import tree_criteria
 from loglinear.evaluation import bracket_scores
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[3] / ".." / "shared" / "data"))
