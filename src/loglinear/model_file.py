@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear import __version__
+from loglinear.arrays import Array, Arrays, Float, Int64, UInt8
 from loglinear.errors import ModelFileError, OptionError
 
 FORMAT = "loglinear"
@@ -89,16 +90,14 @@ class ModelFile:
 
     kind: str
     header: dict[str, Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: dict[str, Array]
     size: int
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def save(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> None:
+def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a model so that ``path`` holds either the old content or all of the new, whatever happens meanwhile.
 
     The arguments are those of :func:`dumps`. A mapped older model stays valid for those who have it open.
@@ -122,7 +121,7 @@ def save(
         raise ModelFileError(f"cannot save {path}: {reason}; choose a place with room that you may write to") from error
 
 
-def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """Model file as bytes.
 
     Parameters
@@ -139,7 +138,7 @@ def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray
 
 
 def _table_and_data(
-    kind: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> tuple[bytes, list[memoryview]]:
     """The two parts of the file: length and table, signed; and the data, views on the arrays where they are."""
     metadata = {
@@ -187,7 +186,7 @@ def _with_string_keys(value: Any) -> Any:
     return value
 
 
-def _storable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _storable(name: str, array: Array) -> Array:
     """The array in the one layout the library writes correctly: contiguous, little-endian."""
     array = np.asarray(array)
     stored = array.dtype.newbyteorder("<")
@@ -364,7 +363,7 @@ def _check_sum(name: str, view: memoryview, start: int, digits: str) -> None:
         _damaged(name, "its checksum does not fit its content: bytes were lost, added or changed")
 
 
-def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int) -> dict[str, npt.NDArray[Any]]:
+def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int) -> dict[str, Array]:
     """Views on the data; every place is checked, and together they cover the data once."""
     places = sorted((*_place(name, entry), key) for key, entry in table.items() if key != "__metadata__")
     arrays, end = {}, 0
@@ -391,9 +390,9 @@ def _place(name: str, entry: Any) -> tuple[int, int]:
     _damaged(name, "type, shape and place of an array do not fit together")
 
 
-def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> npt.NDArray[Any]:
+def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> Array:
     dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
-    array: npt.NDArray[Any]
+    array: Array
     try:
         # an empty array has no place of its own, and may stand at the very end of the buffer
         array = np.ndarray(shape, dtype, view, offset) if math.prod(shape) else np.empty(shape, dtype)
@@ -410,7 +409,7 @@ def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> n
 # -- strings as arrays --------------------------------------------------------------------------------------------
 
 
-def pack_strings(strings: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def pack_strings(strings: Sequence[str]) -> tuple[UInt8, Int64]:
     """Strings as two arrays: their UTF-8 one after the other, and where each begins (and the last one ends).
 
     Returns
@@ -425,7 +424,7 @@ def pack_strings(strings: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDA
     return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
-def unpack_strings(blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[str]:
+def unpack_strings(blob: UInt8, offsets: Int64) -> list[str]:
     """Inverse of :func:`pack_strings`; arrays that do not fit together are a :class:`ModelFileError`."""
     fits = blob.dtype == np.uint8 and blob.ndim == 1 and offsets.dtype == np.int64 and offsets.ndim == 1
     fits = fits and offsets.size > 0 and offsets[0] == 0 and offsets[-1] == blob.size
@@ -448,7 +447,6 @@ def unpack_strings(blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) 
 # whole numbers, numbers or truth values, all of one kind, and come back as an array of the same kind.
 
 
-Arrays = dict[str, npt.NDArray[Any]]
 _KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 
 
@@ -472,7 +470,7 @@ def restore_columns(estimator: Any, arrays: Arrays, n_columns: int) -> None:
     estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
-def store_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+def store_labels(labels: Array) -> dict[str, Any]:
     """Labels [Y] as JSON."""
     values = labels.tolist()
     for name, kind in _KINDS.items():
@@ -483,7 +481,7 @@ def store_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
     )
 
 
-def restore_labels(stored: Any) -> npt.NDArray[Any]:
+def restore_labels(stored: Any) -> Array:
     """Labels [Y] from JSON, distinct and in ascending order."""
     kind, values = _KINDS[stored["kind"]], stored["values"]
     if not isinstance(values, list) or not values or not all(type(value) is kind for value in values):
@@ -493,14 +491,14 @@ def restore_labels(stored: Any) -> npt.NDArray[Any]:
     return np.array(values)
 
 
-def checked_floats(array: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[np.float64]:
+def checked_floats(array: Array, shape: tuple[int, ...], what: str) -> Float:
     """A copy of an array of finite float64 of such a shape; any other is a ValueError."""
     if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"the {what} cannot be read")
     return np.array(array)
 
 
-def checked_log_shares(array: npt.NDArray[Any], n: int, what: str) -> npt.NDArray[np.float64]:
+def checked_log_shares(array: Array, n: int, what: str) -> Float:
     """A copy of log-probabilities [n] that add up to one; zero probability may be among them."""
     if array.dtype != np.float64 or array.shape != (n,) or not (array <= 1e-9).all():
         raise ValueError(f"the {what} cannot be read")
@@ -518,11 +516,10 @@ def checked_log_shares(array: npt.NDArray[Any], n: int, what: str) -> npt.NDArra
 # 3e-8), and reaches to 65504.
 
 
-Float = npt.NDArray[np.float64]
 MOST_EXPONENT = 1023
 
 
-def stored(weights: Float, precision: npt.DTypeLike) -> tuple[npt.NDArray[Any], int]:
+def stored(weights: Float, precision: npt.DTypeLike) -> tuple[Array, int]:
     """The numbers s and the exponent k of finite ``weights``."""
     greatest = float(np.abs(weights).max(initial=0.0))
     limit = float(np.finfo(precision).max)
@@ -530,6 +527,6 @@ def stored(weights: Float, precision: npt.DTypeLike) -> tuple[npt.NDArray[Any], 
     return np.ldexp(weights, -exponent).astype(precision), exponent
 
 
-def restored(numbers: npt.NDArray[Any], exponent: int) -> Float:
+def restored(numbers: Array, exponent: int) -> Float:
     """The weights that were :func:`stored`."""
     return np.asarray(np.ldexp(numbers.astype(np.float64), exponent))

@@ -11,15 +11,14 @@ import typer
 from loglinear.errors import OptionError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from rich.table import Table
 
+    from loglinear.arrays import Float
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.experiments.tables import Table as TextTable
     from loglinear.model_file import ModelFile
 
-    Float = npt.NDArray[np.float64]
+    Float = Float
 
 
 EXAMPLES = """

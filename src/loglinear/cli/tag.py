@@ -23,13 +23,11 @@ from loglinear.cli.common import (
 from loglinear.errors import DataError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from loglinear.arrays import Float, Int32
     from loglinear.data import Attributes, Column, Columns
     from loglinear.estimators.tagger.predict import ChainPredictor
 
-    Int32 = npt.NDArray[np.int32]
+    Int32 = Int32
 
 
 EXAMPLES = """
@@ -143,9 +141,7 @@ Labellings = list[list[tuple[list[str], float]]]
 class Writer(Protocol):
     """Writes predictions beside the corpus they were made for."""
 
-    def labels(
-        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
-    ) -> None:
+    def labels(self, out: BinaryIO, labels: Int32, names: list[str], confidence: Float | None) -> None:
         """One label a token (numbers [N] into ``names``), and its probability [N] if given."""
 
     def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
@@ -169,7 +165,7 @@ def _reference_columns(corpus: Attributes) -> Columns:
     return Columns(corpus.name, corpus.offsets, corpus.lines, columns)
 
 
-def _probabilities(confidence: npt.NDArray[np.float64]) -> Column:
+def _probabilities(confidence: Float) -> Column:
     """Probabilities to four digits, as a factorised column."""
     import numpy as np
 
@@ -184,9 +180,7 @@ class _ColumnWriter:
     def __init__(self, corpus: Columns) -> None:
         self._corpus = corpus
 
-    def labels(
-        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
-    ) -> None:
+    def labels(self, out: BinaryIO, labels: Int32, names: list[str], confidence: Float | None) -> None:
         from loglinear.data import Column, write_columns
 
         appended = [Column(labels, names)]
@@ -210,9 +204,7 @@ class _JsonWriter:
     def __init__(self, corpus: Columns) -> None:
         self._corpus = corpus
 
-    def labels(
-        self, out: BinaryIO, labels: Int32, names: list[str], confidence: npt.NDArray[np.float64] | None
-    ) -> None:
+    def labels(self, out: BinaryIO, labels: Int32, names: list[str], confidence: Float | None) -> None:
         import numpy as np
 
         from loglinear.data import Column, write_jsonl

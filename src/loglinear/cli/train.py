@@ -21,10 +21,9 @@ from loglinear.cli.common import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from rich.console import Console
 
+    from loglinear.arrays import Float
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.features.templates.language import TemplateSet
@@ -282,8 +281,8 @@ def read_constraints(given: str | None) -> str | dict[str, object] | None:
 
 
 def _split(
-    corpus: Columns | Attributes, share: float, seed: int, weights: npt.NDArray[np.float64] | None
-) -> tuple[Columns | Attributes, Columns | Attributes, npt.NDArray[np.float64] | None]:
+    corpus: Columns | Attributes, share: float, seed: int, weights: Float | None
+) -> tuple[Columns | Attributes, Columns | Attributes, Float | None]:
     """Training and dev sentences, chosen by the seed."""
     import numpy as np
 
@@ -297,7 +296,7 @@ def _split(
     return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
 
 
-def read_weights(path: Path, n_sentences: int) -> npt.NDArray[np.float64]:
+def read_weights(path: Path, n_sentences: int) -> Float:
     import numpy as np
 
     from loglinear.errors import DataError

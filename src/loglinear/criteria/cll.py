@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import Criterion, register, subtract_gold
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold

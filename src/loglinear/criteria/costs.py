@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.errors import OptionError
 from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.structure import CFGScores
 
-Float = npt.NDArray[np.float64]
 CostFunction = Callable[[str, str, str], float]
 KINDS = ("only", "first", "inner", "last")
 OUTSIDE = "O"
@@ -60,7 +60,7 @@ class Cost:
 
     table: Float
 
-    def at(self, gold: Gold, offsets: npt.NDArray[np.int64]) -> Float:
+    def at(self, gold: Gold, offsets: Int64) -> Float:
         """Cost of each label at each position [N, Y]; ``offsets`` [S + 1] are those of the sequences."""
         kinds = _kinds(offsets)
         if gold.allowed is None:
@@ -75,7 +75,7 @@ class Cost:
         """The same cost over sub-labels, ``sub_labels`` of each label."""
         return Cost(np.repeat(np.repeat(self.table, sub_labels, axis=1), sub_labels, axis=2))
 
-    def expected(self, marginals: Float, offsets: npt.NDArray[np.int64]) -> Float:
+    def expected(self, marginals: Float, offsets: Int64) -> Float:
         """Cost of each label [N, Y] expected under the ``marginals`` [N, Y] of the right ones."""
         kinds = _kinds(offsets)
         costs = np.empty_like(marginals)
@@ -84,7 +84,7 @@ class Cost:
         return costs
 
 
-def _kinds(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _kinds(offsets: Int64) -> Int64:
     """Number in :data:`KINDS` of each position [N]."""
     kinds = np.full(int(offsets[-1]), 2)
     kinds[offsets[1:] - 1] = 3
@@ -160,7 +160,7 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
     return wrong
 
 
-def _starts(labels: Sequence[str], counts: Float) -> npt.NDArray[np.int64]:
+def _starts(labels: Sequence[str], counts: Float) -> Int64:
     """Numbers of the labels that start a chunk."""
     inside = [y for y, label in enumerate(labels) if label != OUTSIDE]
     starts = [y for y in inside if labels[y].startswith(("B", "S", "U"))]
@@ -223,7 +223,7 @@ class HeadCost:
 
     each: float = 1.0
 
-    def at(self, gold: Gold, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def at(self, gold: Gold, offsets: Int64) -> Float:
         """Cost of each head of each token [N, H]; where several heads are allowed, none of these costs anything."""
         n_heads = int(np.diff(offsets).max(initial=0)) + 1
         costs = np.full((int(offsets[-1]), n_heads), self.each)
@@ -255,9 +255,6 @@ def make_head_cost(spec: str | None) -> HeadCost:
 #
 # Labels are compared without the notes that a grammar added to them, and the nodes that only binarise rules cost
 # nothing. A bracket over one word, made by a unary step, counts too; a part of speech does not.
-
-
-Int64 = npt.NDArray[np.int64]
 
 
 class BracketCost:

@@ -14,8 +14,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.errors import OptionError
 from loglinear.options import Registry, Spec, options
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
 
-Float = npt.NDArray[np.float64]
+
 SHARED = ("costs", "criterion", "field_likelihood", "local", "online")  # modules that hold no criterion
 
 
@@ -115,13 +115,11 @@ class Criterion(ABC):
     def check(cls, values: Mapping[str, Any]) -> None:
         """Refuse options that do not go together; each by itself has been checked."""
 
-    def choose(
-        self, gold: Gold, offsets: npt.NDArray[np.int64], n_labels: int, order: int, rng: np.random.Generator
-    ) -> Gold:
+    def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
         """Before training: the annotation with what this criterion is to learn from marked in it."""
         return gold
 
-    def choose_again(self, gold: Gold, offsets: npt.NDArray[np.int64], marginals: Float) -> Gold:
+    def choose_again(self, gold: Gold, offsets: Int64, marginals: Float) -> Gold:
         """The same, once, given the context marginals of the model so far ([N, Y] at order 1, else [N, Y, Y])."""
         return gold
 

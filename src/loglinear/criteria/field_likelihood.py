@@ -33,6 +33,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Columns, offsets_of, ranges
 from loglinear.errors import OptionError
 from loglinear.features.block import FeatureBlock
@@ -43,10 +44,6 @@ from loglinear.features.templates.language import GAZETTEER, Macro
 from loglinear.kernels import kernel
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.system import in_threads
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 NODE_FROM = 16  # entries in the lists of a node, at least
 MOST_SHARDS = 8
@@ -122,12 +119,12 @@ class _Slots:
         self.by_place = [np.where(taken[:, None], -1, rows) for rows, taken in zip(self.by_place, chosen, strict=True)]
         return _numbered(node_rows)
 
-    def _rows(self, chosen: npt.NDArray[np.bool_]) -> Int64:
+    def _rows(self, chosen: Bool) -> Int64:
         """Lists [N, slots] of the places ``chosen`` [places, N] for each field, -1 elsewhere."""
         masked = [np.where(taken[:, None], rows, -1) for rows, taken in zip(self.by_place, chosen, strict=True)]
         return np.concatenate(masked, axis=1)
 
-    def _cost(self, chosen: npt.NDArray[np.bool_], sizes: Int64, context: Int64) -> int:
+    def _cost(self, chosen: Bool, sizes: Int64, context: Int64) -> int:
         """Entries to walk if the places ``chosen`` go to nodes."""
         in_node = np.where(chosen, sizes, 0).sum(axis=0)
         nodes = row_codes(np.column_stack([context, self._rows(chosen)]))[0]
@@ -430,7 +427,7 @@ class View:
             return np.arange(self.n_tokens) + macro.row
         return self.first + macro.row - 1 if macro.row > 0 else self.end + macro.row
 
-    def inside_sequence(self, places: Int64) -> npt.NDArray[np.bool_]:
+    def inside_sequence(self, places: Int64) -> Bool:
         return (places >= self.first) & (places < self.end)
 
     def seen(self, macro: Macro) -> Int64:

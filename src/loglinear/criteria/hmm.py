@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Criterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import Criterion, register
 from loglinear.options import option, options
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import CostCriterion, register
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loglinear.criteria.criterion import Criterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import Criterion, register
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold

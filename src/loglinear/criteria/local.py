@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float
 from loglinear.structures.chain.structure import ChainScores
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain
     from loglinear.structures.gold import Gold
-
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 
 def locally_normalised(structure: Chain, scores: ChainScores) -> ChainScores:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import register
 from loglinear.criteria.hmm import Counted
 from loglinear.options import option, options
 

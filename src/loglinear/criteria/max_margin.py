@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import CostCriterion, register
 from loglinear.criteria.online import hinge
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import Criterion, register, subtract_gold
 from loglinear.criteria.local import excess, locally_normalised
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import CostCriterion, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
 from loglinear.kernels import kernel
 from loglinear.options import option, options

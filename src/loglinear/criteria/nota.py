@@ -24,9 +24,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
+from loglinear.arrays import Float, Int32, Int64
+from loglinear.criteria.criterion import Criterion, register, subtract_gold
 from loglinear.criteria.local import as_contexts, excess, per_context, right_contexts
 from loglinear.errors import OptionError
 from loglinear.options import check, declared, option, options
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
-Int64 = npt.NDArray[np.int64]
+
 DRAWN_AT_ONCE = 1 << 20
 
 
@@ -94,7 +94,7 @@ class NoneOfTheAbove(Criterion):
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()
-        contexts: ChainScores | npt.NDArray[np.int32]
+        contexts: ChainScores | Int32
         if gold.contexts is None:
             every = np.broadcast_to(np.float64(1.0), (structure.n_positions, *scores.transition.shape[: scores.order]))
             contexts = as_contexts(structure, per_context(structure, weights, every))

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from loglinear.criteria.criterion import Criterion, Float
+from loglinear.arrays import Float, Int32
+from loglinear.criteria.criterion import Criterion
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
-
-Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import CostCriterion, register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
 from loglinear.errors import OptionError
 from loglinear.options import option, options

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import register
 from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loglinear.criteria.criterion import Criterion, Float, register, subtract_gold
-from loglinear.criteria.local import Bool, as_contexts, as_table, excess, per_context, per_sequence, right_contexts
+from loglinear.arrays import Bool, Float
+from loglinear.criteria.criterion import Criterion, register, subtract_gold
+from loglinear.criteria.local import as_contexts, as_table, excess, per_context, per_sequence, right_contexts
 from loglinear.structures.chain.pieces import normalise_rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loglinear.criteria.criterion import Criterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import Criterion, register
 from loglinear.options import option, options
 from loglinear.structures.chain.pieces import add_given_neighbours
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loglinear.criteria.criterion import CostCriterion, Float, register
+from loglinear.arrays import Float
+from loglinear.criteria.criterion import CostCriterion, register
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold

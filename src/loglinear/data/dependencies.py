@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, offsets_of, ranges
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
@@ -29,8 +30,6 @@ from loglinear.errors import DataError
 if TYPE_CHECKING:
     from loglinear.data.columns.scanning import Lines
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 N_FIELDS = 10
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL = range(8)

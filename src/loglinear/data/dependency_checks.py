@@ -7,14 +7,10 @@ between a token and its head descends from that head: drawn above the sentence, 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import offsets_of
 from loglinear.kernels import kernel
-
-Bytes = npt.NDArray[np.uint8]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 @kernel
@@ -61,7 +57,7 @@ def _first_crossing(heads: Int32) -> int:
 
 
 @kernel
-def projective(offsets: Int64, heads: Int32, out: npt.NDArray[np.bool_]) -> None:
+def projective(offsets: Int64, heads: Int32, out: Bool) -> None:
     """Whether each tree is projective, into ``out`` [S]."""
     for s in range(offsets.shape[0] - 1):
         out[s] = _first_crossing(heads[offsets[s] : offsets[s + 1]]) < 0
@@ -83,7 +79,7 @@ def lift(offsets: Int64, heads: Int32, out: Int32) -> None:
         out[offsets[s] : offsets[s + 1]] = tree
 
 
-def is_projective(offsets: Int64, heads: Int32) -> npt.NDArray[np.bool_]:
+def is_projective(offsets: Int64, heads: Int32) -> Bool:
     """Mask [S] of the projective trees."""
     out = np.empty(len(offsets) - 1, dtype=np.bool_)
     projective(offsets, heads, out)
@@ -98,7 +94,7 @@ def projectivised(offsets: Int64, heads: Int32) -> Int32:
 
 
 @kernel
-def _replace(buffer: Bytes, places: Int64, ids: Int64, packed: Bytes, offsets: Int64, out: Bytes) -> None:
+def _replace(buffer: UInt8, places: Int64, ids: Int64, packed: UInt8, offsets: Int64, out: UInt8) -> None:
     position = filled = 0
     for i in range(places.shape[0]):
         for b in range(position, places[i, 0]):

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError, OptionError
 
@@ -58,7 +58,7 @@ class TableFile:
             raise DataError(f"there is no column {name!r}; there are: {', '.join(self.columns)}", self.file)
         return self.columns[name]
 
-    def numbers(self, names: Sequence[str], *, empty: float | None = None) -> npt.NDArray[np.float64]:
+    def numbers(self, names: Sequence[str], *, empty: float | None = None) -> Float:
         """Columns as numbers [N, k]; empty cells become ``empty``, or are an error if that is None."""
         out = np.empty((self.n_rows, len(names)))
         for place, name in enumerate(names):
@@ -82,7 +82,7 @@ class TableFile:
             raise DataError(f"there is no column beside {', '.join(map(repr, names))}", self.file)
         return TableFile(self.file, left, self.lines)
 
-    def select(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> TableFile:
+    def select(self, rows: Sequence[int] | Int64) -> TableFile:
         """Some of the rows."""
         chosen = [int(row) for row in rows]
         columns = {name: [cells[row] for row in chosen] for name, cells in self.columns.items()}

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy.typing as npt
-
 from loglinear import model_file
+from loglinear.arrays import Array
 
 if TYPE_CHECKING:
     from loglinear.training.run import TrainingOutcome
@@ -20,7 +19,7 @@ class StoredModel(ABC):
     kind: ClassVar[str]
 
     @abstractmethod
-    def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Header and arrays of the model file; an estimator that is not fitted raises an error."""
 
     def save(self, path: str | Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from loglinear import model_file
+from loglinear.arrays import Arrays, Float, Int32
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
 from loglinear.generative.covariance import SHAPES, CovariancePrior
@@ -33,8 +33,6 @@ from loglinear.generative.mixture import (
 from loglinear.generative.naive_bayes import check_counts
 from loglinear.model_file import checked_floats, checked_log_shares, restore_columns, store_columns
 from loglinear.options import Option, documented
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
     model_: MixtureModel
     source_: Any = None  # how the command line made the columns
     component_names_: list[str | None]
-    labels_: npt.NDArray[np.int32]
+    labels_: Int32
     log_likelihoods_: list[float]
     objectives_: list[float]
     n_iter_: int
@@ -192,13 +190,13 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
                 stacklevel=3,
             )
 
-    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> npt.NDArray[np.int32]:
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Int32:
         """Fit, and the component of each row [n]."""
         return self.fit(X, y, **options).labels_
 
     # -- using ---------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+    def predict(self, X: Any) -> Int32:
         """The most probable component of each row [n]."""
         rows = self._rows(X)
         return self.model_.joint(rows).argmax(axis=1).astype(np.int32)
@@ -226,7 +224,7 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
         """-2 log-likelihood + 2 (free parameters): the smaller the better."""
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.model_.n_parameters)
 
-    def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, npt.NDArray[np.int32]]:
+    def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Int32]:
         """Rows [n, D] and their components [n], drawn; counts are sparse, their lengths Poisson."""
         check_is_fitted(self, "model_")
         Option("n_samples", 1, "", least=1, kind=int).check(n_samples)
@@ -292,8 +290,6 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a mixture is fitted with: components as options ask for, centres that are given, components that are known.
-
-Int32 = npt.NDArray[np.int32]
 
 
 def make_components(mixture: Any, x: Any, weights: Float) -> Components:
@@ -383,7 +379,6 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 
 
 KIND = "mixture"
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def to_storage(mixture: Any) -> tuple[dict[str, Any], Arrays]:

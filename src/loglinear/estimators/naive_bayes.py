@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from loglinear import model_file
+from loglinear.arrays import Array, Float
 from loglinear.errors import LoglinearError, ModelFileError
 from loglinear.estimators.options import NaiveBayesOptions
 from loglinear.generative.mixture import log_sums
@@ -26,7 +26,6 @@ from loglinear.model_file import (
 )
 from loglinear.options import Option, check, documented
 
-Float = npt.NDArray[np.float64]
 KIND = "naive-bayes"
 
 
@@ -55,7 +54,7 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
     n_features_in_, feature_names_in_ : the columns of the training data.
     """
 
-    classes_: npt.NDArray[Any]
+    classes_: Array
     model_: NaiveBayesModel
     n_features_in_: int
 
@@ -104,7 +103,7 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
         check_is_fitted(self, "model_")
         return self.model_.scores(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The most probable label of each row [n]."""
         joint = self.predict_joint_log_proba(X)
         return self.classes_[np.argmax(joint, axis=1)]
@@ -118,7 +117,7 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
         """p(y given x) [n, Y]."""
         return np.exp(self.predict_log_proba(X))
 
-    def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, npt.NDArray[Any]]:
+    def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Array]:
         """Rows [n, D] as a sparse matrix, and their labels, drawn; lengths are Poisson with the training rows' mean."""
         check_is_fitted(self, "model_")
         Option("n_samples", 1, "", least=1, kind=int).check(n_samples)
@@ -160,7 +159,7 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
             ) from None
         return found
 
-    def _storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
         check_is_fitted(self, "model_")
         header = {
             "options": {"smoothing": float(self.smoothing)},

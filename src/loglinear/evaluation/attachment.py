@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int64
 from loglinear.data.columns.corpus import Column
 from loglinear.data.dependencies import Dependencies
 from loglinear.errors import DataError
 from loglinear.evaluation.labels import percent
-
-Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def attachment_scores(
     )
 
 
-def attachment_counts(gold: Dependencies, heads: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def attachment_counts(gold: Dependencies, heads: npt.ArrayLike) -> Int64:
     """Tokens, tokens and right heads of each sentence [S, 3], for
     :func:`~loglinear.evaluation.significance.paired_bootstrap`."""
     right, _ = _right(gold, heads, None)

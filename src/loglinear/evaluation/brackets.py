@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Int64
 from loglinear.data.trees.cleaning import ROOT_LABELS
 from loglinear.data.trees.tree import Tree, is_fallback, tree_word
 from loglinear.errors import DataError
@@ -32,7 +32,7 @@ from loglinear.evaluation.labels import Score, percent
 
 PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 Bracket = tuple[str, int, int]
-Counts = npt.NDArray[np.int64]
+
 COLUMNS = ("gold", "predicted", "matched", "words", "tags", "crossing", "failed")
 
 
@@ -47,7 +47,7 @@ class BracketReport:
         right tag; predicted brackets that cross a gold one; whether it has no parse.
     """
 
-    counts: Counts
+    counts: Int64
 
     def _sum(self, column: str) -> int:
         return int(self.counts[:, COLUMNS.index(column)].sum())
@@ -159,7 +159,7 @@ def bracket_scores(
     return BracketReport(np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS)))
 
 
-def bracket_counts(gold: Sequence[Tree], predicted: Sequence[Tree | None], same_particle: bool = True) -> Counts:
+def bracket_counts(gold: Sequence[Tree], predicted: Sequence[Tree | None], same_particle: bool = True) -> Int64:
     """Brackets [S, 3] of gold, prediction and both, for :func:`~loglinear.evaluation.paired_bootstrap`."""
     return bracket_scores(gold, predicted, same_particle).counts[:, :3]
 

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.errors import OptionError
 
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 BINS = ("width", "mass")
 
 

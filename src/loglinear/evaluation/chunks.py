@@ -25,12 +25,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int64
 from loglinear.evaluation.labels import Labelling, Score, aligned, percent
 
-Mask = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 _TAGS = ("O", "B", "I", "E", ".", "[", "]")
 _OTHER = len(_TAGS)
 _STARTS = ("BB", "IB", "OB", "OI", "EE", "EI", "OE")
@@ -143,7 +141,7 @@ def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = Fa
     )
 
 
-def chunk_counts(gold: Labelling, predicted: Labelling) -> IntArray:
+def chunk_counts(gold: Labelling, predicted: Labelling) -> Int64:
     """For each sequence its chunks in the gold, in the prediction, and those both have: int64 [S, 3].
 
     They add up to what :func:`chunk_scores` counts; significance tests draw sequences.
@@ -182,7 +180,7 @@ class _Found:
         self.sequence = np.concatenate([sequence, sequence]).astype(np.int64)
 
 
-def _analysed(values: list[str]) -> tuple[IntArray, IntArray, IntArray, list[str]]:
+def _analysed(values: list[str]) -> tuple[Int64, Int64, Int64, list[str]]:
     """Number of the (tag, type) pair of each value, then code of the tag and number of the type of each pair.
 
     Pair 0 is (O, ""), and type 0 is "". A type ``0`` counts as none, as it does in Perl.
@@ -200,7 +198,7 @@ def _analysed(values: list[str]) -> tuple[IntArray, IntArray, IntArray, list[str
     return labels, np.array(tags, dtype=np.int64), np.array(types, dtype=np.int64), list(names)
 
 
-def _rule(pairs: tuple[str, ...]) -> Mask:
+def _rule(pairs: tuple[str, ...]) -> Bool:
     """Table [previous tag, tag] that is true at the given pairs of tags."""
     table = np.zeros((_OTHER + 1, _OTHER + 1), dtype=np.bool_)
     for pair in pairs:
@@ -214,16 +212,16 @@ _END_TABLE[[_TAGS.index("["), _TAGS.index("]")], :] = True
 _CHANGES = np.array([tag not in ("O", ".") for tag in (*_TAGS, "other")])
 
 
-def _boundaries(tags: IntArray, types: IntArray) -> tuple[Mask, Mask]:
+def _boundaries(tags: Int64, types: Int64) -> tuple[Bool, Bool]:
     """Whether a chunk starts, and whether one ends, between each entry and the one before: both one shorter."""
     previous, current = tags[:-1], tags[1:]
     changed = types[:-1] != types[1:]
-    starts: Mask = _START_TABLE[previous, current] | (changed & _CHANGES[current])
-    ends: Mask = _END_TABLE[previous, current] | (changed & _CHANGES[previous])
+    starts: Bool = _START_TABLE[previous, current] | (changed & _CHANGES[current])
+    ends: Bool = _END_TABLE[previous, current] | (changed & _CHANGES[previous])
     return starts, ends
 
 
-def _correct_ends(starts: Mask, gold_ends: Mask, ends: Mask, same_type: Mask) -> IntArray:
+def _correct_ends(starts: Bool, gold_ends: Bool, ends: Bool, same_type: Bool) -> Int64:
     """Entries at which a correct chunk ends: where both end, after both started with nothing amiss between.
 
     A chunk that both started is open until the first place where either ends or the types differ, and it is correct if

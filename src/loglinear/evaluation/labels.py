@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Int64
 from loglinear.errors import DataError
 
 #: Labels of a corpus: a list of strings per sequence, or (ids [N], values, offsets [S + 1]).
@@ -125,7 +126,7 @@ def accuracy_report(gold: Labelling, predicted: Labelling) -> LabelReport:
     return LabelReport(len(gold_ids), int(np.count_nonzero(agree)), seen)
 
 
-def label_counts(gold: Labelling, predicted: Labelling) -> npt.NDArray[np.int64]:
+def label_counts(gold: Labelling, predicted: Labelling) -> Int64:
     """For each sequence its positions, the same again, and those labelled right: int64 [S, 3].
 
     Significance tests draw sequences; of these counts precision, recall and F1 are all the accuracy.
@@ -137,7 +138,7 @@ def label_counts(gold: Labelling, predicted: Labelling) -> npt.NDArray[np.int64]
     return np.stack([lengths, lengths, right], axis=1).astype(np.int64)
 
 
-def confusions(gold: Labelling, predicted: Labelling) -> tuple[list[str], npt.NDArray[np.int64]]:
+def confusions(gold: Labelling, predicted: Labelling) -> tuple[list[str], Int64]:
     """The labels that occur, sorted, and how often each (row) was given which (column): int64 [Y, Y]."""
     gold_ids, predicted_ids, values, _ = aligned(gold, predicted)
     n = len(values)
@@ -146,9 +147,7 @@ def confusions(gold: Labelling, predicted: Labelling) -> tuple[list[str], npt.ND
     return [values[y] for y in seen], table[np.ix_(seen, seen)].astype(np.int64)
 
 
-def aligned(
-    gold: Labelling, predicted: Labelling
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str], npt.NDArray[np.int64]]:
+def aligned(gold: Labelling, predicted: Labelling) -> tuple[Int64, Int64, list[str], Int64]:
     """Gold ids [N], predicted ids [N] over the same values, and offsets [S + 1] of two labellings.
 
     Raises
@@ -170,7 +169,7 @@ def aligned(
     return maps[0][gold_ids], maps[1][ids], list(index), offsets
 
 
-def _arrays(labelling: Labelling) -> tuple[npt.NDArray[np.int64], Sequence[str], npt.NDArray[np.int64]]:
+def _arrays(labelling: Labelling) -> tuple[Int64, Sequence[str], Int64]:
     if isinstance(labelling, tuple) and len(labelling) == 3 and isinstance(labelling[0], np.ndarray):
         ids, values, bounds = labelling
         return np.asarray(ids, dtype=np.int64), values, np.asarray(bounds, dtype=np.int64)

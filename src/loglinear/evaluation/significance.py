@@ -27,10 +27,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int64
 from loglinear.errors import OptionError
 
-Float = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 DRAWS_AT_ONCE = 200
 
 
@@ -68,19 +67,19 @@ def _share(part: Float, whole: Float) -> Float:
     return 100.0 * np.divide(part, whole, out=np.zeros_like(part), where=part > 0)
 
 
-def f1(counts: Counts | Float) -> Float:
+def f1(counts: Int64 | Float) -> Float:
     """F1 in percent of counts (gold, found, correct) along the last axis; 0 where nothing is correct."""
     gold, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
     return _share(2.0 * correct, gold + found)
 
 
-def precision(counts: Counts | Float) -> Float:
+def precision(counts: Int64 | Float) -> Float:
     """Precision in percent of such counts."""
     _, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
     return _share(correct, found)
 
 
-def recall(counts: Counts | Float) -> Float:
+def recall(counts: Int64 | Float) -> Float:
     """Recall in percent of such counts; of :func:`~loglinear.evaluation.label_counts` it is the accuracy."""
     gold, _, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
     return _share(correct, gold)
@@ -90,7 +89,7 @@ FIGURES: dict[str, Callable[[Any], Float]] = {"f1": f1, "precision": precision, 
 
 
 def paired_bootstrap(
-    first: Counts, second: Counts, draws: int = 10_000, seed: int = 0, figure: str | Callable[[Any], Float] = "f1"
+    first: Int64, second: Int64, draws: int = 10_000, seed: int = 0, figure: str | Callable[[Any], Float] = "f1"
 ) -> Comparison:
     """Compare two systems by counts [S, 3] (gold, found, correct) of the same sequences.
 
@@ -174,6 +173,6 @@ def holm(p_values: npt.ArrayLike) -> Float:
     return corrected
 
 
-def _check_paired(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> None:
+def _check_paired(first: Array, second: Array) -> None:
     if np.shape(first) != np.shape(second) or not len(first):
         raise ValueError(f"counts of the same sequences are needed, not of {len(first)} and {len(second)}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float
 from loglinear.errors import OptionError
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # told apart by all
@@ -112,7 +113,7 @@ def line_chart(
     return done[0]
 
 
-def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[Any], x_label: str,
+def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values: Array, x_label: str,
                 y_label: str) -> str:  # fmt: skip
     """Numbers [R, C] as a coloured table, such as a confusion matrix; the colours are of each row's shares."""
     with drawing(title, x_label, y_label) as (axes, done):
@@ -133,7 +134,6 @@ def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values:
 # Charts of mixtures: rows and components in two dimensions (Fig. 9.7), and how EM climbed.
 
 
-Float = npt.NDArray[np.float64]
 MOST_ROWS = 5000  # that are drawn
 DEVIATIONS = (1.0, 2.0)  # of the ellipses
 

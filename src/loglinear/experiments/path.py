@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from loglinear.arrays import Float, Int64
 from loglinear.data import Attributes, Columns
 from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
@@ -32,8 +32,6 @@ from loglinear.experiments.charts import Line, Mark, line_chart
 from loglinear.experiments.tables import Table
 from loglinear.features.templates.encoder import TemplateEncoder
 
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 GRID = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 3, 15))
 LABELS, TOKENS, SQUARED = "share of wrong labels", "share of wrong tokens", "mean squared error"
 Errors = tuple[Float, Float]  # of each example: mistakes, and how many there could have been

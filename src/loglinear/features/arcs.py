@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64
 from loglinear.data.columns.corpus import Column
 from loglinear.kernels import kernel
 from loglinear.system import in_threads
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 TokenArrays = tuple[Int32, Int32, Int32, Int32, Int64]
 BETWEEN = 31  # number of the template of tags between
 ARCS_AT_ONCE, COLLECTED_AT_ONCE = 40_000, 1_000_000
@@ -77,7 +75,7 @@ def _of_arc(
     n_tags: int,
     keys: Int64,
     ids: Int32,
-    found: npt.NDArray[np.bool_],
+    found: Bool,
     seen: Int64,
     out: Int64,
 ) -> int:
@@ -346,7 +344,7 @@ class ArcTemplates:
     templates: tuple[ArcTemplate, ...]
     between: bool = True
 
-    def table(self) -> npt.NDArray[np.int64]:
+    def table(self) -> Int64:
         """As numbers [T, 5]: head, child, plain, far, and the parent (-1: none), which stands before."""
         finer = {
             PAIR: (WORD, TAG),

@@ -17,15 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
 
 DENSE_FROM = 3
 NO_VALUES = np.zeros(0, dtype=np.float64)
@@ -151,7 +146,7 @@ class FeatureBlock:
         pointer = np.arange(n_attributes + 1, dtype=np.int64) * n_codes
         return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
 
-    def with_code(self, code: int, having: npt.NDArray[np.bool_]) -> FeatureBlock:
+    def with_code(self, code: int, having: Bool) -> FeatureBlock:
         """The same and one more code, greater than all others, for the attributes ``having`` it (a mask [A])."""
         ends = np.where(having, self.pointer[1:], -1)
         codes = np.insert(self.codes, ends[having], code)
@@ -210,7 +205,7 @@ MOST_BYTES = 1 << 28
 
 
 @kernel
-def _mark(pointer: Int64, ids: Int32, code_pointer: Int64, codes: Int32, first: int, marks: Uint8) -> None:
+def _mark(pointer: Int64, ids: Int32, code_pointer: Int64, codes: Int32, first: int, marks: UInt8) -> None:
     """Set the bits of the attributes ``first``, ``first + 1``, ... that ``marks`` has rows for."""
     n = marks.shape[0]
     for t in range(pointer.shape[0] - 1):
@@ -223,7 +218,7 @@ def _mark(pointer: Int64, ids: Int32, code_pointer: Int64, codes: Int32, first: 
 
 
 @kernel
-def _list_marked(marks: Uint8, pointer: Int64, out: Int32) -> int:
+def _list_marked(marks: UInt8, pointer: Int64, out: Int32) -> int:
     """Codes of each row of ``marks``, ascending, into ``out``; an empty ``out`` only counts them.
 
     ``pointer`` [rows] says where each begins.

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.kernels import kernel
 
@@ -24,10 +24,10 @@ BLOCK = 1 << 14  # positions whose attributes are worked out together
 
 @kernel
 def _compress(
-    matrix: npt.NDArray[np.int32],
-    wanted: npt.NDArray[np.int64],
-    pointer: npt.NDArray[np.int64],
-    ids: npt.NDArray[np.int32],
+    matrix: Int32,
+    wanted: Int64,
+    pointer: Int64,
+    ids: Int32,
 ) -> None:
     """Columns of ``matrix`` [K, N] restricted to the ``wanted`` rows, without the negative entries, as lists."""
     filled = 0
@@ -43,13 +43,13 @@ def _compress(
 
 @kernel
 def _renumber(
-    block: npt.NDArray[np.int32],
-    wanted: npt.NDArray[np.int64],
-    firsts: npt.NDArray[np.int64],
-    renamed: npt.NDArray[np.int32],
+    block: Int32,
+    wanted: Int64,
+    firsts: Int64,
+    renamed: Int32,
     filled: int,
-    pointer: npt.NDArray[np.int64],
-    ids: npt.NDArray[np.int32],
+    pointer: Int64,
+    ids: Int32,
 ) -> int:
     """Append the lists of a ``block`` [K, B] to ``ids``, from ``filled`` on; ``pointer`` [B + 1] is where they begin.
 
@@ -71,7 +71,7 @@ def _renumber(
 
 
 @kernel
-def _count(block: npt.NDArray[np.int32], firsts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+def _count(block: Int32, firsts: Int64, counts: Int64) -> None:
     """Add how often each attribute occurs in a ``block`` [K, B] to ``counts`` [A]."""
     for k in range(block.shape[0]):
         for t in range(block.shape[1]):
@@ -95,17 +95,17 @@ class AttributeBlocks:
         Of the sequences; a block is a run of whole ones.
     """
 
-    def __init__(self, n_templates: int, offsets: npt.NDArray[np.int64]) -> None:
+    def __init__(self, n_templates: int, offsets: Int64) -> None:
         self._offsets, self._k = offsets, n_templates
         self._entries = np.empty(int(offsets[-1]) * n_templates, dtype=np.int32)
         self.runs = runs(offsets, 0, len(offsets) - 1, BLOCK)
 
-    def block(self, first: int, end: int) -> npt.NDArray[np.int32]:
+    def block(self, first: int, end: int) -> Int32:
         """The entries [K, B] of sequences ``first`` to ``end``, to be written to."""
         lo, hi = int(self._offsets[first]), int(self._offsets[end])
         return self._entries[lo * self._k : hi * self._k].reshape(self._k, hi - lo)
 
-    def counts(self, firsts: npt.NDArray[np.int64], n_attributes: int) -> npt.NDArray[np.int64]:
+    def counts(self, firsts: Int64, n_attributes: int) -> Int64:
         """How often each attribute [A] occurs, given the number of each template's first [K]."""
         counts = np.zeros(n_attributes, dtype=np.int64)
         for first, end in self.runs:
@@ -114,9 +114,9 @@ class AttributeBlocks:
 
     def incidence(
         self,
-        wanted: npt.NDArray[np.int64],
-        firsts: npt.NDArray[np.int64],
-        renamed: npt.NDArray[np.int32] | None = None,
+        wanted: Int64,
+        firsts: Int64,
+        renamed: Int32 | None = None,
         last: bool = False,
     ) -> Incidence:
         """The attributes that the templates ``wanted`` make, entry e of template k becoming ``firsts[k] + e``.
@@ -139,10 +139,10 @@ class AttributeBlocks:
 
     def encoded(
         self,
-        in_state: npt.NDArray[np.int64],
-        in_edge: npt.NDArray[np.int64],
-        firsts: npt.NDArray[np.int64],
-        renamed: npt.NDArray[np.int32] | None,
+        in_state: Int64,
+        in_edge: Int64,
+        firsts: Int64,
+        renamed: Int32 | None,
     ) -> EncodedCorpus:
         """The corpus of the attributes of the templates ``in_state`` and ``in_edge``, as of :meth:`incidence`."""
         alike = np.array_equal(in_edge, in_state)
@@ -165,12 +165,12 @@ class Incidence:
         Their values; None if all are one.
     """
 
-    pointer: npt.NDArray[np.int64]
-    ids: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float64] | None = None
+    pointer: Int64
+    ids: Int32
+    values: Float | None = None
 
     @classmethod
-    def from_matrix(cls, matrix: npt.NDArray[np.int32], wanted: npt.NDArray[np.int64]) -> Incidence:
+    def from_matrix(cls, matrix: Int32, wanted: Int64) -> Incidence:
         """From one attribute (or -1) for each template and position: ``matrix`` [K, N], rows ``wanted``."""
         n = matrix.shape[1]
         pointer = np.empty(n + 1, dtype=np.int64)
@@ -182,7 +182,7 @@ class Incidence:
     def n_positions(self) -> int:
         return len(self.pointer) - 1
 
-    def rename(self, new_ids: npt.NDArray[np.int32]) -> Incidence:
+    def rename(self, new_ids: Int32) -> Incidence:
         """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""
         renamed = new_ids[self.ids]
         kept = renamed >= 0
@@ -210,10 +210,10 @@ class EncodedCorpus:
         The corpus itself, for a base of the user's own.
     """
 
-    offsets: npt.NDArray[np.int64]
+    offsets: Int64
     state: Incidence
     edge: Incidence | None = None
-    fields: tuple[npt.NDArray[np.int32], ...] = ()
+    fields: tuple[Int32, ...] = ()
     text: Columns | Attributes | None = None
 
     @property
@@ -225,7 +225,7 @@ class EncodedCorpus:
         return int(self.offsets[-1])
 
 
-def runs(offsets: npt.NDArray[np.int64], first: int, end: int, most: int) -> list[tuple[int, int]]:
+def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:
     """Cut sequences ``first`` to ``end`` into runs of at most ``most`` positions, or of one sequence."""
     runs = []
     while first < end:
@@ -274,7 +274,7 @@ class Vocabulary:
             self.strings.append(string)
         return number
 
-    def ids(self, strings: Iterable[str | None]) -> npt.NDArray[np.int32]:
+    def ids(self, strings: Iterable[str | None]) -> Int32:
         """Numbers of many strings; None has none (:data:`UNKNOWN`)."""
         if self.locked:
             get = self._ids.get

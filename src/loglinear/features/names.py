@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
 from loglinear.features.encoding import UNKNOWN, EncodedCorpus, Incidence, Vocabulary
@@ -44,7 +44,7 @@ class NameEncoder:
         """Encode a corpus with the attributes known from training; others are left out. One thread does it."""
         return self._encoded(corpus, self.vocabulary.ids(corpus.values))
 
-    def _encoded(self, corpus: Attributes, new_ids: npt.NDArray[np.int32]) -> EncodedCorpus:
+    def _encoded(self, corpus: Attributes, new_ids: Int32) -> EncodedCorpus:
         state = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(new_ids)
         return EncodedCorpus(corpus.offsets, state, state if self.pair_features else None)
 
@@ -56,11 +56,11 @@ class NameEncoder:
         """All attributes' names."""
         return self.vocabulary.strings
 
-    def matching(self, other: NameEncoder) -> npt.NDArray[np.int32]:
+    def matching(self, other: NameEncoder) -> Int32:
         """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
         return self.vocabulary.ids(other.vocabulary.strings)
 
-    def keeping(self, kept: npt.NDArray[np.bool_]) -> NameEncoder:
+    def keeping(self, kept: Bool) -> NameEncoder:
         """An encoder of the attributes where ``kept``, numbered anew in the same order."""
         encoder = NameEncoder(self.pair_features)
         encoder.vocabulary = Vocabulary([self.vocabulary[i] for i in np.flatnonzero(kept).tolist()], locked=True)
@@ -69,7 +69,7 @@ class NameEncoder:
     def to_header(self) -> dict[str, Any]:
         return {"pair_features": self.pair_features}
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {}
 
     @property
@@ -78,9 +78,7 @@ class NameEncoder:
         return self.vocabulary.strings
 
     @classmethod
-    def from_storage(
-        cls, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], strings: list[str]
-    ) -> NameEncoder:
+    def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> NameEncoder:
         """Rebuild from what :meth:`to_header`, :meth:`to_arrays` and :attr:`strings` gave."""
         encoder = cls(bool(header["pair_features"]))
         encoder.vocabulary = Vocabulary(strings, locked=True)
@@ -164,7 +162,7 @@ class AttributeLists:
             self._values.append(value)
         self._counts.append(len(attributes))
 
-    def corpus(self, offsets: npt.NDArray[np.int64], name: str = PYTHON) -> Attributes:
+    def corpus(self, offsets: Int64, name: str = PYTHON) -> Attributes:
         """All of them, in sequences with these ``offsets`` [S + 1]."""
         weights = np.array(self._values, dtype=np.float64)
         return Attributes(

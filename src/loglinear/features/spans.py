@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.encoding import UNKNOWN, Incidence, Vocabulary
 from loglinear.kernels import kernel
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 Own = Callable[[Sequence[str], int, int], Sequence[str]]
 
 PLACES = ("first", "last", "before", "after")

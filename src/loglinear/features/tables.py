@@ -19,14 +19,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from loglinear.data.tables import TableFile, is_like_a_number, number_of
 from loglinear.errors import DataError, OptionError
 from loglinear.options import Option, spec_name, spec_options
 
-Float = npt.NDArray[np.float64]
 KINDS = ("number", "category", "text")
 MANY_WORDS = 3.0
 

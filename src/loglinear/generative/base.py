@@ -17,8 +17,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus
@@ -49,8 +49,6 @@ from loglinear.system import in_threads
 # of threads.
 
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 Draw = Callable[[int, np.random.Generator], tuple[Columns | Attributes, Int32]]
 DRAWS_AT_ONCE = 2_000
 STREAM = 3  # of random numbers, apart from those that training itself uses
@@ -120,7 +118,7 @@ class Sampling:
 # ----------------------------------------------------------------------------------------------------------------------
 # The bases by name.
 
-Int64 = npt.NDArray[np.int64]
+
 Corpus = Columns | Attributes
 Encoder = TemplateEncoder | NameEncoder
 BASES: dict[str, tuple[Option, ...]] = {
@@ -552,7 +550,7 @@ class OwnBase:
         return replace(drawn, columns=columns)
 
 
-def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> npt.NDArray[np.bool_]:
+def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> Bool:
     """Whether each feature [D] counts something: all but those of attributes with values other than one."""
     counts = np.ones(features.n_features, dtype=bool)
     for block, incidence, segment in zip(

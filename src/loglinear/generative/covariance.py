@@ -29,9 +29,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
+from loglinear.arrays import Float
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt64
 from loglinear.errors import DataError, OptionError
 from loglinear.features.arcs import ArcEncoder, Tokens, TokenVocabulary
 from loglinear.generative.base import DRAWS_AT_ONCE, STREAM, Sampling
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 LONGEST_DRAW = 400  # tokens; longer sentences are drawn again
 FACTORS = (2.0, 2.0, 5.0)  # of smoothing: of stops, tags and words; chosen on held-out sentences of ptbdep and EWT
 
@@ -406,7 +403,7 @@ def arc_scores(
 
 
 @kernel
-def _uniform(state: npt.NDArray[np.uint64]) -> float:
+def _uniform(state: UInt64) -> float:
     """A number in [0, 1) (splitmix64; Steele, Lea & Flood 2014)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -433,7 +430,7 @@ def _draw(
     begins: Int64,
     drawn: Int32,
     ends: Float,
-    state: npt.NDArray[np.uint64],
+    state: UInt64,
 ) -> int:
     """An outcome drawn from :func:`_probability`: at each level, from the finest, one of those counted or go on.
 
@@ -472,7 +469,7 @@ def draw_tree(
     begins: Int64,
     drawn: Int32,
     ends: Float,
-    state: npt.NDArray[np.uint64],
+    state: UInt64,
     words: Int32,
     tags: Int32,
     heads: Int32,

@@ -10,18 +10,15 @@ of templates entries each; no pass looks at a label again.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix, diags
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
 from loglinear.structures.chain.features import ChainFeatures
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 LOWEST = -1e4  # an objective below this has no minimum worth having: that of zero weights is 1
 
 

@@ -25,15 +25,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from loglinear.arrays import Float, Int32
 from loglinear.errors import DataError
 from loglinear.generative.covariance import SHAPES, CovariancePrior, Shape, log_normal
 from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 UNKNOWN = -1  # component of a row that may belong to any
 ROUNDING = 1e-8  # of the sum of all terms' sizes: a fall that is no fall
 

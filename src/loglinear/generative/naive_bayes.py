@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, OptionError
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 Rows: TypeAlias = Any  # float64 [n, D]: an array, or a SciPy sparse matrix in CSR
 
 
@@ -61,7 +59,7 @@ def log_likelihoods(x: Rows, log_theta: Float) -> Float:
     return np.asarray(x @ log_theta.T, dtype=np.float64)
 
 
-def drawn_counts(log_theta: Float, components: Int32, lengths: npt.NDArray[np.int64], rng: np.random.Generator) -> Any:
+def drawn_counts(log_theta: Float, components: Int32, lengths: Int64, rng: np.random.Generator) -> Any:
     """Rows [n, D] in CSR, row i of ``lengths[i]`` occurrences from the distribution of ``components[i]``.
 
     All occurrences of a component are drawn at once: O(total length + K D).
@@ -96,9 +94,7 @@ class NaiveBayesModel:
     mean_length: float
 
     @classmethod
-    def fit(
-        cls, x: Rows, y: npt.NDArray[Any], n_labels: int, smoothing: float, weights: Float | None = None
-    ) -> NaiveBayesModel:
+    def fit(cls, x: Rows, y: Array, n_labels: int, smoothing: float, weights: Float | None = None) -> NaiveBayesModel:
         """Count.
 
         Parameters

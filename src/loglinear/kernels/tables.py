@@ -11,15 +11,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64, UInt8
 from loglinear.kernels import kernel
-
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
 
 
 @kernel
-def _clear(touched: Int64, groups: Int64, values: Float, seen: Uint8) -> None:
+def _clear(touched: Int64, groups: Int64, values: Float, seen: UInt8) -> None:
     for i in range(touched.shape[0]):
         seen[touched[i]] = 0
         for f in range(groups[touched[i]], groups[touched[i] + 1]):

@@ -35,17 +35,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.optimizers.optimizer import Optimizer, Result, l1_of_each, register
 from loglinear.options import option
 
-Vector = npt.NDArray[np.float64]
-Objective = Callable[[Vector], tuple[float, Vector]]
+Objective = Callable[[Float], tuple[float, Float]]
 
 
 @dataclass
@@ -73,16 +72,16 @@ class LBFGSState:
     iteration: int
     evaluations: int
     value: float
-    weights: Vector
-    gradient: Vector
-    s: Vector
-    y: Vector
-    s_y: Vector
-    y_y: Vector
+    weights: Float
+    gradient: Float
+    s: Float
+    y: Float
+    s_y: Float
+    y_y: Float
     order: list[int]
     values: list[float]
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Copies of all of it as named arrays, for a checkpoint; the pairs from the oldest to the newest [m, D]."""
         rows = np.array(self.order, dtype=np.int64)
         return {
@@ -97,7 +96,7 @@ class LBFGSState:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LBFGSState:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LBFGSState:
         """Inverse of :meth:`to_arrays`; arrays of the right type are viewed, not copied (they may be read-only)."""
         try:
             iteration, evaluations = (int(count) for count in arrays["counts"])
@@ -161,7 +160,7 @@ class LBFGS(Optimizer):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise OptionError(f"{name} must be a number from 0 up, not {getattr(self, name)}")
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> LBFGSState:
+    def restore(self, arrays: Mapping[str, Array]) -> LBFGSState:
         return LBFGSState.from_arrays(arrays)
 
     def minimise(
@@ -169,7 +168,7 @@ class LBFGS(Optimizer):
         objective: Objective,
         weights0: npt.ArrayLike,
         *,
-        l1: float | Vector = 0.0,
+        l1: float | Float = 0.0,
         callback: Callable[[LBFGSState], bool | None] | None = None,
         state: LBFGSState | None = None,
     ) -> Result:

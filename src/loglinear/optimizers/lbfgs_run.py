@@ -13,15 +13,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
-from loglinear.optimizers.lbfgs import LBFGS, LBFGSState, Objective, Vector
+from loglinear.optimizers.lbfgs import LBFGS, LBFGSState, Objective
 
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
 
 
 @kernel
-def fold(sums: Vector) -> float:
+def fold(sums: Float) -> float:
     """Sum of ``sums`` [_BLOCK], which is overwritten: the upper half is added to the lower half until one is left."""
     half = _BLOCK // 2
     while half > 0:
@@ -32,7 +33,7 @@ def fold(sums: Vector) -> float:
 
 
 @kernel
-def dot(a: Vector, b: Vector) -> float:
+def dot(a: Float, b: Float) -> float:
     """Inner product of two vectors [D], always summed in the same order.
 
     The k-th partial sum takes the numbers k, k + 1024, k + 2048 ...: independent sums, so the processor adds several
@@ -48,7 +49,7 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 @kernel
-def add_then_dot(q: Vector, scale: float, x: Vector, factor: float, z: Vector) -> float:
+def add_then_dot(q: Float, scale: float, x: Float, factor: float, z: Float) -> float:
     """q ← factor (q + scale x) in place, and z·q of the result, in one walk through memory; all [D]."""
     sums = np.zeros(_BLOCK)
     for start in range(0, q.size, _BLOCK):
@@ -62,9 +63,7 @@ def add_then_dot(q: Vector, scale: float, x: Vector, factor: float, z: Vector) -
 
 
 @kernel
-def two_loop(
-    s: Vector, y: Vector, s_y: Vector, order: npt.NDArray[np.int64], gamma: float, gradient: Vector, q: Vector
-) -> float:
+def two_loop(s: Float, y: Float, s_y: Float, order: Int64, gamma: float, gradient: Float, q: Float) -> float:
     """Two-loop recursion: q ← −H gradient [D]; returns gradient·q.
 
     ``s``, ``y`` [M, D] and ``s_y`` [M] hold the pairs, ``order`` [m] their rows from the oldest to the newest, m >= 1.
@@ -88,7 +87,7 @@ def two_loop(
 
 
 @kernel
-def pseudo_gradient(weights: Vector, gradient: Vector, l1: Vector, out: Vector) -> None:
+def pseudo_gradient(weights: Float, gradient: Float, l1: Float, out: Float) -> None:
     """out ← ⋄F, the pseudo-gradient (Andrew & Gao 2007); all [D]."""
     for i in range(weights.size):  # selections, not branches: the signs are as good as random
         at_zero = gradient[i] - min(max(gradient[i], -l1[i]), l1[i])
@@ -97,7 +96,7 @@ def pseudo_gradient(weights: Vector, gradient: Vector, l1: Vector, out: Vector) 
 
 
 @kernel
-def align(direction: Vector, pseudo: Vector, l1: Vector) -> float:
+def align(direction: Float, pseudo: Float, l1: Float) -> float:
     """Zero penalised coordinates of ``direction`` that go up along ``pseudo``; returns pseudo·direction. All [D]."""
     for i in range(direction.size):
         upward = (l1[i] > 0.0) & (direction[i] * pseudo[i] >= 0.0)
@@ -107,7 +106,7 @@ def align(direction: Vector, pseudo: Vector, l1: Vector) -> float:
 
 @kernel
 def move_in_orthant(
-    weights: Vector, direction: Vector, step: float, pseudo: Vector, l1: Vector, trial: Vector
+    weights: Float, direction: Float, step: float, pseudo: Float, l1: Float, trial: Float
 ) -> tuple[float, float]:
     """trial ← π(weights + step direction; ξ); returns Σ l1_i |trial_i| and pseudo·(trial − weights). All [D]."""
     penalties, changes = np.zeros(_BLOCK), np.zeros(_BLOCK)
@@ -134,7 +133,7 @@ class Run:
         self,
         options: LBFGS,
         objective: Objective,
-        l1: float | Vector,
+        l1: float | Float,
         weights0: npt.ArrayLike,
         state: LBFGSState | None,
     ) -> None:
@@ -150,7 +149,7 @@ class Run:
             self._evaluate_start()
         self._update_steepest()
 
-    def _evaluate(self, weights: Vector) -> float:
+    def _evaluate(self, weights: Float) -> float:
         """Smooth value at ``weights``; its gradient goes to ``trial_gradient`` (the objective's own memory)."""
         value, gradient = self.objective(weights)
         self.trial_gradient = np.require(gradient, np.float64, ["C", "W"])  # one type, so kernels compile once
@@ -287,7 +286,7 @@ def _copied(state: LBFGSState, memory: int) -> LBFGSState:
     return copy
 
 
-def _penalties(l1: float | Vector, size: int) -> Vector:
+def _penalties(l1: float | Float, size: int) -> Float:
     """Penalties [D], or [0] when nothing is penalised."""
     penalties = np.asarray(l1, dtype=np.float64)
     if penalties.shape not in ((), (size,)):

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError, OptionError
-from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, register
+from loglinear.optimizers.optimizer import Optimizer, Result, register
 
-Float = npt.NDArray[np.float64]
 MOST_WEIGHTS = 5000
 ENOUGH = 1e-4  # share of the promised fall that a step must bring
 SMALLEST_STEP = 1e-10
@@ -54,7 +53,7 @@ class Newton(Optimizer):
     tolerance: float = 1e-5
     seed: int = 0
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> NewtonState:
+    def restore(self, arrays: Mapping[str, Array]) -> NewtonState:
         try:
             iteration, evaluations = (int(count) for count in arrays["counts"])
             return NewtonState(iteration, evaluations, float(arrays["value"][0]), np.array(arrays["weights"]))

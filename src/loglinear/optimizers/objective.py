@@ -19,8 +19,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
@@ -31,14 +31,13 @@ from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
 AnyObjective = Callable[[Float], tuple[float, Float]]
 
 MOST_SHARDS = 8
 TOKENS_PER_SHARD = 2_000
 
 
-def shards(offsets: npt.NDArray[np.int64], most: int = MOST_SHARDS) -> list[tuple[int, int]]:
+def shards(offsets: Int64, most: int = MOST_SHARDS) -> list[tuple[int, int]]:
     """Cut S sequences into at most ``most`` runs of about the same number of positions, none of them empty."""
     n_positions, n_sequences = int(offsets[-1]), len(offsets) - 1
     n = max(1, min(most, n_positions // TOKENS_PER_SHARD, n_sequences))
@@ -220,7 +219,7 @@ class SinglePrecision:
         return value, layout.vector(*(_total(parts) for parts in zip(*self._gradients, strict=True)))
 
 
-def _total(parts: tuple[npt.NDArray[np.float32], ...]) -> Float:
+def _total(parts: tuple[Float32, ...]) -> Float:
     """Sum in double precision, in order."""
     total = parts[0].astype(np.float64)
     for part in parts[1:]:
@@ -230,9 +229,6 @@ def _total(parts: tuple[npt.NDArray[np.float32], ...]) -> Float:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Rows of numbers with flat labels, as compiled passes over them take them.
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 class FlatRows(NamedTuple):

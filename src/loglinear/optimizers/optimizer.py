@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.options import Registry, Spec
-
-Float = npt.NDArray[np.float64]
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 class State(Protocol):
@@ -103,7 +100,7 @@ class Optimizer(ABC):
         """Lower ``objective`` from ``weights0`` [D]; the callback sees the state after each iteration, True stops."""
 
     @abstractmethod
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
+    def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of :meth:`State.to_arrays`."""
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import ModelFileError
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import Objective
@@ -17,8 +17,6 @@ from loglinear.optimizers.optimizer import Result
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import EncodedExamples, PartFeatures, Scores, SparseGradient, Structure
 
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 PERIOD = 10  # passes that the stopping rule looks back
 
 
@@ -62,7 +60,7 @@ class PassState:
         """The weights [D] of the model: the mean of all steps' if averaged."""
         return self.sums / self.n_steps if len(self.sums) and self.n_steps else self.current
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {
             "counts": np.array([self.iteration, self.n_steps, self.moves], dtype=np.int64),
             "values": np.array([self.value, self.step, *self.values]),
@@ -72,7 +70,7 @@ class PassState:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> PassState:
         """Inverse of :meth:`to_arrays`."""
         try:
             iteration, n_steps, moves = (int(count) for count in arrays["counts"])
@@ -219,7 +217,6 @@ def _passes(n: int) -> str:
 # AdaGrad's step eta / sqrt(1 + sum of squared derivatives)
 # belongs to the weight and stays the same while it is not touched: r and a are constants, and the sums geometric.
 
-Int32 = npt.NDArray[np.int32]
 
 SMALLEST_PRODUCT = 1e-100  # of the shrinkings, before all weights are settled and it starts from one again
 PRODUCT, THRESHOLD, SUM = 0, 1, 2  # rows of the prefix sums

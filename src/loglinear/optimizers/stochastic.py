@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int64
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, Result, register
-from loglinear.optimizers.passes import Float, LazyWeights, PassState, SequencePasses
+from loglinear.optimizers.passes import LazyWeights, PassState, SequencePasses
 from loglinear.options import option
 
 SAMPLE = 500  # sequences that the step size is calibrated on
@@ -39,7 +38,7 @@ class Stochastic(Optimizer):
     step: float | None = option("size of the first steps (calibrated on a sample if not given)", default=None, above=0)
     average: bool = option("keep the mean of the weights after each step", default=False)
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
+    def restore(self, arrays: Mapping[str, Array]) -> PassState:
         return PassState.from_arrays(arrays)
 
     def minimise(
@@ -105,7 +104,7 @@ class _Run(SequencePasses):
         l1: float,
         step: float,
         state: PassState | None,
-        sequences: npt.NDArray[np.int64] | None = None,
+        sequences: Int64 | None = None,
     ) -> None:
         super().__init__(options, objective, weights0, state, sequences)
         self.options, self.step, self.total_l1 = options, step, l1

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, UInt8
 from loglinear.errors import OptionError
 
-Masks = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
-PenaltyArrays = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]
+Masks = tuple[UInt8, UInt8, UInt8]
+PenaltyArrays = tuple[Float, Float, Float]
 
 Split = tuple[str, str]  # prefix and type of a label
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Int32, Int64, UInt8
 from loglinear.kernels import kernel
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,8 @@ class Gold:
     """
 
     labels: Int32
-    allowed: npt.NDArray[np.uint8] | None = None
-    contexts: npt.NDArray[np.uint8] | None = None
+    allowed: UInt8 | None = None
+    contexts: UInt8 | None = None
 
     def slice(self, first: int, end: int) -> Gold:
         """Positions ``first`` to ``end``; settled if all of them are."""
@@ -91,8 +88,8 @@ def _mark_ngrams(
     pointer: Int64,
     labels: Int32,
     n_labels: int,
-    bigrams: npt.NDArray[np.uint8],
-    trigrams: npt.NDArray[np.uint8],
+    bigrams: UInt8,
+    trigrams: UInt8,
 ) -> None:
     """Mark the label bigrams [Y^2] and trigrams [Y^3] that the annotation allows; stops when all are marked.
 

@@ -22,11 +22,9 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
+from loglinear.arrays import Float, Int32, Int64
+
 Scores = Any  #: the part scores of the structure at hand
 
 

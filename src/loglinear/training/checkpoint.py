@@ -11,25 +11,22 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from loglinear import model_file
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.features.encoding import EncodedCorpus
 
-Float = npt.NDArray[np.float64]
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def corpus_arrays(encoded: EncodedCorpus) -> list[npt.NDArray[Any] | None]:
+def corpus_arrays(encoded: EncodedCorpus) -> list[Array | None]:
     """All numbers of an encoded corpus, for :func:`fingerprint`."""
     edge = None if encoded.edge is None else encoded.edge.ids
     return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge, *encoded.fields]
 
 
-def fingerprint(options: dict[str, Any], arrays: Iterable[npt.NDArray[Any] | None]) -> str:
+def fingerprint(options: dict[str, Any], arrays: Iterable[Array | None]) -> str:
     """Of all that a resumed run must share with the one that was interrupted: options and data."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for array in arrays:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from loglinear.arrays import Array, Float
 from loglinear.errors import DataError
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import ChainModel
@@ -16,8 +14,6 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.structures.constraints import detect_scheme
 from loglinear.training.checkpoint import corpus_arrays
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,6 +66,6 @@ class DevData:
         return score_labels(self.metric, self.annotation, predicted, model.labels, self.encoded.offsets)
 
     @property
-    def arrays(self) -> list[npt.NDArray[Any] | None]:
+    def arrays(self) -> list[Array | None]:
         """All numbers that the scores depend on."""
         return [*corpus_arrays(self.encoded), self.annotation.known_only(self.trained.labels)]

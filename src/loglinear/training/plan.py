@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.errors import OptionError
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from loglinear.estimators.tagger.problem import Problem
 
 
-Float = npt.NDArray[np.float64]
-Arrays = dict[str, npt.NDArray[Any]]
 Resumed = tuple[Arrays, dict[str, Any]]
 OPENING, MAIN = "opening", "main"
 
@@ -124,7 +122,7 @@ def run_phases(
     included), iterations and history are those of all phases.
     """
     before: list[TrainingOutcome] = []
-    preparing, last_keep = 0.0, dict[str, npt.NDArray[Any]]()
+    preparing, last_keep = 0.0, dict[str, Array]()
     reached = 0 if resumed is None else [phase.name for phase in phases].index(resumed[1]["phase"])
     for phase in phases[reached:]:
         kept = None

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float
 from loglinear.errors import ModelFileError
 from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import Optimizer, State, l1_of_each
 
 if TYPE_CHECKING:
     from loglinear.training.checkpoint import AnyCheckpoint
-
-
-Float = npt.NDArray[np.float64]
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -144,7 +141,7 @@ class Training:
     checkpoint_seconds: float = 30.0
     observe: Callable[[Progress], None] | None = None
     phase: str = "main"
-    keep: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    keep: dict[str, Array] = field(default_factory=dict)
 
     @property
     def saved_at(self) -> str | None:
@@ -154,7 +151,7 @@ class Training:
     def run(
         self,
         start: Float,
-        resume: tuple[dict[str, npt.NDArray[Any]], dict[str, Any]] | None = None,
+        resume: tuple[dict[str, Array], dict[str, Any]] | None = None,
         score_start: bool = False,
     ) -> TrainingOutcome:
         """Minimise from ``start`` [D], or go on from a checkpoint's arrays and notes.
@@ -220,7 +217,7 @@ class Training:
         except ModelFileError as error:  # hours of training are worth more than the checkpoint
             warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
 
-    def _restore(self, arrays: dict[str, npt.NDArray[Any]], notes: dict[str, Any]) -> tuple[State, Best, float]:
+    def _restore(self, arrays: dict[str, Array], notes: dict[str, Any]) -> tuple[State, Best, float]:
         state = self.optimizer.restore(
             {k.removeprefix("optimizer."): a for k, a in arrays.items() if k.startswith("optimizer.")}
         )

@@ -18,9 +18,9 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from loglinear.data.columns.corpus import Attributes, Column, IntArray, offsets_of
+from loglinear.arrays import Bool, Float, Int64
+from loglinear.data.columns.corpus import Attributes, Column, offsets_of
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
@@ -85,7 +85,7 @@ def read_attributes(source: Source, labels: bool = True) -> Attributes:
     return Attributes(name, offsets, numbers, label, pointer, column.ids, weights, column.values, sequence_weights)
 
 
-def _check_lines(lines: Lines, chosen: IntArray, name: str, labels: bool) -> None:
+def _check_lines(lines: Lines, chosen: Int64, name: str, labels: bool) -> None:
     """Refuse the first line with a carriage return inside, or, where labels are wanted, with none."""
     from loglinear.data.columns import scanning
 
@@ -103,13 +103,13 @@ def _check_lines(lines: Lines, chosen: IntArray, name: str, labels: bool) -> Non
 
 def _sequence_weights(
     head: Column,
-    declared: npt.NDArray[np.bool_],
-    counts: IntArray,
-    breaks: IntArray,
-    groups: IntArray,
-    numbers: IntArray,
+    declared: Bool,
+    counts: Int64,
+    breaks: Int64,
+    groups: Int64,
+    numbers: Int64,
     name: str,
-) -> npt.NDArray[np.float64]:
+) -> Float:
     """Weights [S] of the sequences ``groups`` (numbers of blank lines before them), 1 where none is declared."""
     weights = np.ones(len(groups))
     for row in np.flatnonzero(declared).tolist():
@@ -127,7 +127,7 @@ def _sequence_weights(
     return weights
 
 
-def _labels(head: Column, tokens: npt.NDArray[np.bool_]) -> Column:
+def _labels(head: Column, tokens: Bool) -> Column:
     """The label column, without the first fields that are no labels, escapes undone, in order of first occurrence."""
     ids = head.ids[tokens]
     used, first = np.unique(ids, return_index=True)
@@ -149,9 +149,7 @@ def _number(digits: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _parsed(
-    fields: Column, pointer: IntArray, numbers: IntArray, name: str
-) -> tuple[Column, npt.NDArray[np.float64] | None]:
+def _parsed(fields: Column, pointer: Int64, numbers: Int64, name: str) -> tuple[Column, Float | None]:
     """Names of the attributes and their values [M] (None when all are 1); each distinct field is parsed once."""
     index: dict[str, int] = {}
     renumber = np.empty(len(fields.values), dtype=np.int32)
@@ -213,12 +211,12 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
     out.write(scanning.spliced(b"\n" * (corpus.n_tokens + corpus.n_sentences), positions, separators, ids, fields))
 
 
-def _token_fields(corpus: Attributes) -> tuple[list[bytes], IntArray, IntArray]:
+def _token_fields(corpus: Attributes) -> tuple[list[bytes], Int64, Int64]:
     """Distinct fields as bytes, the ids of all tokens' fields one after the other, and their number per token [N]."""
     counts = np.diff(corpus.pointer)
     tokens = np.repeat(np.arange(corpus.n_tokens), counts)
     names = _escaped(Column(corpus.ids, corpus.values), tokens, corpus)
-    ids: IntArray = corpus.ids.astype(np.int64)
+    ids: Int64 = corpus.ids.astype(np.int64)
     if corpus.weights is not None:
         distinct, inverse = np.unique(corpus.weights, return_inverse=True)
         pairs, ids = np.unique(ids * len(distinct) + inverse, return_inverse=True)
@@ -232,7 +230,7 @@ def _token_fields(corpus: Attributes) -> tuple[list[bytes], IntArray, IntArray]:
     return labels + fields, np.insert(ids + len(labels), corpus.pointer[:-1], corpus.label.ids), counts + 1
 
 
-def _escaped(column: Column, tokens: IntArray, corpus: Attributes) -> list[str]:
+def _escaped(column: Column, tokens: Int64, corpus: Attributes) -> list[str]:
     """Values as the format writes them; ``tokens`` is the position in the corpus of each entry, for messages."""
     for number, value in enumerate(column.values):
         if (not value or _UNWRITABLE.search(value)) and (column.ids == number).any():

@@ -20,22 +20,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
 
-IntArray = npt.NDArray[np.int64]
-IdArray = npt.NDArray[np.int32]
 PYTHON = "<python>"
 
 
-def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+def ranges(starts: Int64, lengths: Int64) -> Int64:
     """Concatenate ``starts[i], starts[i] + 1, ...`` of ``lengths[i]`` numbers each, without a loop."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    numbers: IntArray = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    numbers: Int64 = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
     return numbers
 
 
-def offsets_of(lengths: npt.ArrayLike) -> IntArray:
+def offsets_of(lengths: npt.ArrayLike) -> Int64:
     """Offsets [S + 1] of blocks of the given lengths [S]."""
     lengths = np.asarray(lengths, dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
@@ -43,7 +42,7 @@ def offsets_of(lengths: npt.ArrayLike) -> IntArray:
     return offsets
 
 
-def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> IntArray:
+def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> Int64:
     """Indices of sentences as int64, refusing anything that is no index."""
     chosen = np.asarray(sentences)
     if chosen.dtype == np.bool_:
@@ -71,7 +70,7 @@ class Column:
         The distinct values, in order of first occurrence (a column of a selection shares its parent's values).
     """
 
-    ids: IdArray
+    ids: Int32
     values: list[str]
 
     def __len__(self) -> int:
@@ -109,9 +108,9 @@ class Layout:
     """
 
     raw: bytes
-    ends: IntArray
-    separators: npt.NDArray[np.uint8]
-    tokens: IntArray
+    ends: Int64
+    separators: UInt8
+    tokens: Int64
     spaced: bool
 
 
@@ -130,8 +129,8 @@ class _Corpus:
     """
 
     name: str
-    offsets: IntArray
-    lines: IntArray
+    offsets: Int64
+    lines: Int64
 
     @property
     def n_sentences(self) -> int:
@@ -320,11 +319,11 @@ class Attributes(_Corpus):
     """
 
     label: Column | None
-    pointer: IntArray
-    ids: IdArray
-    weights: npt.NDArray[np.float64] | None
+    pointer: Int64
+    ids: Int32
+    weights: Float | None
     values: list[str]
-    sequence_weights: npt.NDArray[np.float64] | None = None
+    sequence_weights: Float | None = None
 
     def labels(self) -> list[list[str]]:
         """The labels as a list of strings per sentence."""

@@ -18,27 +18,27 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.data.columns.corpus import Column, Columns, IdArray, IntArray, Layout, offsets_of
+from loglinear.arrays import Bool, Int32, Int64, UInt8
+from loglinear.data.columns.corpus import Column, Columns, Layout, offsets_of
 from loglinear.data.files import check_text
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
 
-Bytes = npt.NDArray[np.uint8]
 HAS_TAB, HAS_RETURN, HAS_EMPTY_FIELD = 1, 2, 4
 _LF, _TAB, _CR, _SPACE = 10, 9, 13, 32
 
 
 @kernel
 def _scan_lines(
-    buffer: Bytes,
+    buffer: UInt8,
     start: int,
-    separator: Bytes,
-    trim: Bytes,
+    separator: UInt8,
+    trim: UInt8,
     single: int,
-    starts: IntArray,
-    ends: IntArray,
-    counts: IdArray,
-    flags: Bytes,
+    starts: Int64,
+    ends: Int64,
+    counts: Int32,
+    flags: UInt8,
 ) -> None:
     """Fill, per line [L]: where its first field starts, where its last ends, its number of fields, its flags."""
     n = len(buffer)
@@ -76,9 +76,7 @@ def _scan_lines(
 
 
 @kernel
-def _field_bounds(
-    buffer: Bytes, starts: IntArray, ends: IntArray, separator: Bytes, begins: IntArray, finishes: IntArray
-) -> None:
+def _field_bounds(buffer: UInt8, starts: Int64, ends: Int64, separator: UInt8, begins: Int64, finishes: Int64) -> None:
     """Fill begin and end [F] of every field of the lines ``starts[k]:ends[k]`` [K], lines one after the other."""
     field = 0
     for line in range(len(starts)):
@@ -99,13 +97,13 @@ def _field_bounds(
 
 @kernel
 def _splice(
-    buffer: Bytes,
-    positions: IntArray,
-    separators: Bytes,
-    ids: IntArray,
-    values: Bytes,
-    offsets: IntArray,
-    out: Bytes,
+    buffer: UInt8,
+    positions: Int64,
+    separators: UInt8,
+    ids: Int64,
+    values: UInt8,
+    offsets: Int64,
+    out: UInt8,
 ) -> None:
     """Copy ``buffer`` to ``out``, inserting at positions [I], ascending, a separator (if not 0) and a value each."""
     source, target = 0, 0
@@ -133,7 +131,7 @@ class Separation(NamedTuple):
     trimmed: bytes
     single: bool
 
-    def tables(self) -> tuple[Bytes, Bytes]:
+    def tables(self) -> tuple[UInt8, UInt8]:
         """The two sets of bytes as masks [256]."""
         separator, trim = np.zeros((2, 256), dtype=np.uint8)
         separator[list(self.separators)] = 1
@@ -157,14 +155,14 @@ class Lines:
     """
 
     raw: bytes
-    buffer: Bytes
+    buffer: UInt8
     separation: Separation
-    starts: IntArray
-    ends: IntArray
-    counts: IdArray
-    flags: Bytes
+    starts: Int64
+    ends: Int64
+    counts: Int32
+    flags: UInt8
 
-    def begin_with(self, prefix: bytes) -> npt.NDArray[np.bool_]:
+    def begin_with(self, prefix: bytes) -> Bool:
         """Mask [L] of the lines whose first field begins with the given bytes (no line feed among them)."""
         found = self.starts + len(prefix) <= len(self.raw)
         for k, byte in enumerate(prefix):
@@ -172,7 +170,7 @@ class Lines:
             found[where] = self.buffer[self.starts[where] + k] == byte
         return found
 
-    def fields(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    def fields(self, chosen: Int64) -> tuple[Int64, Int64]:
         """Begin and end [F] of all fields of the chosen lines, line after line."""
         total = int(self.counts[chosen].sum(dtype=np.int64))
         begins, finishes = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
@@ -180,7 +178,7 @@ class Lines:
         _field_bounds(self.buffer, self.starts[chosen], self.ends[chosen], separator, begins, finishes)
         return begins, finishes
 
-    def column(self, begins: IntArray, finishes: IntArray) -> Column:
+    def column(self, begins: Int64, finishes: Int64) -> Column:
         """Factorise fields of this text."""
         factoriser = Factoriser()
         ids = factoriser.ids(self.buffer, np.ascontiguousarray(begins), np.ascontiguousarray(finishes))
@@ -198,7 +196,7 @@ def lines_of(raw: bytes, start: int, separation: Separation) -> Lines:
     return Lines(raw, buffer, separation, starts, ends, counts, flags)
 
 
-def spliced(raw: bytes, positions: IntArray, separators: Bytes, ids: npt.ArrayLike, values: list[bytes]) -> bytes:
+def spliced(raw: bytes, positions: Int64, separators: UInt8, ids: npt.ArrayLike, values: list[bytes]) -> bytes:
     """The text with ``values[ids[i]]``, after ``separators[i]`` unless that is 0, inserted at ``positions[i]`` [I]."""
     numbers = np.ascontiguousarray(ids, dtype=np.int64)
     offsets = offsets_of([len(value) for value in values])
@@ -220,18 +218,18 @@ def spliced(raw: bytes, positions: IntArray, separators: Bytes, ids: npt.ArrayLi
 
 @kernel
 def _factorise(
-    buffer: Bytes,
-    begins: IntArray,
-    finishes: IntArray,
+    buffer: UInt8,
+    begins: Int64,
+    finishes: Int64,
     first: int,
     step: int,
-    slots: IdArray,
-    hashes: IntArray,
-    places: IntArray,
-    arena: Bytes,
+    slots: Int32,
+    hashes: Int64,
+    places: Int64,
+    arena: UInt8,
     n: int,
-    ids: IdArray,
-) -> tuple[IdArray, IntArray, IntArray, Bytes, int]:
+    ids: Int32,
+) -> tuple[Int32, Int64, Int64, UInt8, int]:
     """Fill ids [F] of the fields ``first``, ``first + step``, ...; returns the table, grown, of ``n`` distinct strings.
 
     ``slots`` [a power of two, at most half of them taken] name strings or are -1; string k is
@@ -295,7 +293,7 @@ class Factoriser:
         self._arena = np.empty(4096, dtype=np.uint8)
         self._n = 0
 
-    def ids(self, buffer: Bytes, begins: IntArray, finishes: IntArray, first: int = 0, step: int = 1) -> IdArray:
+    def ids(self, buffer: UInt8, begins: Int64, finishes: Int64, first: int = 0, step: int = 1) -> Int32:
         """Numbers of the fields ``first``, ``first + step``, ... of those that begin and finish at these bytes."""
         ids = np.empty(len(range(first, len(begins), step)), dtype=np.int32)
         self._slots, self._hashes, self._places, self._arena, self._n = _factorise(
@@ -322,7 +320,6 @@ class Factoriser:
 # blocks.
 
 
-Mask = npt.NDArray[np.bool_]
 SEPARATIONS = {"auto": BLANKS, "tab": TAB, "space": SPACES}
 _DOCSTART = b"-DOCSTART-"
 _KEY_VALUE = re.compile(rb"#[ \t]+[^ \t=].*[ \t]=([ \t]|$)")
@@ -345,9 +342,9 @@ class ColumnBlocks:
         self._breaks_at_token = -1  # breaks before the last token: a token after more of them begins a sentence
         self._in_sentence = False
         self._factorisers: list[Factoriser] = []
-        self._ids: list[list[IdArray]] = []
-        self._starts: list[IntArray] = []
-        self._lines: list[IntArray] = []
+        self._ids: list[list[Int32]] = []
+        self._starts: list[Int64] = []
+        self._lines: list[Int64] = []
 
     def add(self, raw: bytes) -> None:
         """Take the next block of whole lines."""
@@ -400,7 +397,7 @@ class ColumnBlocks:
         self._n_tokens += len(chosen)
         self._n_lines += len(filled)
 
-    def _comment_lines(self, lines: Lines, rows: Mask) -> Mask:
+    def _comment_lines(self, lines: Lines, rows: Bool) -> Bool:
         """Mask [L] of the comment lines among the candidates ``rows``."""
         if self._comments == "none":
             return np.zeros(len(rows), dtype=np.bool_)
@@ -420,10 +417,10 @@ class ColumnBlocks:
         last_break = np.maximum.accumulate(np.where(~rows, order, -2))
         if len(rows):
             self._in_sentence = bool(last_token[-1] > last_break[-1])
-        found: Mask = candidates & (last_token <= last_break)
+        found: Bool = candidates & (last_token <= last_break)
         return found
 
-    def _check_rows(self, lines: Lines, chosen: IntArray) -> None:
+    def _check_rows(self, lines: Lines, chosen: Int64) -> None:
         """Refuse the first line that is no row of as many fields as the others."""
         if not self._width:
             reference = chosen[0]
@@ -449,7 +446,7 @@ class ColumnBlocks:
         message = f"this row has {lines.counts[number]} fields, {first}; every row needs the same number{hint}"
         raise DataError(message, self._name, line)
 
-    def _number_fields(self, lines: Lines, chosen: IntArray) -> None:
+    def _number_fields(self, lines: Lines, chosen: Int64) -> None:
         begins, finishes = lines.fields(chosen)
         for c, (factoriser, ids) in enumerate(zip(self._factorisers, self._ids, strict=True)):
             ids.append(factoriser.ids(lines.buffer, begins, finishes, c, self._width))
@@ -462,11 +459,11 @@ class _LayoutBlocks:
         self._separator = separator
         self._raw: list[bytes] = []
         self._n_bytes = 0
-        self._ends: list[IntArray] = []
-        self._separators: list[npt.NDArray[np.uint8]] = []
-        self._tokens: list[IntArray] = []
+        self._ends: list[Int64] = []
+        self._separators: list[UInt8] = []
+        self._tokens: list[Int64] = []
 
-    def add(self, lines: Lines, rows: Mask, marks: Mask, n_tokens: int) -> None:
+    def add(self, lines: Lines, rows: Bool, marks: Bool, n_tokens: int) -> None:
         """Take the lines of a block; ``n_tokens`` stand before it."""
         kept = np.flatnonzero(rows | marks)
         tabbed = lines.flags[kept] & HAS_TAB > 0
@@ -489,7 +486,7 @@ class _LayoutBlocks:
         )
 
 
-def _document_marks(lines: Lines) -> Mask:
+def _document_marks(lines: Lines) -> Bool:
     found = lines.begin_with(_DOCSTART)
     for number in np.flatnonzero(found).tolist():
         after = int(lines.starts[number]) + len(_DOCSTART)
@@ -497,7 +494,7 @@ def _document_marks(lines: Lines) -> Mask:
     return found
 
 
-def _reference_row(rows: Mask, hashed: Mask, looks: Mask) -> int:
+def _reference_row(rows: Bool, hashed: Bool, looks: Bool) -> int:
     """Line (from 0) that says how many fields a row has: the first that cannot be a comment, else the first."""
     for mask in (rows & ~hashed, rows & ~looks, rows):
         if mask.any():

@@ -19,8 +19,8 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Int32, Int64
 from loglinear.data.corpora.bundled import Rows, chunk_tags, entity_tags, pos_tags, task_rows, without_entities
 from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
@@ -108,7 +108,7 @@ def _name(rank: int, ends: str) -> str:
     return onsets[onset] + nuclei[nucleus] + between + last[end]
 
 
-def _ranks(generator: np.random.Generator, exponent: float) -> npt.NDArray[np.int64]:
+def _ranks(generator: np.random.Generator, exponent: float) -> Int64:
     """Ranks from 1 with P(rank > r) = r^(1 - exponent)."""
     drawn = (1.0 - generator.random(_BATCH)) ** (-1.0 / (exponent - 1.0))
     return np.minimum(drawn, _LAST_RANK).astype(np.int64)
@@ -487,7 +487,7 @@ def generate_text_classes(
     shortest: int = 50,
     longest: int = 80,
     mislabelled: float = 0.05,
-) -> tuple[Any, npt.NDArray[np.int32]]:
+) -> tuple[Any, Int32]:
     """Word counts and classes.
 
     Parameters

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 
 from loglinear import model_file
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.costs import describe
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
@@ -33,9 +33,6 @@ from loglinear.training.run import Progress, Training, TrainingOutcome, print_pr
 # What can be asked of a trained classifier: labels, probabilities, scores, and why.
 
 
-Float = npt.NDArray[np.float64]
-
-
 class ClassifierPredictor:
     """Prediction with a trained model; the estimator adds how it is trained.
 
@@ -49,7 +46,7 @@ class ClassifierPredictor:
         The user's function from an example to features.
     """
 
-    classes_: npt.NDArray[Any]
+    classes_: Array
     model_: LinearModel | CandidateModel
     threads: int | None
     features: Any
@@ -63,7 +60,7 @@ class ClassifierPredictor:
         decision = model.decision(data)
         return decision[:, 0] if decision.shape[1] == 1 else decision
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The label of each example [S], that with the best score."""
         model, data = self._encoded(X)
         return self.classes_[model.best(data)]
@@ -170,7 +167,7 @@ class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, Classifier
     dev_score_: float | None
     best_iteration_: int | None
     n_features_in_: int
-    feature_names_in_: npt.NDArray[Any]
+    feature_names_in_: Array
     label_column_: str | None
 
     def __sklearn_tags__(self) -> Any:
@@ -296,7 +293,7 @@ class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, Classifier
             options["class_weight"] = [[_plain(k), float(v)] for k, v in self.class_weight.items()]
         return {k: _plain(v) for k, v in options.items()}
 
-    def _storage(self) -> tuple[dict[str, Any], classifier_file.Arrays]:
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model, by_function = self._fitted(), self.features is not None
         notes = {**notes_of(self), "label_column": self.label_column_}
         return classifier_file.to_storage(model, self._stored_options(), notes, by_function)

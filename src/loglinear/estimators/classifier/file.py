@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.classifier import model as classifier_model
 from loglinear.estimators.classifier.inputs import ENCODERS
@@ -30,12 +30,11 @@ from loglinear.features.names import NameEncoder
 from loglinear.model_file import pack_strings, unpack_strings
 
 KIND = "classifier"
-Arrays = dict[str, npt.NDArray[Any]]
-Float = npt.NDArray[np.float64]
+
 LABEL_TYPES = {"str": np.str_, "object": np.object_, "bool": np.bool_, "int": np.int64, "float": np.float64}
 
 
-def labels_to_header(labels: npt.NDArray[Any]) -> dict[str, Any]:
+def labels_to_header(labels: Array) -> dict[str, Any]:
     """Labels as JSON: their type, and they."""
     kinds = {"U": "str", "O": "object", "b": "bool", "i": "int", "u": "int", "f": "float"}
     values = labels.tolist()
@@ -44,14 +43,14 @@ def labels_to_header(labels: npt.NDArray[Any]) -> dict[str, Any]:
     return {"type": kinds[labels.dtype.kind], "values": values}
 
 
-def labels_of_header(stored: Any) -> npt.NDArray[Any]:
+def labels_of_header(stored: Any) -> Array:
     """The labels of a file, distinct and sorted."""
     values = stored["values"]
     if not isinstance(values, list) or len(values) < 2 or stored["type"] not in LABEL_TYPES:
         raise ValueError("the labels cannot be read")
     if not all(isinstance(value, str | bool | int | float) for value in values):
         raise ValueError("the labels cannot be read")
-    labels: npt.NDArray[Any] = np.array(values, dtype=LABEL_TYPES[stored["type"]])
+    labels: Array = np.array(values, dtype=LABEL_TYPES[stored["type"]])
     if labels.tolist() != values or not np.array_equal(np.unique(labels), labels):
         raise ValueError("the labels are not distinct and sorted")
     return labels
@@ -133,7 +132,7 @@ def _scores(arrays: Arrays, prefix: str, n: int, n_columns: int) -> LinearScores
     return LinearScores(finite(arrays[f"{prefix}coef"], (n, n_columns)), finite(arrays[f"{prefix}intercept"], (n,)))
 
 
-def finite(array: npt.NDArray[Any], shape: tuple[int, ...]) -> Float:
+def finite(array: Array, shape: tuple[int, ...]) -> Float:
     """An array of finite numbers of this shape, a copy."""
     if array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
         raise ValueError("the weights do not fit the columns and labels")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from loglinear.arrays import Array
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
@@ -30,8 +30,7 @@ from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.features.templates.sets import load_template
 
-Float = npt.NDArray[np.float64]
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = Mapping[str, Array]
 Rows = Any  #: float64 [S, A], or a SciPy matrix in CSR
 NUMBERS, DOCUMENTS, NAMES, TEMPLATE, TABLE = "numbers", "documents", "names", "template", "table"
 HOLDERS = (str, list, tuple, set, frozenset, Mapping)  # that an example of nothing may be
@@ -94,7 +93,7 @@ class RowEncoder(Protocol):
     def to_header(self) -> dict[str, Any]:
         """What a model file's header keeps."""
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """What its arrays keep."""
 
     @property
@@ -129,7 +128,7 @@ class NumberRows:
     def to_header(self) -> dict[str, Any]:
         return {"columns": self.n_columns, "named": self.columns is not None}
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {}
 
     @property
@@ -177,7 +176,7 @@ class DocumentRows:
     def to_header(self) -> dict[str, Any]:
         return {"text": self.text}
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {}
 
     @property
@@ -226,7 +225,7 @@ class NamedRows:
     def to_header(self) -> dict[str, Any]:
         return self._encoder.to_header()
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self._encoder.to_arrays()
 
     @property
@@ -282,7 +281,7 @@ class TemplateRows:
     def to_header(self) -> dict[str, Any]:
         return self.encoder.to_header()
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self.encoder.to_arrays()
 
     @property
@@ -348,7 +347,7 @@ class TableRows:
     def to_header(self) -> dict[str, Any]:
         return self.features.to_header()
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {}
 
     @property

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_expit, logsumexp
 
+from loglinear.arrays import Array, Float, Int64
 from loglinear.data.columns.corpus import offsets_of
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier.inputs import RowEncoder, Rows
 from loglinear.features.names import AttributeLists, NameEncoder
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures
 
-Float = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
+Labels = Array
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class LinearModel:
             scores += own[:, 1:] - own[:, :1] if len(self.labels) == 2 else own
         return scores
 
-    def best(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def best(self, rows: Rows) -> Int64:
         """The number of each row's best label [S]."""
         decision = self.decision(rows)
         return (decision[:, 0] > 0).astype(np.int64) if decision.shape[1] == 1 else decision.argmax(axis=1)
@@ -128,7 +127,7 @@ def log_probabilities(decision: Float, one_versus_all: bool) -> Float:
 # ``feature_map(x, y)`` gives z as names or a dict, by the rules of Python features; ``candidates(x)`` the labels that x
 # may have, all of them without it.
 
-Int32 = npt.NDArray[np.int32]
+
 KIND = "candidates"
 
 
@@ -203,7 +202,7 @@ class CandidateEncoder:
         return collected.corpus(np.arange(len(numbers) + 1, dtype=np.int64)), offsets_of(lengths), numbers
 
 
-def _corpus(encoded: Any, offsets: npt.NDArray[np.int64], numbers: list[int]) -> CandidateCorpus:
+def _corpus(encoded: Any, offsets: Int64, numbers: list[int]) -> CandidateCorpus:
     state = encoded.state
     values = np.ones(len(state.ids)) if state.values is None else state.values
     return CandidateCorpus(offsets, np.array(numbers, dtype=np.int32), state.pointer, state.ids, values)
@@ -234,7 +233,7 @@ class CandidateModel:
         """Scores [S, Y], -inf for labels that are no candidates."""
         return self.features.scores(self.weights, corpus, 0, corpus.n_sequences).labels
 
-    def best(self, corpus: CandidateCorpus) -> npt.NDArray[np.int64]:
+    def best(self, corpus: CandidateCorpus) -> Int64:
         """The number of each example's best candidate [S]."""
         return self.scores(corpus).argmax(axis=1)
 

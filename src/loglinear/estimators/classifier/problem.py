@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
 from loglinear.data.tables import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
@@ -42,12 +42,10 @@ from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.training.checkpoint import AnyCheckpoint, kept_before
-from loglinear.training.plan import MAIN, Arrays, Phase, run_phases
+from loglinear.training.plan import MAIN, Phase, run_phases
 from loglinear.training.run import Training, TrainingInterrupted, TrainingOutcome, catching_signals
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Labels = npt.NDArray[Any]
+Labels = Array
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class ClassifierProblem:
     gold: Int32
     weights: Float | None
 
-    def arrays(self) -> list[npt.NDArray[Any] | None]:
+    def arrays(self) -> list[Array | None]:
         """All numbers that the result depends on."""
         corpus: Any = self.corpus
         if isinstance(corpus, CandidateCorpus):
@@ -245,7 +243,7 @@ def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int
     return replace(problem, weights=_weights(classifier, problem, sample_weight))
 
 
-def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, npt.NDArray[Any]]:
+def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, Array]:
     """The encoder, rows [S, A] and labels [S]."""
     encoder = new_encoder(X, classifier)
     if encoder.kind == NUMBERS:
@@ -265,7 +263,7 @@ def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any,
     return encoder, encoder.fit(X, classifier.min_count, n_threads), own
 
 
-def labels_of(y: Any, n_examples: int) -> npt.NDArray[Any]:
+def labels_of(y: Any, n_examples: int) -> Array:
     """The labels [S] as an array, checked as scikit-learn checks them."""
     labels = column_or_1d(y, warn=True)
     for i, label in enumerate(labels.tolist() if labels.dtype == object else []):
@@ -277,7 +275,7 @@ def labels_of(y: Any, n_examples: int) -> npt.NDArray[Any]:
     return np.asarray(labels)
 
 
-def numbers_of(labels: npt.NDArray[Any], own: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+def numbers_of(labels: Array, own: Array) -> Int32:
     """The number of each of ``own`` [S] in ``labels`` [Y], -1 if it is not there."""
     places = np.minimum(np.searchsorted(labels, own), len(labels) - 1)
     return np.where(labels[places] == own, places, -1).astype(np.int32)
@@ -315,7 +313,7 @@ class DevExamples:
 
     plan: Plan
     data: Any
-    gold: npt.NDArray[np.int32]
+    gold: Int32
 
     @classmethod
     def of(cls, classifier: Any, plan: Plan, X: Any, y: Any) -> DevExamples | None:
@@ -335,7 +333,7 @@ class DevExamples:
             raise DataError("none of the dev data's labels is a label of the training data")
         return cls(plan, data, gold)
 
-    def arrays(self) -> list[npt.NDArray[Any] | None]:
+    def arrays(self) -> list[Array | None]:
         """All numbers that the scores depend on."""
         corpus = self.data if isinstance(self.data, CandidateCorpus) else FlatCorpus.of(self.data)
         return replace(self.plan.problem, corpus=corpus, gold=self.gold, weights=None).arrays()
@@ -553,7 +551,7 @@ def default_optimizer(part: TwoOrMore, criterion: Criterion, l2: float, from_zer
     raise AssertionError(f"{criterion.name} has no optimizer that always applies")
 
 
-def _scored_labels(labels: npt.NDArray[Any]) -> list[Any]:
+def _scored_labels(labels: Array) -> list[Any]:
     """What each of the scores [R] is of: the second of two labels, else each label."""
     return labels.tolist()[-1:] if len(labels) == 2 else labels.tolist()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from scipy.sparse.linalg import LinearOperator, lsqr
@@ -18,8 +17,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from loglinear import model_file
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import LoglinearError, ModelFileError
-from loglinear.estimators.classifier.file import Arrays, finite
+from loglinear.estimators.classifier.file import finite
 from loglinear.estimators.estimator import StoredModel, source_name
 from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
 from loglinear.estimators.tagger.inputs import sequence_weights
@@ -42,7 +42,6 @@ from loglinear.options import check, documented
 # Saunders 1982), in which means are never taken off: A v = a' v - (mean x . v) sqrt(c).
 
 
-Float = npt.NDArray[np.float64]
 CLOSED, GRADIENTS = "closed-form", "conjugate-gradients"
 CLOSED_LIMIT = 2_000  # of min(S, D), up to which sparse rows have a closed form by default
 
@@ -218,7 +217,7 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
     message_: str
     seconds_: float | None
     n_features_in_: int
-    feature_names_in_: npt.NDArray[Any]
+    feature_names_in_: Array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

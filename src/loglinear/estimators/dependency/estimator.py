@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from loglinear import model_file
+from loglinear.arrays import Arrays
 from loglinear.data.dependencies import Dependencies, read_conllu
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.dependency import file as dependency_file
@@ -34,8 +35,6 @@ from loglinear.training.run import (
     catching_signals,
     print_progress,
 )
-
-Float = npt.NDArray[np.float64]
 
 
 @documented
@@ -204,7 +203,7 @@ class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: 
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose")}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
-    def _storage(self) -> tuple[dict[str, Any], dependency_file.Arrays]:
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model = self._fitted()
         training = {**notes_of(self), "trees": self.n_trees_, "tokens": self.n_tokens_}
         return dependency_file.to_storage(model, self._stored_options(), training)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.errors import LoglinearError, ModelFileError
 from loglinear.estimators.dependency.model import DependencyModel, RelationModel
 from loglinear.estimators.dependency.options import check_dependency_parser
@@ -30,8 +30,6 @@ from loglinear.structures.chain.features import ChainFeatures
 from loglinear.training.checkpoint import AnyCheckpoint
 
 KIND = "dependency-parser"
-Arrays = dict[str, npt.NDArray[Any]]
-Float = npt.NDArray[np.float64]
 
 
 def to_storage(
@@ -121,13 +119,13 @@ def _distinct_strings(values: Any) -> bool:
     return whole and len(set(values)) == len(values)
 
 
-def _ascending(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:
+def _ascending(array: Array, what: str) -> Int64:
     if array.ndim != 1 or array.dtype != np.int64 or (len(array) and array[0] < 0) or (np.diff(array) <= 0).any():
         raise ValueError(f"the {what} are not ascending numbers")
     return np.array(array)
 
 
-def _weights(array: npt.NDArray[Any], n: int) -> Float:
+def _weights(array: Array, n: int) -> Float:
     if array.shape != (n,) or array.dtype.kind != "f" or not np.isfinite(array).all():
         raise ValueError("the weights do not fit the features")
     return array.astype(np.float64)

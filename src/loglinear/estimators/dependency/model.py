@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.criteria.criterion import make_criterion
 from loglinear.data.columns.corpus import Column, ranges
 from loglinear.data.dependencies import NOTHING, ROOT, Dependencies
@@ -25,9 +25,6 @@ from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.gold import Gold
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 ARCS_AT_ONCE = 60_000
 
 
@@ -46,7 +43,7 @@ class Parses:
 
     heads: Int32
     relations: Column | None
-    fallback: npt.NDArray[np.bool_]
+    fallback: Bool
 
 
 @dataclass(frozen=True)

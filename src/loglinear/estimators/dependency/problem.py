@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.costs import make_head_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.data.columns.corpus import Column
@@ -35,10 +36,8 @@ from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.options import spec_name
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.gold import Gold
-from loglinear.training.plan import MAIN, Arrays, Phase
+from loglinear.training.plan import MAIN, Phase
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 RELATION_L2 = 0.3
 
 
@@ -105,7 +104,7 @@ class DependencyProblem:
         model = DependencyModel(vocabulary, which, encoder, features, np.zeros(encoder.n_features), base)
         return cls(corpus, heads, tokens, model, weights, changes)
 
-    def arrays(self) -> list[npt.NDArray[Any] | None]:
+    def arrays(self) -> list[Array | None]:
         """All numbers that the result depends on."""
         return [self.tokens.words, self.tokens.tags, self.tokens.offsets, self.heads, self.sequence_weights]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from loglinear.arrays import Arrays
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.options import ParserOptions
-from loglinear.estimators.parser.problem import Arrays, tree_criterion
+from loglinear.estimators.parser.problem import tree_criterion
 from loglinear.features.spans import Own
 from loglinear.options import declared
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32
 from loglinear.criteria.costs import BracketCost
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
 from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
@@ -31,8 +31,6 @@ from loglinear.structures.tree.pieces import Edges, PieceFeatures
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 Sentences = Sequence[Sequence[str]]
 RARER = 2.0  # how much less a gold tag that the lexicon left out scores than the worst it has, as a logarithm
 
@@ -93,7 +91,7 @@ class SpanModel:
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def to_storage(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What of the model stands in a file: a header of JSON, and arrays."""
         grammar, block = self.grammar, self.features.pieces.block
         header: dict[str, Any] = {
@@ -101,7 +99,7 @@ class SpanModel:
             "chains": [list(chain) for chain in self.coder.chains], "terminals": self.lexicon.terminals,
             "attributes": self.attributes.to_header(), "normalised": self.normalised,
         }  # fmt: skip
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "binary_rules": grammar.binary, "lexicon_pointer": self.lexicon.pointer, "lexicon_tags": self.lexicon.tags,
             "lexicon_log_p": self.lexicon.log_p, "feature_pointer": block.pointer, "feature_codes": block.codes,
             "offsets": self.features.pieces.offsets, "weights": self.weights,
@@ -109,9 +107,7 @@ class SpanModel:
         return header, arrays
 
     @classmethod
-    def from_storage(
-        cls, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], own: Own | None = None
-    ) -> SpanModel:
+    def from_storage(cls, header: Mapping[str, Any], arrays: Mapping[str, Array], own: Own | None = None) -> SpanModel:
         """The model of a file; whatever does not fit together is a ValueError or a DataError."""
         symbols, n_tags = [str(symbol) for symbol in header["symbols"]], int(header["n_tags"])
         chains = [tuple(int(a) for a in chain) for chain in header["chains"]]
@@ -143,14 +139,14 @@ class SpanModel:
         return cls(coder, lexicon, attributes, features, weights.astype(np.float64), bool(header["normalised"]))
 
 
-def _array(arrays: Mapping[str, npt.NDArray[Any]], name: str, kind: str, ndim: int) -> npt.NDArray[Any]:
+def _array(arrays: Mapping[str, Array], name: str, kind: str, ndim: int) -> Array:
     array = arrays[name]
     if array.dtype.kind != kind or array.ndim != ndim:
         raise ValueError(f"{name} is no array of {ndim} dimensions of the right kind")
     return np.array(array)
 
 
-def _check_pointer(pointer: npt.NDArray[Any], n: int, entries: npt.NDArray[Any], below: int) -> None:
+def _check_pointer(pointer: Array, n: int, entries: Array, below: int) -> None:
     fits = len(pointer) == n + 1 and pointer[0] == 0 and pointer[-1] == len(entries) and (np.diff(pointer) >= 0).all()
     if not fits or (len(entries) and not (entries.min() >= 0 and entries.max() < below)):
         raise ValueError("lists do not fit together")
@@ -278,7 +274,7 @@ class TreeModel(Protocol):
     def sum_scores(self, sentences: Sequence[Sequence[str]]) -> CFGScores:
         """The part scores of sentences, for sums over trees."""
 
-    def tree(self, words: Sequence[str], labels: npt.NDArray[np.int32]) -> Tree:
+    def tree(self, words: Sequence[str], labels: Int32) -> Tree:
         """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
 
     def best_tags(self, words: Sequence[str]) -> list[str]:
@@ -364,7 +360,6 @@ def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:
 # ``decoding="posterior"``: trees of the likeliest brackets (:mod:`loglinear.structures.tree.best`).
 
 
-Floats = npt.NDArray[np.float64]
 PRICE = 0.42  #: of a bracket; half of the F1 that may be hoped for
 
 
@@ -397,7 +392,7 @@ class PosteriorDecoder:
         return BracketLabels(len(self._labels), self._label_of, pointer, flat)
 
     @cached_property
-    def _over(self) -> Floats:
+    def _over(self) -> Float:
         """How many unary rules of the grammar have one label over another, minus the other way round [L, L]."""
         counts = np.zeros((len(self._labels), len(self._labels)))
         for chain in self._coder.chains:
@@ -423,7 +418,7 @@ class PosteriorDecoder:
         ]
         return Tree(ROOT, self._built(n, gain, split, leaves))
 
-    def _built(self, n: int, gain: Floats, split: npt.NDArray[np.int32], leaves: list[Tree]) -> list[Tree]:
+    def _built(self, n: int, gain: Float, split: Int32, leaves: list[Tree]) -> list[Tree]:
         """The children of the root: spans without a label give their parts to the span above."""
         order: list[tuple[int, int]] = []
         stack = [(0, n)]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from loglinear.arrays import Arrays, Float, Int64
 from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import OptionError
@@ -37,8 +37,6 @@ from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads
 from loglinear.training.run import Progress
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass
@@ -181,7 +179,6 @@ class PcfgCriterion(TreeCriterion):
 # the criteria of chains, on trees (:mod:`~loglinear.structures.tree.features`).
 
 
-Float = npt.NDArray[np.float64]
 SPAN_OPTIONS = (
     Option(
         "places",
@@ -323,7 +320,7 @@ def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) ->
     right = np.stack([problem.edges.spans, problem.edges.symbols.astype(np.int64)], axis=1)
     right = right[np.argsort(right[:, 0], kind="stable")]
 
-    def choose(sentence: int) -> npt.NDArray[np.int64]:
+    def choose(sentence: int) -> Int64:
         lo, hi = int(corpus.offsets[sentence]), int(corpus.offsets[sentence + 1])
         scores = model.features.local_scores(weights, corpus, sentence, sentence + 1)
         chart = best_chart(model.grammar, int(corpus.lengths[sentence]), scores)
@@ -415,7 +412,7 @@ for _name in ("perceptron", "mira"):
 # trees drawn from q0, and the training trees, as if a few of them had been drawn, keep what was never drawn from being
 # 0.
 
-Int64 = npt.NDArray[np.int64]
+
 DRAWS_AT_ONCE = 1_000
 STREAM = 4  # of random numbers, apart from those of chains
 

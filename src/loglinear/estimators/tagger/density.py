@@ -25,8 +25,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.inputs import Annotation
@@ -42,8 +42,6 @@ from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.system import in_threads, thread_count
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 METHODS = ("auto", "exact", "importance", "gibbs")
 FEWEST_EFFECTIVE = 100  # below so many effective draws, or fewer than are asked for, there is a warning
 
@@ -235,7 +233,7 @@ class Density:
 
     # -- numbers and strings -------------------------------------------------------------------------------------
 
-    def columns(self, fields: list[Int32], offsets: npt.NDArray[np.int64], between: Column | None = None) -> Columns:
+    def columns(self, fields: list[Int32], offsets: Int64, between: Column | None = None) -> Columns:
         """A corpus of the base's values [N] of each field; ``between`` fills columns that the base does not emit."""
         vocabulary, n = self.base.vocabulary, int(offsets[-1])
         filling = Column(np.zeros(n, dtype=np.int32), ["_"]) if between is None else between
@@ -244,7 +242,7 @@ class Density:
             columns[c] = Column(values, strings)
         return Columns("<drawn>", offsets, np.zeros(n, dtype=np.int64), columns)
 
-    def encoded(self, fields: list[Int32], offsets: npt.NDArray[np.int64]) -> EncodedCorpus:
+    def encoded(self, fields: list[Int32], offsets: Int64) -> EncodedCorpus:
         """The base's values in the numbers of the model."""
         return replace(self.encoder.transform(self.columns(fields, offsets)), fields=tuple(fields))
 
@@ -274,7 +272,7 @@ def _log_mean(log_weights: Float) -> LogNormaliser:
 #
 # With the third, sequences of all lengths reach each other (c = 0 draws the whole sequence anew).
 
-Int64 = npt.NDArray[np.int64]
+
 Encode = Callable[[list[Int32], Int64], EncodedCorpus]
 
 

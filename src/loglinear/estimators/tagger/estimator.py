@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from loglinear import model_file
+from loglinear.arrays import Array
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
@@ -48,9 +48,6 @@ from loglinear.training.checkpoint import Checkpoint, fingerprint
 from loglinear.training.dev import DevData
 from loglinear.training.plan import check_combination, without_effect
 from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 
 
 @documented
@@ -277,7 +274,7 @@ class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[mi
         options["base"] = None if is_own(self.base) else self.base  # the file says so where it describes the base
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
-    def _storage(self, precision: str | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _storage(self, precision: str | None) -> tuple[dict[str, Any], dict[str, Array]]:
         if precision is not None and not CRITERIA.part(self.criterion).learns_weights:
             raise OptionError(
                 f"precision={precision!r}: criterion={self.criterion!r} has no weights to be kept as such"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.model import ChainModel
@@ -36,7 +37,6 @@ MOST_SCALING = 1e6
 ENCODERS: dict[str, type[TemplateEncoder] | type[NameEncoder]] = {
     encoder.kind: encoder for encoder in (TemplateEncoder, NameEncoder, HashedTemplateEncoder, HashedNameEncoder)
 }
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def to_storage(
@@ -154,19 +154,19 @@ def _checked(header: dict[str, Any], arrays: Arrays, own: OwnBase | None) -> Cha
     return model
 
 
-def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _narrow(numbers: Array) -> Array:
     """Numbers from 0 up as bytes where all of them fit, else as int32."""
     return numbers.astype(np.uint8 if not len(numbers) or numbers.max() < 256 else np.int32)
 
 
-def _wide(numbers: npt.NDArray[Any], what: str) -> npt.NDArray[np.int32]:
+def _wide(numbers: Array, what: str) -> Int32:
     """What :func:`_narrow` gave as int32: a writable copy, as Numba would compile every kernel anew for another."""
     if numbers.ndim != 1 or numbers.dtype not in (np.uint8, np.int32):
         raise ValueError(f"{what} are not a list of bytes or int32")
     return numbers.astype(np.int32)
 
 
-def _codes(codes: npt.NDArray[Any], below: int) -> npt.NDArray[np.int32]:
+def _codes(codes: Array, below: int) -> Int32:
     wide = _wide(codes, "feature codes")
     if len(wide) and (wide.min() < 0 or wide.max() >= below):
         raise ValueError("a feature code is out of range")
@@ -262,7 +262,7 @@ def base_from_storage(header: dict[str, Any], arrays: Arrays, n_labels: int) -> 
     return HmmBase(kind, OpenVocabulary(tuple(columns), values), HiddenMarkovModel(order, n_labels, steps, tables))
 
 
-def _probabilities(array: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+def _probabilities(array: Array, shape: tuple[int, int]) -> Float:
     if array.shape != shape or array.dtype.kind != "f" or not ((array >= 0) & (array <= 1)).all():
         raise ValueError("the base model's probabilities do not fit the labels")
     return np.array(array, dtype=np.float64)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from loglinear.arrays import Array, Float
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
@@ -31,7 +31,6 @@ from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.options import Spec, declared, documented
 from loglinear.training.run import Progress
 
-Float = npt.NDArray[np.float64]
 Tokens = list[list[tuple[str, ...]]]
 
 
@@ -209,7 +208,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         For each class and column, how many values its ``<unknown>`` is shared by.
     """
 
-    classes_: npt.NDArray[Any]
+    classes_: Array
     taggers_: list[Tagger | HMM]
     log_prior_: Float
     shares_: list[list[int]]
@@ -262,7 +261,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.shares_ = [_shares(each, corpus) for each in taggers]
         return self
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The most probable class of each sequence [S]."""
         joint = self.predict_joint_log_proba(X)
         return self.classes_[np.argmax(joint, axis=1)]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.evaluation.chunks import chunk_scores
@@ -24,8 +24,6 @@ from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import Constraints, constraints_named
 from loglinear.structures.gold import Gold
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 Corpus = Columns | Attributes
 Encoder = TemplateEncoder | NameEncoder
 FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
@@ -116,7 +114,7 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
     return constraints_named(constraints, labels)
 
 
-def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> npt.NDArray[np.bool_]:
+def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> Bool:
     """Which of the sequences with these ``offsets`` the constraints leave a labelling that the annotation allows."""
     lo, hi = int(offsets[0]), int(offsets[-1])
     chain, scores = Chain(offsets - lo), penalties.scores(hi - lo)
@@ -197,9 +195,7 @@ class Annotation:
         ``place(t, message)`` makes the error that names where token t stands.
     """
 
-    def __init__(
-        self, ids: npt.NDArray[np.int32], possible: list[Possible], place: Callable[[int, str], DataError]
-    ) -> None:
+    def __init__(self, ids: Int32, possible: list[Possible], place: Callable[[int, str], DataError]) -> None:
         self.ids, self.possible, self.place = ids, possible, place
 
     @classmethod
@@ -209,7 +205,7 @@ class Annotation:
         return cls(column.ids, [read(value) for value in column.values], place)
 
     @classmethod
-    def from_python(cls, y: Any, offsets: npt.NDArray[np.int64]) -> Annotation:
+    def from_python(cls, y: Any, offsets: Int64) -> Annotation:
         """A user's label sequences for sequences of the given ``offsets`` [S + 1]."""
         lengths = np.diff(offsets)
         if isinstance(y, str | bytes) or not isinstance(y, Iterable):
@@ -239,12 +235,12 @@ class Annotation:
         return cls(np.zeros(n_tokens, dtype=np.int32), [None], lambda t, message: DataError(message))
 
     @property
-    def used(self) -> npt.NDArray[np.bool_]:
+    def used(self) -> Bool:
         """Which of the distinct annotations occur."""
         return np.bincount(self.ids, minlength=len(self.possible)) > 0
 
     @property
-    def settled(self) -> npt.NDArray[np.bool_]:
+    def settled(self) -> Bool:
         """Which of the N tokens have one label only."""
         return np.array([possible is not None and len(possible) == 1 for possible in self.possible], dtype=bool)[
             self.ids
@@ -287,7 +283,7 @@ class Annotation:
             return Gold(gold_labels)
         return Gold(gold_labels, masks[self.ids])
 
-    def known_only(self, labels: Collection[str]) -> npt.NDArray[np.int32]:
+    def known_only(self, labels: Collection[str]) -> Int32:
         """Number of each token's label among ``labels``; -1 where it has none of them or more than one."""
         index = {label: y for y, label in enumerate(labels)}
         numbers = [
@@ -321,7 +317,7 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
     )
 
 
-def sequence_weights(weights: Any, n_sequences: int, each: str = "sequence") -> npt.NDArray[np.float64]:
+def sequence_weights(weights: Any, n_sequences: int, each: str = "sequence") -> Float:
     """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero.
 
     ``each`` is what messages call a sequence.

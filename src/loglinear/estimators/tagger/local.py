@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import has_fit_parameter
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import LocalTaggerOptions
@@ -37,8 +37,6 @@ from loglinear.structures.chain.structure import ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
 
@@ -150,7 +148,7 @@ class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: i
             )
         return sequence_weights(sample_weight, len(corpus))
 
-    def _train(self, model: ClassifierModel, rows: sp.csr_matrix, names: npt.NDArray[Any], weights: Any) -> None:
+    def _train(self, model: ClassifierModel, rows: sp.csr_matrix, names: Array, weights: Any) -> None:
         """Train the model's classifier on rows [N, D] and the labels' names [N], and find out how to ask it."""
         further = {} if weights is None else {"sample_weight": weights}
         model.dense = bool(self.dense)
@@ -184,7 +182,7 @@ class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: i
         return self.model_
 
 
-def _previous(labels: Int32, offsets: npt.NDArray[np.int64], n_labels: int) -> Int32:
+def _previous(labels: Int32, offsets: Int64, n_labels: int) -> Int32:
     """The label before each position [N]; Y at first positions."""
     previous = np.roll(labels, 1)
     previous[offsets[:-1]] = n_labels
@@ -225,7 +223,6 @@ def _no_scores(classifier: Any) -> OptionError:
 # many rows a call. Where its scores are linear in the columns, the attributes' share is computed once and the previous
 # label's added: the same numbers, a Y-th of the work.
 
-Int64 = npt.NDArray[np.int64]
 
 METHODS = ("predict_log_proba", "predict_proba", "decision_function")  # the first that a classifier has is used
 FLOOR = float(np.log(np.finfo(np.float64).tiny))  # -708.4: a probability counts as at least 2.2e-308
@@ -442,9 +439,7 @@ class ClassifierModel(ChainInference):
         most = 1_000_000 // (n_labels + n_labels**2 * with_edges)
         return runs(corpus.offsets, 0, corpus.n_sequences, max(256, min(4096, most)))
 
-    def _asked_parts(
-        self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: npt.NDArray[np.bool_]
-    ) -> ChainScores:
+    def _asked_parts(self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: Bool) -> ChainScores:
         """Part scores by asking about every position and every label that may stand before it."""
         n, n_labels = len(is_first), len(self.labels)
         if not self.columns.depend_on_previous:
@@ -464,9 +459,7 @@ class ClassifierModel(ChainInference):
         edges[others] = asked[len(firsts) :].reshape(-1, n_labels, n_labels)
         return self._parts(emission, edges)
 
-    def _linear_parts(
-        self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: npt.NDArray[np.bool_]
-    ) -> ChainScores:
+    def _linear_parts(self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: Bool) -> ChainScores:
         """The same part scores where they are linear, or the log-softmax of linear ones."""
         linear = self.linear_scores
         own, edges = linear.own(state), linear.edge(edge)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.local import locally_normalised, scaled
 from loglinear.data.columns.corpus import Attributes, Columns
@@ -42,9 +43,6 @@ from loglinear.system import in_threads
 # stands for.
 
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Allowed = npt.NDArray[np.uint8]
 Ranked = tuple[Int32, Float]
 R = TypeVar("R")
 
@@ -92,7 +90,7 @@ class ChainInference(ABC):
     def decode(
         self,
         corpus: EncodedCorpus,
-        allowed: Allowed | None = None,
+        allowed: UInt8 | None = None,
         decoding: str = "viterbi",
         n_threads: int = 1,
         cost: Cost | None = None,
@@ -114,14 +112,14 @@ class ChainInference(ABC):
 
         return _joined(self.map_blocks(corpus, allowed, n_threads, best), np.int32)
 
-    def marginals(self, corpus: EncodedCorpus, allowed: Allowed | None = None, n_threads: int = 1) -> Float:
+    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
         """Probability of each label at each position [N, Y]."""
         blocks = self.map_blocks(
             corpus, allowed, n_threads, lambda chain, scores, positions: self._label_marginals(chain, scores)
         )
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
 
-    def n_best(self, corpus: EncodedCorpus, k: int, allowed: Allowed | None = None, n_threads: int = 1) -> list[Ranked]:
+    def n_best(self, corpus: EncodedCorpus, k: int, allowed: UInt8 | None = None, n_threads: int = 1) -> list[Ranked]:
         """For each sequence its best labellings [K, T] and their probabilities [K], K <= k.
 
         With sub-labels they are the k labellings that have the best labellings by sub-labels, the most probable first.
@@ -179,7 +177,7 @@ class ChainInference(ABC):
     def map_blocks(
         self,
         corpus: EncodedCorpus,
-        allowed: Allowed | None,
+        allowed: UInt8 | None,
         n_threads: int,
         operation: Callable[[Chain, ChainScores, slice], R],
     ) -> list[R]:
@@ -304,7 +302,7 @@ class ChainModel(ChainInference):
         """The same model with other weights."""
         return replace(self, weights=weights)
 
-    def keeping(self, kept: npt.NDArray[np.bool_]) -> ChainModel:
+    def keeping(self, kept: Bool) -> ChainModel:
         """The same model with the features where ``kept`` [D] only, and the attributes that still have one."""
         if kept.all():
             return self
@@ -381,7 +379,7 @@ class ChainModel(ChainInference):
     def map_blocks(
         self,
         corpus: EncodedCorpus,
-        allowed: Allowed | None,
+        allowed: UInt8 | None,
         n_threads: int,
         operation: Callable[[Chain, ChainScores, slice], R],
     ) -> list[R]:
@@ -391,7 +389,7 @@ class ChainModel(ChainInference):
     def decode(
         self,
         corpus: EncodedCorpus,
-        allowed: Allowed | None = None,
+        allowed: UInt8 | None = None,
         decoding: str = "viterbi",
         n_threads: int = 1,
         cost: Cost | None = None,
@@ -414,7 +412,7 @@ class ChainModel(ChainInference):
         return labels
 
     def _quickly_decoded(
-        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: Allowed | None, n_threads: int
+        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int
     ) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
 
@@ -476,7 +474,7 @@ class ChainModel(ChainInference):
             self._copy_weights(other, attributes, same_state, start)
         return start
 
-    def _matching_states(self, other: ChainModel) -> list[npt.NDArray[np.int64]]:
+    def _matching_states(self, other: ChainModel) -> list[Int64]:
         """Numbers of ``other``'s states among mine, -1 where missing; one list for each copy that is to be made.
 
         A model without sub-labels is copied into each of mine.
@@ -493,13 +491,11 @@ class ChainModel(ChainInference):
         first = np.array([number.get(label, -1) for label in other.labels], dtype=np.int64)
         return [np.where(first < 0, -1, first * self.sub_labels + j) for j in range(self.sub_labels)]
 
-    def _copy_weights(
-        self, other: ChainModel, attributes: Int32, same_state: npt.NDArray[np.int64], start: Float
-    ) -> None:
+    def _copy_weights(self, other: ChainModel, attributes: Int32, same_state: Int64, start: Float) -> None:
         """Put into ``start`` [D] the weights of ``other`` for the features that are the same."""
         n, m = self.features.n_labels, other.features.n_labels
 
-        def renamed(codes: Int32, places: int) -> npt.NDArray[np.int64]:
+        def renamed(codes: Int32, places: int) -> Int64:
             """Codes over ``other``'s labels as codes over mine; -1 where a label is missing."""
             digits = [same_state[codes.astype(np.int64) // m**k % m] for k in reversed(range(places))]
             total = np.zeros(len(codes), dtype=np.int64)
@@ -533,9 +529,7 @@ class ChainModel(ChainInference):
             )  # fmt: skip
 
 
-def _copy_matching(
-    target: Float, keys: npt.NDArray[np.int64], source: Float, source_keys: npt.NDArray[np.int64]
-) -> None:
+def _copy_matching(target: Float, keys: Int64, source: Float, source_keys: Int64) -> None:
     """``target[i] = source[j]`` where ``keys[i] == source_keys[j]``; ``keys`` ascend, negative ones match none."""
     if not len(keys):
         return
@@ -559,9 +553,6 @@ def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penaltie
 # is left to the general road, which labels it or says what is wrong with it.
 
 
-Offsets = npt.NDArray[np.int64]
-
-
 class SentenceDecoder:
     """Best labels of single sentences. Threads may share it.
 
@@ -576,7 +567,7 @@ class SentenceDecoder:
     """
 
     def __init__(
-        self, attributes: Callable[[Any, Offsets], Incidence | None], decoder: ChainDecoder, labels: list[str]
+        self, attributes: Callable[[Any, Int64], Incidence | None], decoder: ChainDecoder, labels: list[str]
     ) -> None:
         self._attributes, self._decoder = attributes, decoder
         self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
@@ -617,7 +608,7 @@ class _RowSentences:
     def __init__(self, quick: QuickEncoder) -> None:
         self._quick = quick
 
-    def __call__(self, x: Any, offsets: Offsets) -> Incidence | None:
+    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
         kinds = set(map(type, x))
         if kinds == {str}:
             columns: list[Any] = [x]
@@ -640,7 +631,7 @@ class _FeatureSentences:
     def __init__(self, encoder: NameEncoder) -> None:
         self._number = encoder.vocabulary.id
 
-    def __call__(self, x: Any, offsets: Offsets) -> Incidence | None:
+    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
         number, pointer, ids, values = self._number, [0], [], []
         for token in x:
             if type(token) is dict:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from loglinear import model_file
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions, check_tagger
@@ -26,8 +26,6 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.system import thread_count
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 DECODINGS = ("viterbi", "posterior", "min-risk")
 
 
@@ -139,7 +137,7 @@ class ChainPredictor:
         return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
 
     def _decode(
-        self, encoded: EncodedCorpus, allowed: npt.NDArray[np.uint8] | None, decoding: str = "viterbi", cost: Any = None
+        self, encoded: EncodedCorpus, allowed: UInt8 | None, decoding: str = "viterbi", cost: Any = None
     ) -> Int32:
         if decoding not in DECODINGS:
             raise OptionError(f"decoding={decoding!r} is not one of {', '.join(DECODINGS)}")
@@ -164,7 +162,7 @@ class ChainPredictor:
     def _corpus(self, X: Any) -> Corpus:
         return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
 
-    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, npt.NDArray[np.uint8] | None]:
+    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, UInt8 | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
         corpus = self._corpus(X)
         encoded = self.model_.encode(corpus, thread_count(self.threads))
@@ -178,7 +176,7 @@ class ChainPredictor:
             allowed[np.arange(len(gold.labels)), gold.labels] = 1
         return encoded, allowed
 
-    def _split(self, labels: Int32, offsets: npt.NDArray[np.int64]) -> list[list[str]]:
+    def _split(self, labels: Int32, offsets: Int64) -> list[list[str]]:
         strings = list(map(self.classes_.__getitem__, labels.tolist()))
         bounds = offsets.tolist()
         return [strings[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]

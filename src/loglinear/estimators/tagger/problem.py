@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion
 from loglinear.criteria.field_likelihood import FieldLikelihood
@@ -43,7 +43,6 @@ from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import corpus_arrays
 
-Float = npt.NDArray[np.float64]
 SCALING_STEPS = 20
 
 
@@ -74,8 +73,8 @@ class Problem:
     model: ChainModel
     encoded: EncodedCorpus
     gold: Gold
-    sequence_weights: npt.NDArray[np.float64] | None
-    label_counts: npt.NDArray[np.int64]
+    sequence_weights: Float | None
+    label_counts: Int64
     corpus: Corpus
     label_column: int | None
     sampling: Sampling | None = None
@@ -96,11 +95,11 @@ class Problem:
         gold = criterion.choose(self.gold, self.encoded.offsets, features.n_labels, features.order, rng)
         return replace(self, gold=gold)
 
-    def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> npt.NDArray[np.uint8]:
+    def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> UInt8:
         """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y] or [N, Y, Y]."""
         model = self.model.with_weights(weights)
 
-        def choose(chain: Chain, scores: ChainScores, positions: slice) -> npt.NDArray[np.uint8]:
+        def choose(chain: Chain, scores: ChainScores, positions: slice) -> UInt8:
             marginals = chain.expectations(scores)[1].emission if scores.order == 1 else chain.edge_marginals(scores)
             gold = self.gold.slice(positions.start, positions.stop)
             contexts = criterion.choose_again(gold, chain.offsets, marginals).contexts
@@ -109,10 +108,10 @@ class Problem:
 
         return np.concatenate(model.map_blocks(self.encoded, None, n_threads, choose))
 
-    def completed(self, weights: Float, n_threads: int) -> npt.NDArray[np.int32]:
+    def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
 
-        def complete(chain: Chain, scores: ChainScores, positions: slice) -> npt.NDArray[np.int32]:
+        def complete(chain: Chain, scores: ChainScores, positions: slice) -> Int32:
             allowed = self.gold.slice(positions.start, positions.stop).allowed
             assert allowed is not None
             return chain.viterbi(chain.restrict(scores, allowed))[0]
@@ -184,7 +183,7 @@ class Problem:
             self.label_column,
         )  # fmt: skip
 
-    def arrays(self) -> list[npt.NDArray[Any] | None]:
+    def arrays(self) -> list[Array | None]:
         """All numbers that the result depends on."""
         gold, base = self.gold, self.model.base
         mark = None if base is None else base.mark(self.encoded, gold.labels)
@@ -323,7 +322,7 @@ def _criterion_options(options: Any) -> dict[str, Any]:
     return dict(CRITERIA.spec(options.criterion).values)
 
 
-def _input_only(encoder: Encoder) -> npt.NDArray[np.bool_]:
+def _input_only(encoder: Encoder) -> Bool:
     """A mask [A] of the attributes that a model of the input needs: one template of each kind.
 
     Templates that look at the same things some positions apart count the same things but for the sentences' ends; of

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from loglinear.arrays import Float, Int64
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.problem import Problem
     from loglinear.training.dev import DevData
-
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -266,7 +263,7 @@ def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Fl
     gained[places] += log_p[attribute[own], codes[own]] - constant[attribute[own]]
 
 
-def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: npt.NDArray[np.int64]) -> None:
+def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: Int64) -> None:
     """Add log probabilities of the steps to the label n-grams, up to the least of them."""
     _, _, transition, trigram = features.segments
     order, n = base.model.order, base.model.n_labels

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, atomic_output, read_columns, write_columns
 from loglinear.estimators.tagger.estimator import Tagger
@@ -29,7 +29,6 @@ from loglinear.system import available_cores
 from loglinear.training.dev import DevData
 from loglinear.training.run import Progress
 
-Float = npt.NDArray[np.float64]
 WARM_SENTENCES, EVALUATIONS = 60, 5
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int64
 from loglinear.evaluation.calibration import Calibration, calibration
 from loglinear.evaluation.chunks import chunk_counts, chunk_scores
 from loglinear.evaluation.labels import Labelling, Score, accuracy_report, aligned, confusions, label_counts
@@ -78,9 +78,9 @@ class System:
     training: Cell
     curve: list[tuple[int, float]]
     types: dict[str, Score]
-    counts: npt.NDArray[np.int64]
-    right: npt.NDArray[np.bool_]
-    wrong: npt.NDArray[np.int64]
+    counts: Int64
+    right: Bool
+    wrong: Int64
     calibrations: dict[str, Calibration]
     confused: list[tuple[str, str, int]]
     predicted: Labelling
@@ -88,7 +88,7 @@ class System:
 
 def examined(
     name: str, best: Candidate, tuned: TuningResult, training: Cell, curve: list[tuple[int, float]], gold: Labelling,
-    predicted: Labelling, confidence: npt.NDArray[np.float64], figure: str,
+    predicted: Labelling, confidence: Float, figure: str,
 ) -> System:  # fmt: skip
     """A system, from its predictions on the test data and their probabilities."""
     labels = label_counts(gold, predicted)

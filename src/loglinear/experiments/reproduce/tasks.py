@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Int64
 from loglinear.data import Column, Columns, read_columns
 from loglinear.data.corpora.bundled import SPLITS, bundled_rows, bundled_text, bundled_trees
 from loglinear.data.dependencies import Dependencies, conllu_text, parse_conllu, read_conllu
@@ -85,7 +85,7 @@ def _read(files: tuple[str, ...], task: str) -> list[Columns]:
     return [read_columns(BytesIO(text)) for text in texts]
 
 
-def drawn(n: int, seed: int) -> npt.NDArray[np.int64]:
+def drawn(n: int, seed: int) -> Int64:
     """Sentence numbers [n] in an order drawn by the seed."""
     return np.random.default_rng(seed).permutation(n)
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int64
 from loglinear.data import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger.inputs import Corpus, annotation_of, corpus_of, sequence_weights
 from loglinear.evaluation.chunks import chunk_scores, has_chunks
 from loglinear.evaluation.labels import Labelling, label_counts, percent
 
-Int64 = npt.NDArray[np.int64]
 REHEARSED = 20  # sentences, beside those that have all labels
 
 
@@ -37,7 +36,7 @@ class Data:
 
     corpus: Corpus
     y: list[Any] | None = None
-    weights: npt.NDArray[np.float64] | None = None
+    weights: Float | None = None
     label_column: int = -1
     partial: bool = False
 
@@ -107,7 +106,7 @@ class Data:
             return None
         return len(self.corpus.columns) - (1 if self.y is None else 0)
 
-    def labelled_apart(self, ids: npt.NDArray[Any], values: list[str]) -> Labelling:
+    def labelled_apart(self, ids: Array, values: list[str]) -> Labelling:
         """Labels of the same tokens, by number."""
         return ids, values, self.corpus.offsets
 

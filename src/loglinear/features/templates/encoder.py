@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
 from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Incidence, Vocabulary
@@ -22,8 +22,6 @@ from loglinear.features.templates.index import AttributeIndex, QuickEncoder, Tem
 from loglinear.features.templates.language import GAZETTEER, Macro, Template, TemplateSet
 from loglinear.kernels import kernel
 from loglinear.system import in_threads
-
-Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -196,7 +194,7 @@ class TemplateEncoder:
             edge = state if np.array_equal(in_edge, in_state) else Incidence.from_matrix(matrix, in_edge)
         return EncodedCorpus(corpus.offsets, state, edge)
 
-    def scopes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def scopes(self) -> tuple[Int64, Int64]:
         """The templates whose attributes are joined with labels, and with pairs of labels."""
         scopes = [template.scope for template in self._observing]
         if self.pair_features:
@@ -245,11 +243,11 @@ class TemplateEncoder:
             parts.append(np.where(rows >= 0, rows + bases[g], UNKNOWN).astype(np.int32))
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
-    def _bases(self) -> npt.NDArray[np.int64]:
+    def _bases(self) -> Int64:
         """Number of the first attribute of each group, and the number of attributes in all."""
         return np.concatenate([[0], np.cumsum([group.n_keys for group in self.groups])]).astype(np.int64)
 
-    def keeping(self, kept: npt.NDArray[np.bool_]) -> TemplateEncoder:
+    def keeping(self, kept: Bool) -> TemplateEncoder:
         """An encoder of the attributes where ``kept``, numbered anew in the same order, and of the values they use."""
         bases = self._bases()
         tuples = [g.keys[: g.n_keys][kept[bases[i] : bases[i + 1]]] for i, g in enumerate(self.groups)]
@@ -271,7 +269,7 @@ class TemplateEncoder:
             "gazetteers": [gazetteer.to_dict() for gazetteer in self.gazetteers.values()],
         }
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {
             "group_sizes": np.array([group.n_keys for group in self.groups], dtype=np.int64),
             "keys": np.concatenate(
@@ -285,9 +283,7 @@ class TemplateEncoder:
         return self.values.strings
 
     @classmethod
-    def from_storage(
-        cls, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], strings: list[str]
-    ) -> TemplateEncoder:
+    def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> TemplateEncoder:
         """Rebuild from what :meth:`to_header`, :meth:`to_arrays` and :attr:`strings` gave; checks every bound."""
         gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
         encoder = cls(
@@ -319,8 +315,6 @@ class TemplateEncoder:
 #
 #     keys   [A, M]   the tuples, in order of first sight
 #     slots  [2^k]    -1 or the row in ``keys``; probed linearly from the hash, at most half full
-
-Int64 = npt.NDArray[np.int64]
 
 
 @kernel

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64
 from loglinear.errors import DataError
 from loglinear.kernels import kernel
 
-Int32 = npt.NDArray[np.int32]
 MARKS = ("B", "I", "L", "S")
 
 
 @kernel
-def _mark(longest: npt.NDArray[np.int64], marks: Int32) -> None:
+def _mark(longest: Int64, marks: Int32) -> None:
     """Greedy cover from the left: ``longest[t]`` words from t are an entry (0: none); ``marks`` comes in as -1."""
     t = 0
     while t < longest.shape[0]:
@@ -45,7 +44,7 @@ class Gazetteer:
     name: str
     entries: Sequence[str | tuple[str, ...]]
     _words: dict[str, int] = field(init=False, repr=False)
-    _levels: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]] = field(init=False, repr=False)
+    _levels: list[tuple[Int64, Bool]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
@@ -77,7 +76,7 @@ class Gazetteer:
             raise DataError("the gazetteer has no entry; write one a line", str(path))
         return cls(name or path.name.split(".")[0], entries)
 
-    def _build_levels(self) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
+    def _build_levels(self) -> list[tuple[Int64, Bool]]:
         """The trie by depth: sorted keys (parent * words + word), and which nodes end an entry."""
         width = len(self._words)
         levels = []
@@ -91,7 +90,7 @@ class Gazetteer:
             paths = [(int(n), words[1:]) for n, (_, words) in zip(node_of_path, paths, strict=True) if len(words) > 1]
         return levels
 
-    def match(self, ids: Int32, values: list[str], offsets: npt.NDArray[np.int64], lowered: bool = False) -> Int32:
+    def match(self, ids: Int32, values: list[str], offsets: Int64, lowered: bool = False) -> Int32:
         """Index into :data:`MARKS` (or -1) of each of N positions of a factorised column (``ids`` [N], ``values``)."""
         if lowered:
             entries = [tuple(word.lower() for word in entry) for entry in self.entries]

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Int32, Int64, UInt64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import OptionError
 from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Incidence
@@ -28,15 +28,11 @@ from loglinear.features.templates.gazetteer import MARKS, Gazetteer
 from loglinear.features.templates.language import GAZETTEER, Macro, TemplateSet
 from loglinear.system import in_threads
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Uint64 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 FEWEST_BITS, MOST_BITS = 8, 26
 _STEP, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def string_hashes(strings: Iterable[str | None]) -> Uint64:
+def string_hashes(strings: Iterable[str | None]) -> UInt64:
     """A hash of 64 bits for each string; that of None is 0."""
     nothing = bytes(8)
     digests = [
@@ -46,7 +42,7 @@ def string_hashes(strings: Iterable[str | None]) -> Uint64:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def mixed(hashes: Uint64, values: Uint64) -> Uint64:
+def mixed(hashes: UInt64, values: UInt64) -> UInt64:
     """Hashes [N] of what was hashed so far and one more value each."""
     z = hashes + values + _STEP
     z = (z ^ (z >> np.uint64(30))) * _FIRST
@@ -64,13 +60,13 @@ class Buckets:
         Those that have one; all if not given.
     """
 
-    def __init__(self, bits: int, used: Mask | None = None) -> None:
+    def __init__(self, bits: int, used: Bool | None = None) -> None:
         self.bits = bits
         self.used = np.ones(1 << bits, dtype=np.bool_) if used is None else used
         self.n = int(np.count_nonzero(self.used))
         self.numbers: Int32 = np.where(self.used, np.cumsum(self.used, dtype=np.int32) - 1, UNKNOWN).astype(np.int32)
 
-    def of(self, hashes: Uint64) -> Int32:
+    def of(self, hashes: UInt64) -> Int32:
         """The bucket of each hash."""
         return (hashes >> np.uint64(64 - self.bits)).astype(np.int32)
 
@@ -80,7 +76,7 @@ class Buckets:
         used[ids] = True
         return Buckets(self.bits, used)
 
-    def keeping(self, kept: Mask) -> Buckets:
+    def keeping(self, kept: Bool) -> Buckets:
         """Those whose number is ``kept`` [n], numbered anew in the same order."""
         used = self.used.copy()
         used[used] = kept
@@ -96,11 +92,11 @@ class Buckets:
         """What stands for names."""
         return [f"bucket {bucket}" for bucket in np.flatnonzero(self.used).tolist()]
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {"buckets": np.packbits(self.used)}
 
     @classmethod
-    def from_storage(cls, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Buckets:
+    def from_storage(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Buckets:
         """Rebuild; checks every bound."""
         bits, packed = header["bits"], arrays["buckets"]
         if type(bits) is not int or not FEWEST_BITS <= bits <= MOST_BITS:
@@ -126,7 +122,7 @@ class _InBuckets:
         header: dict[str, Any] = super().to_header()  # type: ignore[misc]  # the encoder's
         return {**header, "bits": self.buckets.bits}
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self.buckets.to_arrays()
 
 
@@ -192,13 +188,13 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         assert isinstance(other, HashedTemplateEncoder)
         return self.buckets.matching(other.buckets)
 
-    def keeping(self, kept: Mask) -> HashedTemplateEncoder:
+    def keeping(self, kept: Bool) -> HashedTemplateEncoder:
         buckets = self.buckets.keeping(kept)
         return HashedTemplateEncoder(self.templates, self.gazetteers, self.pair_features, buckets)
 
     @classmethod
     def from_storage(
-        cls, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], strings: list[str]
+        cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]
     ) -> HashedTemplateEncoder:
         gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
         templates, by_name = TemplateSet.parse(header["template"]), {g.name: g for g in gazetteers}
@@ -226,15 +222,15 @@ class _Source:
 class _Window:
     """The hashes of values around each position of some sequences, each worked out once."""
 
-    def __init__(self, sources: Sequence[_Source], offsets: Int64, before: Uint64, after: Uint64) -> None:
+    def __init__(self, sources: Sequence[_Source], offsets: Int64, before: UInt64, after: UInt64) -> None:
         self._lo, self._hi = int(offsets[0]), int(offsets[-1])
         lengths = np.diff(offsets)
         self._starts = np.repeat(offsets[:-1], lengths)
         self._ends = np.repeat(offsets[1:], lengths)
         self._sources, self._before, self._after = sources, before, after
-        self._seen: dict[tuple[int, ...], tuple[Uint64, Mask]] = {}
+        self._seen: dict[tuple[int, ...], tuple[UInt64, Bool]] = {}
 
-    def hashes(self, seed: np.uint64, macros: Sequence[tuple[int, ...]]) -> tuple[Uint64, Mask]:
+    def hashes(self, seed: np.uint64, macros: Sequence[tuple[int, ...]]) -> tuple[UInt64, Bool]:
         """The hash of a template's attribute at each position, and whether it has one."""
         n = self._hi - self._lo
         total, known = np.full(n, seed, dtype=np.uint64), np.ones(n, dtype=np.bool_)
@@ -246,7 +242,7 @@ class _Window:
             known = known & there
         return mixed(total, np.zeros(1, dtype=np.uint64)), known
 
-    def _values(self, source: int, row: int, absolute: int) -> tuple[Uint64, Mask]:
+    def _values(self, source: int, row: int, absolute: int) -> tuple[UInt64, Bool]:
         starts, ends = self._starts, self._ends
         place = np.arange(self._lo, self._hi, dtype=np.int64) + row
         if absolute:
@@ -294,11 +290,9 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
         assert isinstance(other, HashedNameEncoder)
         return self.buckets.matching(other.buckets)
 
-    def keeping(self, kept: Mask) -> HashedNameEncoder:
+    def keeping(self, kept: Bool) -> HashedNameEncoder:
         return HashedNameEncoder(self.pair_features, self.buckets.keeping(kept))
 
     @classmethod
-    def from_storage(
-        cls, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], strings: list[str]
-    ) -> HashedNameEncoder:
+    def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> HashedNameEncoder:
         return cls(bool(header["pair_features"]), Buckets.from_storage(header, arrays))

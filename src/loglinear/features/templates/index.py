@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64
 from loglinear.data.columns.corpus import Column, Columns
 from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, runs
 from loglinear.features.templates.gazetteer import MARKS
@@ -29,9 +29,6 @@ from loglinear.system import in_threads
 if TYPE_CHECKING:
     from loglinear.features.templates.encoder import TemplateEncoder
 
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 MOST_CODES = 2**62
 DIRECT_SHARE = 16  # a direct table may have so many places for each attribute
@@ -246,7 +243,7 @@ class AttributeIndex:
         return pointer, ids[:filled]
 
 
-def _values_used(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> npt.NDArray[np.bool_]:
+def _values_used(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> Bool:
     """Which values occur in the attributes at a macro of which source [sources, V]."""
     used = np.zeros((max(1, n_sources), n_values), dtype=bool)
     for plan in templates:

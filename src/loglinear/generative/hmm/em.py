@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import offsets_of, ranges
 from loglinear.features.encoding import runs
-from loglinear.generative.hmm.model import Counts, Fields, Float, HiddenMarkovModel, Int32, Int64, number_of_states
+from loglinear.generative.hmm.model import Counts, Fields, HiddenMarkovModel, number_of_states
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import shards
 from loglinear.optimizers.optimizer import Optimizer, Result
@@ -33,7 +32,6 @@ from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from loglinear.system import in_threads
 
-Bool = npt.NDArray[np.bool_]
 NEGLIGIBLE = 1e-20
 
 
@@ -320,7 +318,7 @@ class EMState:
         self.log_likelihoods = self.best_log_likelihoods
         self.value = -self.objectives[-1]
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {
             "counters": np.array([self.n_starts, self.iteration, self.evaluations, self.start], dtype=np.int64),
             "parameters": self.parameters,
@@ -402,7 +400,7 @@ class EM(Optimizer):
             now.begin(model)
             now.note(found)
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> EMState:
+    def restore(self, arrays: Mapping[str, Array]) -> EMState:
         n_starts, iteration, evaluations, start = arrays["counters"].tolist()
         lists = ("log_likelihoods", "objectives", "best_log_likelihoods", "best_objectives", "ended")
         return EMState(

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
-from loglinear.generative.hmm.model import Fields, Float, HiddenMarkovModel, Int32, Int64
+from loglinear.generative.hmm.model import Fields, HiddenMarkovModel
 from loglinear.structures.chain.features import ChainFeatures
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def expected_ngrams(model: HiddenMarkovModel) -> tuple[Float, Float]:
     return bigrams, trigrams
 
 
-def _gathered(pointer: Int64, codes: npt.NDArray[np.int32], first: int, counts: Float) -> Float:
+def _gathered(pointer: Int64, codes: Int32, first: int, counts: Float) -> Float:
     """Of counts [A, C] for attributes from ``first`` on, those of each feature [F]; zero for other attributes."""
     attribute = np.repeat(np.arange(len(pointer) - 1), np.diff(pointer)) - first
     own = (attribute >= 0) & (attribute < len(counts))

@@ -21,15 +21,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, Columns
 from loglinear.errors import OptionError
 from loglinear.structures.chain.structure import ChainScores
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 Fields = Sequence[Int32]
 
 
@@ -102,7 +99,7 @@ class HiddenMarkovModel:
         counts: Counts,
         smoothing: float = 1.0,
         transition_smoothing: float = 0.0,
-        possible: npt.NDArray[np.bool_] | None = None,
+        possible: Bool | None = None,
     ) -> HiddenMarkovModel:
         """The relative frequencies of counts, smoothed by adding constants to them.
 
@@ -296,9 +293,7 @@ def number_of_states(n_labels: int, order: int) -> int:
     return n_labels if order == 1 else (n_labels + 1) * n_labels
 
 
-def possible_steps(
-    transitions: npt.NDArray[Any], starts: npt.NDArray[Any], ends: npt.NDArray[Any], order: int
-) -> npt.NDArray[np.bool_]:
+def possible_steps(transitions: Array, starts: Array, ends: Array, order: int) -> Bool:
     """Which steps [K + 1, Y + 1] constraints leave: masks of transitions [Y, Y], starts [Y] and ends [Y]."""
     n_labels = len(starts)
     after_label = np.column_stack([transitions, ends]).astype(bool)
@@ -306,9 +301,7 @@ def possible_steps(
     return np.vstack([after_state, np.append(starts, 0).astype(bool)])
 
 
-def states_of(
-    labels: Int32, offsets: Int64, n_labels: int, order: int
-) -> tuple[Int64, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def states_of(labels: Int32, offsets: Int64, n_labels: int, order: int) -> tuple[Int64, Bool, Bool]:
     """The state at each position [N], and whether a sequence begins, or ends, there."""
     begins, ends = np.zeros((2, len(labels)), dtype=bool)
     begins[offsets[:-1]], ends[offsets[1:] - 1] = True, True
@@ -318,9 +311,7 @@ def states_of(
     return states, begins, ends
 
 
-def _table(
-    rows: npt.NDArray[Any], columns: npt.NDArray[Any], height: int, width: int, weights: Float | None = None
-) -> Float:
+def _table(rows: Array, columns: Array, height: int, width: int, weights: Float | None = None) -> Float:
     """How often each (row, column) occurs, float64 [height, width]; each counts its weight, if there are any."""
     flat = rows.astype(np.int64) * width + columns
     return np.bincount(flat, weights, minlength=height * width).reshape(height, width).astype(np.float64)
@@ -394,11 +385,11 @@ class OpenVocabulary:
             replaced[c] = Column(ids, values)
         return replace(corpus, columns=replaced)
 
-    def fields(self, corpus: Columns) -> list[npt.NDArray[np.int32]]:
+    def fields(self, corpus: Columns) -> list[Int32]:
         """The numbers [N] of each column's values, of a corpus that :meth:`transform` or :meth:`fit` gave."""
         return [np.ascontiguousarray(corpus.columns[c].ids) for c in self.columns]
 
-    def corpus(self, fields: Sequence[npt.NDArray[np.int32]], offsets: npt.NDArray[np.int64]) -> Columns:
+    def corpus(self, fields: Sequence[Int32], offsets: Int64) -> Columns:
         """The corpus in which these columns hold the values numbered ``fields`` [N]; others are empty strings."""
         n = int(offsets[-1])
         columns = [Column(np.zeros(n, dtype=np.int32), [""]) for _ in range(max(self.columns) + 1)]

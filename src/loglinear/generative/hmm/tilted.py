@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
-from loglinear.generative.hmm.model import Float, HiddenMarkovModel, Int32, Int64
+from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.structures.chain.structure import ChainScores
 
 MOST_COMBINATIONS = 1_000_000  # values of all joint fields together
@@ -178,7 +178,7 @@ def _normalised(steps: Float, order: int, n_labels: int) -> tuple[float, Float]:
     return float(np.log(total)), probabilities
 
 
-def _closure(first: npt.NDArray[np.bool_], edges: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _closure(first: Bool, edges: Bool) -> Bool:
     """All states [K] that can be reached from ``first`` [K] along ``edges`` [K, K]."""
     reached, newest = first.copy(), first
     while newest.any():

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32
 from loglinear.data.trees.transforms import base_label
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError
@@ -26,7 +26,6 @@ from loglinear.generative.pcfg.lexicon import LexiconSmoothing, TaggedWord, coun
 from loglinear.generative.pcfg.model import PCFG, BaseOf, check_constant
 from loglinear.structures.tree.grammar import ANY_ROOT, Name, constituents
 
-Float = npt.NDArray[np.float64]
 Rule = tuple[Name, ...]  # parent, then one child or two
 
 
@@ -119,9 +118,7 @@ def treebank_pcfg(
     )  # fmt: skip
 
 
-def _numbered(
-    rules: dict[Rule, float], number: dict[Name, int], size: int, smoothing: float
-) -> tuple[npt.NDArray[np.int32], Float]:
+def _numbered(rules: dict[Rule, float], number: dict[Name, int], size: int, smoothing: float) -> tuple[Int32, Float]:
     """The rules of ``size`` symbols in the grammar's order, and their counts."""
     wanted = [(tuple(number[name] for name in rule), n) for rule, n in rules.items() if len(rule) == size]
     wanted.sort(key=lambda item: (*item[0][1:], item[0][0]))

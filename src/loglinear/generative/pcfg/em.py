@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.generative.pcfg.lexicon import Lexicon
 from loglinear.generative.pcfg.model import PCFG, check_constant
@@ -23,8 +23,6 @@ from loglinear.structures.tree.grammar import spans_of
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 Bracket = tuple[int, int]
 SENTENCES_AT_ONCE = 16
 
@@ -66,7 +64,7 @@ class EMRun:
     converged: bool = False
 
 
-def compatible_spans(n: int, brackets: Sequence[Bracket]) -> npt.NDArray[np.bool_]:
+def compatible_spans(n: int, brackets: Sequence[Bracket]) -> Bool:
     """Which spans [n (n + 1) / 2] of a sentence cross none of the brackets (i, j), the words i .. j-1."""
     firsts, ends = spans_of(n)
     allowed = np.ones(len(firsts), dtype=bool)

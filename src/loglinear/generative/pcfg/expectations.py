@@ -27,10 +27,10 @@ import numpy.typing as npt
 from scipy.sparse import csc_matrix, csr_matrix, identity
 from scipy.sparse.linalg import splu, spsolve
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import DataError
 from loglinear.generative.pcfg.model import CERTAIN, PCFG, radius_of
 
-Float = npt.NDArray[np.float64]
 Fragment = tuple[Any, ...]
 MOST_ROUNDS = 200
 
@@ -298,7 +298,7 @@ class Boundaries:
             found.append(value)
         return found[0], found[1]
 
-    def _pairs(self, edge: str, symbols: npt.NDArray[np.int32], terminals: npt.NDArray[np.int64]) -> Float:
+    def _pairs(self, edge: str, symbols: Int32, terminals: Int64) -> Float:
         """Probability [n] of a terminal [n] at an edge of a symbol's [n] tree."""
         table: Float = getattr(self, edge)
         lexicon = self.model.lexicon

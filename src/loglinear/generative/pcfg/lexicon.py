@@ -24,11 +24,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.features.spans import ANYTHING, word_classes
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 TaggedWord = tuple[int, str, bool]  # tag, word, whether it begins a sentence
 
 

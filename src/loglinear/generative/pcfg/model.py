@@ -25,6 +25,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data.trees.transforms import base_label
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError, OptionError
@@ -33,8 +34,6 @@ from loglinear.kernels import kernel
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, TreeCoder, constituents
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 Sentences = Sequence[Sequence[str]]
 
 
@@ -188,7 +187,7 @@ class PCFG:
 
     # -- as data -----------------------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What a model file keeps: a header of JSON, and arrays."""
         text = "\n".join([*self.symbols, *self.lexicon.terminals]).encode()
         header = {"n_symbols": self.n_symbols, "n_tags": self.n_tags, "root": self.root}
@@ -204,7 +203,7 @@ class PCFG:
         }
 
     @classmethod
-    def from_arrays(cls, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> PCFG:
+    def from_arrays(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> PCFG:
         """The grammar that :meth:`to_arrays` described; anything that does not fit together is a DataError."""
         names = bytes(_array(arrays, "names", np.uint8, 1)).decode().split("\n")
         k, p, root = (int(header[name]) for name in ("n_symbols", "n_tags", "root"))
@@ -231,7 +230,7 @@ class PCFG:
         return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon)
 
 
-def _array(arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type, ndim: int) -> npt.NDArray[Any]:
+def _array(arrays: Mapping[str, Array], name: str, dtype: type, ndim: int) -> Array:
     if name not in arrays or arrays[name].ndim != ndim or arrays[name].dtype != dtype:
         raise DataError(f"the array {name} is missing or of another kind")
     return np.array(arrays[name])
@@ -261,7 +260,7 @@ BaseOf = Callable[[str], str]
 #
 # Only the m symbols that have unary rules take part, so all matrices are [m, m] or [m, K].
 
-Int64 = npt.NDArray[np.int64]
+
 CERTAIN = 1e-9  # a spectral radius nearer to 1 than this is 1
 
 

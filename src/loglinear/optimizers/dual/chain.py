@@ -50,22 +50,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.errors import OptionError
 from loglinear.optimizers.dual.flat import UNFIT, FlatDual, FlatDualState, why_not_flat_dual
 from loglinear.optimizers.dual.general import FinishState, finish
 from loglinear.optimizers.objective import Objective, why_not
-from loglinear.optimizers.optimizer import Arrays, Optimizer, Result, State, register
+from loglinear.optimizers.optimizer import Optimizer, Result, State, register
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, keep_gold
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
-Float32 = npt.NDArray[np.float32]
 WORSE = 0.002  # a rise by this share is more than the order of the sequences makes
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 PARTS, ROUNDS, OVERLAP = 2, 4, 1.5  # of a pass; how much both parts move the same weights
@@ -173,7 +171,7 @@ class DualAscent(Optimizer):
     tolerance: float = 1e-5
     seed: int = 0
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
+    def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of :meth:`DualState.to_arrays`, of flat labels or of L-BFGS after it."""
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
@@ -236,7 +234,7 @@ class DualAscent(Optimizer):
         measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
         overlap = float(PARTS) if careful else OVERLAP
 
-        def steps(sequences: npt.NDArray[np.int64], weights: PaddedWeights, overlap: float) -> None:
+        def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
             dual_pass(
                 sequences, layout.corpus, weights, layout.n_labels, now.shrink, objective.l2 / overlap, now.caution,
                 measure, now.kept, now.kept_transitions, now.overlaps, losses, gaps,

@@ -29,22 +29,21 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
+from loglinear.arrays import Array, Arrays, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.kernels import loose_kernel
 from loglinear.optimizers.dual.general import FinishState, finish
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import FlatRows, Objective, flat_rows
-from loglinear.optimizers.optimizer import Arrays, Optimizer, Result
+from loglinear.optimizers.optimizer import Optimizer, Result
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
 CRITERIA = ("cll", "softmax-margin", "max-margin")
 ROUNDS, OVERLAP = 8, 1.25  # of a pass; how much both parts move the same weights, if that does
 WORSE = 0.002  # a rise by this share is more than the order of the rows makes
@@ -121,7 +120,7 @@ class FlatDualState:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> FlatDualState:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> FlatDualState:
         """Inverse of :meth:`to_arrays`."""
         try:
             iteration, evaluations, misses = (int(count) for count in arrays["counts"])
@@ -155,7 +154,7 @@ class FlatDual(Optimizer):
     tolerance: float = 1e-5
     seed: int = 0
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> FlatDualState | FinishState:
+    def restore(self, arrays: Mapping[str, Array]) -> FlatDualState | FinishState:
         """The state of :meth:`FlatDualState.to_arrays`, or of L-BFGS after it."""
         return FinishState.from_arrays(arrays) if "passes" in arrays else FlatDualState.from_arrays(arrays)
 
@@ -340,8 +339,8 @@ def _fitting(state: Any, problem: FlatProblem) -> FlatDualState:
 # of the data is ``values[pointer[i]:pointer[i + 1]]`` in the columns ``ids`` there, or in all A columns if there are no
 # ids. Tables are float64, or float32 where that is near enough; sums are made in double precision.
 
-Table = npt.NDArray[np.float64] | npt.NDArray[np.float32]
-Int64 = npt.NDArray[np.int64]
+Table = Float | Float32
+
 LEAST = 1e-12  # of the marginals that a step seeks
 ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the steps, and how many there are at most
 

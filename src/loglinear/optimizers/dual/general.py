@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Arrays, Result
-
-Float = npt.NDArray[np.float64]
+from loglinear.optimizers.optimizer import Result
 
 
 @dataclass
@@ -51,7 +49,7 @@ class FinishState:
         return {"passes": np.array([self.passes], dtype=np.int64), **self.inner.to_arrays()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> FinishState:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> FinishState:
         """Inverse of :meth:`to_arrays`."""
         return cls(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
 

@@ -16,8 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion
 from loglinear.criteria.mira import hildreth
 from loglinear.errors import DataError, InfeasibleError
@@ -28,10 +28,6 @@ from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.chain import log_sums, structure
 from loglinear.structures.chain.features import ChainFeatures
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 NOT_SCORES = "the scores contain NaN or +inf; only finite numbers and -inf are scores"
 AT_ONCE = 4096  # sequences in a call of the kernel, after which Ctrl-C is heard

@@ -14,20 +14,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64
 from loglinear.criteria.mira import ENOUGH, ROUNDS
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import FlatRows, Objective, flat_rows
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.flat.features import FlatFeatures
 
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
-
 
 @kernel
-def _wrong_labels(scores: Float, costs: Float, gold: int, k: int, wrong: npt.NDArray[np.int64], losses: Float) -> int:
+def _wrong_labels(scores: Float, costs: Float, gold: int, k: int, wrong: Int64, losses: Float) -> int:
     """The ``wrong`` ones of the k labels that are best with their cost, best first, and their losses; how many."""
     n = 0
     taken = np.zeros(scores.shape[0], np.bool_)

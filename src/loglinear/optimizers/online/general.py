@@ -14,18 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32
 from loglinear.criteria.online import OnlineLearner
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.chain import ChainOnline
 from loglinear.optimizers.online.flat import FlatOnline
 from loglinear.optimizers.online.learner import NO_STEP
 from loglinear.optimizers.optimizer import Optimizer, Result, register
-from loglinear.optimizers.passes import Float, LazyWeights, PassState, SequencePasses
+from loglinear.optimizers.passes import LazyWeights, PassState, SequencePasses
 from loglinear.options import option
 from loglinear.structures.structure import Scores, Structure
 
@@ -46,7 +45,7 @@ class Online(Optimizer):
     seed: int = 0
     average: bool = option("keep the mean of the weights after each sequence", default=True)
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> PassState:
+    def restore(self, arrays: Mapping[str, Array]) -> PassState:
         return PassState.from_arrays(arrays)
 
     def minimise(
@@ -92,8 +91,8 @@ class _Run(SequencePasses):
         sequence: int,
         structure: Structure,
         scores: Scores,
-        right: npt.NDArray[np.int32],
-        wrong: npt.NDArray[np.int32],
+        right: Int32,
+        wrong: Int32,
         losses: Float,
         weight: float,
     ) -> bool:
@@ -115,8 +114,8 @@ class _Run(SequencePasses):
         sequence: int,
         structure: Structure,
         scores: Scores,
-        wrong: npt.NDArray[np.int32],
-        right: npt.NDArray[np.int32],
+        wrong: Int32,
+        right: Int32,
     ) -> None:
         parts, once = scores.zeros_like(), np.ones(1)
         structure.add_labelling(parts, wrong, once)

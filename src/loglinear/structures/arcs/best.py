@@ -18,13 +18,9 @@ R(k, j); ``left[j, k]`` = L(k, j) and ``left_end[i, k]`` = L(i, k).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 RIGHT, LEFT, RIGHT_ARC, LEFT_ARC = 0, 1, 2, 3  # kinds of half trees
 

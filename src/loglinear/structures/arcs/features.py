@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.features.arcs import ArcCorpus, arc_runs
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.arcs.structure import ArcScores, ArcTree, NonProjectiveTree, ProjectiveTree, arc_offsets
 from loglinear.structures.structure import ListFeatures, VectorGradient
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 ARCS_AT_ONCE = 100_000
 
 
@@ -50,7 +47,7 @@ def _add_touched(
     parts: Float,
     n: int,
     values: Float,
-    seen: npt.NDArray[np.uint8],
+    seen: UInt8,
     touched: Int64,
 ) -> int:
     """The same, noting the features met in ``touched``; their new number."""

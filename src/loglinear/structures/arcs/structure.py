@@ -16,21 +16,17 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data.columns.corpus import ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.structures.arcs import best as arc_best
 from loglinear.structures.arcs import sums
 from loglinear.structures.arcs import sums as arc_sums
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 def arc_offsets(offsets: Int64) -> Int64:
@@ -188,7 +184,7 @@ class ArcTree(ABC):
         """For each sentence its K <= k best trees int32 [K, n], best first, and their scores [K]."""
 
     @abstractmethod
-    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         """log Z [S]; the expected arcs, times each weight, into ``expected`` [A] unless it is empty.
 
         Numbers may be complex: log Z and expected arcs are analytic in the scores.
@@ -336,7 +332,7 @@ class ProjectiveTree(ArcTree):
             first += n * (n + 1)
         return found
 
-    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
         status = np.zeros(self.n_sequences, dtype=np.uint8)
         wanted = expected.astype(arcs.dtype) if not len(expected) else expected
@@ -409,7 +405,7 @@ class NonProjectiveTree(ArcTree):
                 kept[t, heads[t]] = score
         return found
 
-    def _sums(self, arcs: npt.NDArray[Any], weights: Float, expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
         wanted = expected.astype(arcs.dtype) if not len(expected) else expected
         sums.spanning_sums(self.offsets, arcs, self.single_root, weights, log_z, wanted)
@@ -418,9 +414,7 @@ class NonProjectiveTree(ArcTree):
             self._in_logs(left, arcs, weights, log_z, wanted)
         return log_z
 
-    def _in_logs(
-        self, left: Int64, arcs: npt.NDArray[Any], weights: Float, log_z: npt.NDArray[Any], expected: npt.NDArray[Any]
-    ) -> None:
+    def _in_logs(self, left: Int64, arcs: Array, weights: Float, log_z: Array, expected: Array) -> None:
         """Sentences whose numbers leave the range of floats; of complex scores the slope by a difference."""
         begins = arc_offsets(self.offsets)
 

@@ -15,14 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel, loose_kernel
-
-Numbers = npt.NDArray[Any]
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
 
 DONE, INFEASIBLE, NEEDS_LOGS = 0, 1, 2
 LEAST, MOST = 1e-100, 1e250  # Z of a sentence that is done in scaled numbers
@@ -31,7 +26,7 @@ LONGEST = 200  # tokens of a sentence that is: trees may be as many as 6.75^n
 
 @loose_kernel
 def _scaled_sentence(
-    arcs: Numbers, single_root: bool, factor: float, expected: Numbers, log_z: Numbers, status: Uint8
+    arcs: Array, single_root: bool, factor: float, expected: Array, log_z: Array, status: UInt8
 ) -> None:
     """One sentence with arcs [n, n + 1]: ``log_z`` [1], ``expected`` [n, n + 1] unless empty, ``status`` [1]."""
     n = arcs.shape[0]
@@ -136,12 +131,12 @@ def _scaled_sentence(
 @loose_kernel
 def scaled(
     offsets: Int64,
-    arcs: Numbers,
+    arcs: Array,
     single_root: bool,
     weights: Float,
-    log_z: Numbers,
-    status: Uint8,
-    expected: Numbers,
+    log_z: Array,
+    status: UInt8,
+    expected: Array,
 ) -> None:
     """All sentences: ``log_z`` [S] and ``status`` [S]; ``expected`` [A] times each weight [S], unless empty."""
     a = 0
@@ -160,7 +155,7 @@ def scaled(
 
 
 @kernel
-def _log_sum(first: Numbers, second: Numbers, nothing: Any) -> Any:
+def _log_sum(first: Array, second: Array, nothing: Any) -> Any:
     """log sum_k exp(first_k + second_k); ``nothing`` is a zero of their type."""
     top = -np.inf
     for k in range(first.shape[0]):
@@ -175,7 +170,7 @@ def _log_sum(first: Numbers, second: Numbers, nothing: Any) -> Any:
 
 
 @kernel
-def _share(first: Numbers, second: Numbers, whole: Any, d_whole: Any, d_first: Numbers, d_second: Numbers) -> None:
+def _share(first: Array, second: Array, whole: Any, d_whole: Any, d_first: Array, d_second: Array) -> None:
     """Give each term of a :func:`_log_sum` its share of the probability ``d_whole``."""
     for k in range(first.shape[0]):
         if first[k].real > -np.inf and second[k].real > -np.inf:
@@ -185,9 +180,7 @@ def _share(first: Numbers, second: Numbers, whole: Any, d_whole: Any, d_first: N
 
 
 @kernel
-def _log_sentence(
-    arcs: Numbers, single_root: bool, factor: float, expected: Numbers, log_z: Numbers, status: Uint8
-) -> None:
+def _log_sentence(arcs: Array, single_root: bool, factor: float, expected: Array, log_z: Array, status: UInt8) -> None:
     """As :func:`_scaled_sentence`; what is kept of each half tree is its log and its probability."""
     n = arcs.shape[0]
     nothing = np.zeros(1, arcs.dtype)[0]
@@ -263,12 +256,12 @@ def _log_sentence(
 def in_logs(
     offsets: Int64,
     chosen: Int64,
-    arcs: Numbers,
+    arcs: Array,
     single_root: bool,
     weights: Float,
-    log_z: Numbers,
-    status: Uint8,
-    expected: Numbers,
+    log_z: Array,
+    status: UInt8,
+    expected: Array,
 ) -> None:
     """The ``chosen`` sentences in log space; arguments as for :func:`scaled`."""
     for i in range(chosen.shape[0]):
@@ -304,11 +297,9 @@ def in_logs(
 # With a single root its arcs are of first order in a quantity that vanishes: they are left out of every D but the last,
 # which is made of nothing else. The probability of an arc is the derivative of log Z, found by going back. O(n^3).
 
-Int32 = npt.NDArray[np.int32]
-
 
 @kernel
-def _cycle(best: Int64, active: npt.NDArray[np.bool_], members: Int64) -> int:
+def _cycle(best: Int64, active: Bool, members: Int64) -> int:
     """A cycle of the arcs ``best[v] -> v`` among the active nodes but 0 into ``members``; its length, 0 if none."""
     n = best.shape[0]
     walk = np.zeros(n, np.int64)
@@ -430,7 +421,7 @@ def viterbi(offsets: Int64, arcs: Float, single_root: bool, heads: Int32, best: 
 
 
 @kernel
-def _matrix_tree(arcs: Numbers, single_root: bool, factor: float, expected: Numbers, log_z: Numbers) -> None:
+def _matrix_tree(arcs: Array, single_root: bool, factor: float, expected: Array, log_z: Array) -> None:
     """One sentence with arcs [n, n + 1]: ``log_z`` [1], and ``expected`` [n, n + 1] times ``factor`` unless empty."""
     n = arcs.shape[0]
     nothing = np.zeros(1, arcs.dtype)[0]
@@ -529,7 +520,7 @@ def _matrix_tree(arcs: Numbers, single_root: bool, factor: float, expected: Numb
 
 @kernel
 def spanning_sums(
-    offsets: Int64, arcs: Numbers, single_root: bool, weights: Float, log_z: Numbers, expected: Numbers
+    offsets: Int64, arcs: Array, single_root: bool, weights: Float, log_z: Array, expected: Array
 ) -> None:
     """All sentences: ``log_z`` [S]; ``expected`` [A] times each weight [S], unless empty."""
     a = 0

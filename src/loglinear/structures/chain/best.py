@@ -14,18 +14,12 @@ in double. O(T (Y^2 + attributes Y)) for a sequence of T positions.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-
-Floats = npt.NDArray[np.float64]
-Float32 = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
-Allowed = npt.NDArray[np.uint8]
 
 LANES = 8
 PAIRS = 2
@@ -34,7 +28,7 @@ NO_VALUES = np.zeros(0)
 
 
 @kernel
-def _lay_out(pointer: Offsets, codes: Ints, state: Floats, place: Ints, rows: Float32, pairs: Float32) -> None:
+def _lay_out(pointer: Int64, codes: Int32, state: Float, place: Int32, rows: Float32, pairs: Float32) -> None:
     """Weights ``state`` [F] of attributes' features into ``rows`` [R, W] and ``pairs`` [P, 4]."""
     for a in range(place.shape[0]):
         for f in range(pointer[a], pointer[a + 1]):
@@ -49,13 +43,13 @@ def _lay_out(pointer: Offsets, codes: Ints, state: Floats, place: Ints, rows: Fl
 def _fill_scores(
     first: int,
     end: int,
-    ids: Ints,
-    place: Ints,
+    ids: Int32,
+    place: Int32,
     rows: Float32,
     pairs: Float32,
-    in_rows: Offsets,
-    in_pairs: Offsets,
-    out: Floats,
+    in_rows: Int64,
+    in_pairs: Int64,
+    out: Float,
 ) -> None:
     """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``, each of value one.
 
@@ -89,12 +83,12 @@ def _fill_scores(
 def _fill_weighted_scores(
     first: int,
     end: int,
-    ids: Ints,
-    values: Floats,
-    place: Ints,
+    ids: Int32,
+    values: Float,
+    place: Int32,
     rows: Float32,
     pairs: Float32,
-    out: Floats,
+    out: Float,
 ) -> None:
     """The same where attribute j has the value ``values[j]``."""
     for y in range(out.shape[0]):
@@ -112,7 +106,7 @@ def _fill_weighted_scores(
 
 
 @kernel
-def _step(before: Floats, transition: Floats, scores: Floats, now: Floats, spare: Floats) -> None:
+def _step(before: Float, transition: Float, scores: Float, now: Float, spare: Float) -> None:
     """``now`` [W] = ``scores`` + max over b of ``before`` [W] + transition [W, W], four b at a time.
 
     Two rows take turns: a maximum written back to where it came from compiles to slow masked stores.
@@ -136,17 +130,17 @@ def _step(before: Floats, transition: Floats, scores: Floats, now: Floats, spare
 
 @kernel
 def _best_labels(
-    offsets: Offsets,
-    pointer: Offsets,
-    ids: Ints,
-    values: Floats,
-    allowed: Allowed,
-    place: Ints,
+    offsets: Int64,
+    pointer: Int64,
+    ids: Int32,
+    values: Float,
+    allowed: UInt8,
+    place: Int32,
     rows: Float32,
     pairs: Float32,
-    tables: tuple[Floats, Floats, Floats, Floats],
+    tables: tuple[Float, Float, Float, Float],
     n_labels: int,
-    labels: Ints,
+    labels: Int32,
 ) -> int:
     """Best labellings into ``labels`` [n]; the number of the first sequence that has none, ALL_WELL or NO_SCORES.
 
@@ -209,7 +203,7 @@ class ChainDecoder:
     penalties : Penalties
     """
 
-    def __init__(self, features: ChainFeatures, weights: Floats, penalties: Penalties) -> None:
+    def __init__(self, features: ChainFeatures, weights: Float, penalties: Penalties) -> None:
         assert self.suits(features)
         block, y = features.state, features.n_labels
         state, _, transition, _ = (weights[segment] for segment in features.segments)
@@ -235,7 +229,7 @@ class ChainDecoder:
         """Whether a chain of these features is one of those that this module is for."""
         return features.order == 1 and features.edge is None and not features.input_only
 
-    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: Allowed | None = None) -> Ints:
+    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: UInt8 | None = None) -> Int32:
         """Best labels of the positions of sequences ``first`` to ``end``, of those that ``allowed`` [N, Y] leaves."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         state = corpus.state
@@ -243,7 +237,7 @@ class ChainDecoder:
         mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
         return self.best(corpus.offsets[first : end + 1], run, mask)
 
-    def best(self, offsets: Offsets, state: Incidence, allowed: Allowed | None = None) -> Ints:
+    def best(self, offsets: Int64, state: Incidence, allowed: UInt8 | None = None) -> Int32:
         """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, of which ``state`` holds the attributes."""
         labels = np.empty(len(state.pointer) - 1, dtype=np.int32)
         status = _best_labels(

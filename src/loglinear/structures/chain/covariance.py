@@ -34,14 +34,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64, UInt8
 from loglinear.kernels import kernel
 
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
-Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Parts = tuple[Float, Float, Float, Float, Float, Float]
 
 DONE = 0
 NEEDS_LOG_SPACE = 1
@@ -54,7 +51,7 @@ LANES = 4  # labels are padded with zeros to a multiple of this: rows of a produ
 
 @kernel
 def _forward(
-    rows: Floats, start: Floats, stop: Floats, move: Floats, room: float, alpha: Floats, inverse: Floats, work: Floats
+    rows: Float, start: Float, stop: Float, move: Float, room: float, alpha: Float, inverse: Float, work: Float
 ) -> int:
     """Scaled forward pass over one sequence: fills ``alpha`` and ``inverse`` = 1 / p [T, W]; a status.
 
@@ -109,7 +106,7 @@ def _forward(
 
 
 @kernel
-def _centre(node: Floats, values: Floats) -> float:
+def _centre(node: Float, values: Float) -> float:
     """The mean of ``values`` [W], W a multiple of LANES, under the marginals ``node`` [W]; subtracts it from them."""
     mean = 0.0
     for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
@@ -128,16 +125,16 @@ def _centre(node: Floats, values: Floats) -> float:
 
 @kernel
 def _backward(
-    costs: Floats,
+    costs: Float,
     unit: float,
-    moved: Floats,
-    alpha: Floats,
-    inverse: Floats,
-    node: Floats,
-    future: Floats,
-    past: Floats,
-    gain: Floats,
-    lift: Floats,
+    moved: Float,
+    alpha: Float,
+    inverse: Float,
+    node: Float,
+    future: Float,
+    past: Float,
+    gain: Float,
+    lift: Float,
 ) -> float:
     """Fills P ``node``, R ``future``, d ``past``, G ``gain`` and H ``lift`` [T, W]; E[c] in units.
 
@@ -179,15 +176,15 @@ def _backward(
 
 @kernel
 def _carry(
-    move: Floats,
+    move: Float,
     share: float,
-    alpha: Floats,
-    inverse: Floats,
-    node: Floats,
-    future: Floats,
-    past: Floats,
-    work: Floats,
-    out: Floats,
+    alpha: Float,
+    inverse: Float,
+    node: Float,
+    future: Float,
+    past: Float,
+    work: Float,
+    out: Float,
 ) -> None:
     """Turns ``past`` [T, W] from d into a f; fills ``out`` [T, Y], the covariances with the labels times ``share``.
 
@@ -215,7 +212,7 @@ def _carry(
 
 @kernel
 def _add_outer_products(
-    alpha: Floats, past: Floats, gain: Floats, lift: Floats, weight: float, n_positions: int, sums: Floats
+    alpha: Float, past: Float, gain: Float, lift: Float, weight: float, n_positions: int, sums: Float
 ) -> None:
     """``sums`` [Y, W] += weight * sum_t (past_{t-1} gain_t + alpha_{t-1} lift_t), two positions at a time."""
     n_labels, width = sums.shape
@@ -232,13 +229,13 @@ def _add_outer_products(
 
 @kernel
 def covariance(
-    offsets: Offsets,
+    offsets: Int64,
     parts: Parts,
-    cost: Floats,
+    cost: Float,
     unit: float,
-    weights: Floats,
-    mean: Floats,
-    status: Bytes,
+    weights: Float,
+    mean: Float,
+    status: UInt8,
     result: Parts,
 ) -> None:
     """Expected costs, and the covariances of cost and parts, of order-1 chains without edges.
@@ -319,12 +316,12 @@ def covariance(
 # O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
 # edges. Arrays of length zero stand for absent parts, in the input and in the output.
 
-Tables = tuple[Floats, Floats, Floats]
+Tables = tuple[Float, Float, Float]
 LOG_TINY = -345.0
 
 
 @kernel
-def _fill_table(t: int, opening: bool, parts: Parts, arcs: Floats, powers: Floats, limits: Floats) -> None:
+def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float, limits: Float) -> None:
     """Scores ``arcs`` [Y, C, Y] into position ``t``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread."""
     transition, edge, trigram = parts[1], parts[4], parts[5]
     n_labels, n_contexts, _ = arcs.shape
@@ -355,7 +352,7 @@ def _table_of(t: int, first: int, parts: Parts) -> int:
 
 
 @kernel
-def _weigh(k: int, tables: Tables, before: Floats, factors: Floats, left: Floats, spare: Floats) -> Floats:
+def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, spare: Float) -> Float:
     """The weights [Y, C, Y] of the arcs of table ``k``: ``a M = factors(b C + c) weights(b, c, y) exp(left(c, y))``.
 
     ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` [C Y] and ``left`` [C, Y], -inf only
@@ -389,7 +386,7 @@ def _weigh(k: int, tables: Tables, before: Floats, factors: Floats, left: Floats
 
 @kernel
 def _forward_in_logs(
-    first: int, last: int, parts: Parts, cost: Floats, unit: float, tables: Tables, kept: Tables, scratch: Tables
+    first: int, last: int, parts: Parts, cost: Float, unit: float, tables: Tables, kept: Tables, scratch: Tables
 ) -> int:
     """Fills what is ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p; a status."""
     emission, _, start, stop, edge, trigram = parts
@@ -442,7 +439,7 @@ def _forward_in_logs(
 
 
 @kernel
-def _dot(left: Floats, right: Floats) -> float:
+def _dot(left: Float, right: Float) -> float:
     """Sum of the products, four sums beside each other since one alone waits for each addition."""
     n = left.shape[0]
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -457,7 +454,7 @@ def _dot(left: Floats, right: Floats) -> float:
 
 
 @kernel
-def _centre_in_logs(node: Floats, values: Floats) -> float:
+def _centre_in_logs(node: Float, values: Float) -> float:
     """The mean of ``values`` [C Y] under the marginals ``node`` [C Y]; subtracts it from them."""
     total, mean = np.sum(node), 0.0
     for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
@@ -469,7 +466,7 @@ def _centre_in_logs(node: Floats, values: Floats) -> float:
 
 
 @kernel
-def _add_states(t: int, first: int, share: float, node: Floats, f: Floats, future: Floats, result: Parts) -> None:
+def _add_states(t: int, first: int, share: float, node: Float, f: Float, future: Float, result: Parts) -> None:
     """Adds a position's covariances with its labels and, at order 2, pairs of labels; all tables are [C, Y]."""
     out, transition, edge, trigram = result[0], result[1], result[4], result[5]
     for y in range(out.shape[1]):
@@ -486,7 +483,7 @@ def _add_states(t: int, first: int, share: float, node: Floats, f: Floats, futur
 
 @kernel
 def _add_arcs(
-    t: int, first: int, share: float, weights: Floats, factors: Floats, f: Floats, flows: Floats, result: Parts
+    t: int, first: int, share: float, weights: Float, factors: Float, f: Float, flows: Float, result: Parts
 ) -> None:
     """Adds a position's covariances with its arcs; ``f`` [C Y] is of the position before, ``flows`` [2, C, Y] G, H."""
     transition, edge, trigram = result[1], result[4], result[5]
@@ -510,7 +507,7 @@ def _backward_in_logs(
     first: int,
     last: int,
     parts: Parts,
-    cost: Floats,
+    cost: Float,
     unit: float,
     share: float,
     tables: Tables,
@@ -559,14 +556,14 @@ def _backward_in_logs(
 
 @kernel
 def covariance_in_logs(
-    offsets: Offsets,
-    which: Offsets,
+    offsets: Int64,
+    which: Int64,
     parts: Parts,
-    cost: Floats,
+    cost: Float,
     unit: float,
-    weights: Floats,
-    mean: Floats,
-    status: Bytes,
+    weights: Float,
+    mean: Float,
+    status: UInt8,
     result: Parts,
 ) -> None:
     """Expected costs, and the covariances of cost and parts, of the sequences ``which``.

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.kernels import kernel
@@ -27,9 +27,6 @@ from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 from loglinear.structures.structure import SparseGradient
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ class ChainFeatures:
         order: int = 1,
         states: str = "observed",
         transitions: str = "observed",
-        input_only: npt.NDArray[np.bool_] | None = None,
+        input_only: Bool | None = None,
     ) -> ChainFeatures:
         """The features of a training corpus.
 
@@ -185,7 +182,7 @@ class ChainFeatures:
         return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], ends[4])
 
     @cached_property
-    def groups(self) -> npt.NDArray[np.int64]:
+    def groups(self) -> Int64:
         """Where the runs of weights begin that are always met together [G + 1]: those of a state attribute, of an edge
         attribute, and the label n-grams."""
         pointers = [self.state.pointer]
@@ -262,7 +259,7 @@ class ChainFeatures:
 
         return SparseChainGradient(self)
 
-    def groups_met(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[npt.NDArray[np.int64], Int32, int]]:
+    def groups_met(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The groups of features that a sequence's scores depend on, as lists with the number of the first group."""
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
         yield corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0
@@ -271,14 +268,14 @@ class ChainFeatures:
         ngrams = np.array([len(self.groups) - 2], dtype=np.int32)
         yield np.array([0, 1]), ngrams, 0
 
-    def keeping(self, kept: npt.NDArray[np.bool_]) -> tuple[ChainFeatures, npt.NDArray[np.bool_]]:
+    def keeping(self, kept: Bool) -> tuple[ChainFeatures, Bool]:
         """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
         state, edge, transition, trigram = (kept[segment] for segment in self.segments)
         has_state = _kept_counts(self.state, state)
         has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
         used = (has_state + has_edge) > 0
 
-        def block(old: FeatureBlock, counts: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_]) -> FeatureBlock:
+        def block(old: FeatureBlock, counts: Int64, mask: Bool) -> FeatureBlock:
             pointer = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
             return FeatureBlock(pointer, old.codes[mask], old.n_codes)
 
@@ -292,14 +289,14 @@ class ChainFeatures:
         )
         return features, used
 
-    def blocks(self, offsets: npt.NDArray[np.int64], first: int, end: int) -> list[tuple[int, int]]:
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut sequences ``first`` to ``end`` into runs whose part scores stay small (about 8 MB of them)."""
         width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
         most = max(256, min(4096, 1_000_000 // width))
         return runs(offsets, first, end, most)
 
 
-def _kept_counts(block: FeatureBlock, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _kept_counts(block: FeatureBlock, kept: Bool) -> Int64:
     """Features of each attribute [A] among those ``kept`` [F]."""
     before = np.concatenate([[0], np.cumsum(kept)])
     return np.diff(before[block.pointer])
@@ -324,9 +321,6 @@ def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, 
 # group, and so are all label n-grams. Parts are walked as in
 # :class:`~loglinear.structures.chain.features.ChainGradient`.
 
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
-
 
 @kernel
 def _add_attributes(
@@ -339,7 +333,7 @@ def _add_attributes(
     parts: Float,
     n: int,
     values: Float,
-    seen: Uint8,
+    seen: UInt8,
     touched: Int64,
 ) -> int:
     """Features of the attributes of positions 0..T-1 (pointer [T + 1]) with parts [T, C]; the new number of groups.

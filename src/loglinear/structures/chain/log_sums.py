@@ -26,18 +26,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
-Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Parts = tuple[Float, Float, Float, Float, Float, Float]
 
 
 @kernel
-def _fill_states(t: int, first: int, last: int, parts: Parts, states: Floats) -> None:
+def _fill_states(t: int, first: int, last: int, parts: Parts, states: Float) -> None:
     """Scores ``states`` [C Y] of position ``t`` of the sequence ``first..last``."""
     emission, _, start, stop, edge, trigram = parts
     n_labels = emission.shape[1]
@@ -54,7 +51,7 @@ def _fill_states(t: int, first: int, last: int, parts: Parts, states: Floats) ->
 
 
 @kernel
-def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Floats) -> None:
+def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Float) -> None:
     """Scores ``arcs`` [Y, C, Y] into position ``t``; nothing to do if they are the last ones' and not ``fresh``."""
     transition, edge, trigram = parts[1], parts[4], parts[5]
     n_labels = transition.shape[0]
@@ -71,7 +68,7 @@ def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Floats) -> N
 
 
 @kernel
-def _longest(offsets: Offsets, which: Offsets) -> int:
+def _longest(offsets: Int64, which: Int64) -> int:
     """Length of the longest of the sequences ``which``."""
     longest = 0
     for i in which:
@@ -81,7 +78,7 @@ def _longest(offsets: Offsets, which: Offsets) -> int:
 
 @kernel
 def _forward(
-    first: int, last: int, parts: Parts, arcs: Floats, alpha: Floats, states: Floats, shifts: Floats
+    first: int, last: int, parts: Parts, arcs: Float, alpha: Float, states: Float, shifts: Float
 ) -> tuple[float, float]:
     """Fills ``alpha`` and ``states`` [T, C Y] and the maxima ``shifts`` [T]; log Z, and its part not in the shifts."""
     n_labels, n_contexts, _ = arcs.shape
@@ -123,7 +120,7 @@ def _forward(
 
 
 @kernel
-def _step_back(states: Floats, beta: Floats, arcs: Floats, shift: float, before: Floats) -> None:
+def _step_back(states: Float, beta: Float, arcs: Float, shift: float, before: Float) -> None:
     """Fills ``before`` [C Y], B of the position before, from ``beta`` [C Y]."""
     n_labels, n_contexts, _ = arcs.shape
     for b in range(n_labels):
@@ -142,7 +139,7 @@ def _step_back(states: Floats, beta: Floats, arcs: Floats, shift: float, before:
 
 @kernel
 def _add_arcs(
-    t: int, first: int, weight: float, alpha: Floats, arcs: Floats, ahead: Floats, rest: float, expected: Parts
+    t: int, first: int, weight: float, alpha: Float, arcs: Float, ahead: Float, rest: float, expected: Parts
 ) -> None:
     """Adds a position's expected arcs; ``alpha`` [C Y] is of the position before, ``ahead`` = state + B - shift."""
     transition, edge, trigram = expected[1], expected[4], expected[5]
@@ -167,9 +164,7 @@ def _add_arcs(
 
 
 @kernel
-def forward_backward(
-    offsets: Offsets, which: Offsets, parts: Parts, weights: Floats, log_z: Floats, expected: Parts
-) -> None:
+def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float, log_z: Float, expected: Parts) -> None:
     """Log-partitions of the sequences ``which``, and unless ``expected`` has no emissions their expected parts.
 
     Parameters
@@ -218,7 +213,7 @@ def forward_backward(
 
 
 @kernel
-def _draw(log_weights: Floats, uniform: float) -> int:
+def _draw(log_weights: Float, uniform: float) -> int:
     """Index drawn in proportion to the exponentials of ``log_weights``, by one ``uniform`` number of [0, 1)."""
     top, total = -np.inf, 0.0
     for j in range(log_weights.shape[0]):
@@ -237,7 +232,7 @@ def _draw(log_weights: Floats, uniform: float) -> int:
 
 
 @kernel
-def sample(offsets: Offsets, parts: Parts, uniforms: Floats, labels: Ints) -> int:
+def sample(offsets: Int64, parts: Parts, uniforms: Float, labels: Int32) -> int:
     """Exact draws into ``labels`` [n, N], one for each row of ``uniforms`` [n, N].
 
     Returns the number of the first sequence that has no labelling, or -1.
@@ -268,7 +263,7 @@ def sample(offsets: Offsets, parts: Parts, uniforms: Floats, labels: Ints) -> in
 
 
 @kernel
-def _take_best(before: Floats, arcs: Floats, values: Floats, spare: Floats) -> None:
+def _take_best(before: Float, arcs: Float, values: Float, spare: Float) -> None:
     """``values`` [C, Y] = max over b of ``before`` [C Y] + arc, from -inf; ``spare`` [Y] is scratch.
 
     The two rows take turns: a maximum written back to where it came from compiles to slow masked stores.
@@ -287,7 +282,7 @@ def _take_best(before: Floats, arcs: Floats, values: Floats, spare: Floats) -> N
 
 
 @kernel
-def viterbi(offsets: Offsets, parts: Parts, labels: Ints, best: Floats) -> int:
+def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
     """Best labellings into ``labels`` [N], their scores into ``best`` [S].
 
     Returns the number of the first sequence that has no labelling, or -1.
@@ -329,7 +324,7 @@ def viterbi(offsets: Offsets, parts: Parts, labels: Ints, best: Floats) -> int:
 
 
 @kernel
-def k_best(first: int, last: int, parts: Parts, labels: Ints, scores: Floats) -> int:
+def k_best(first: int, last: int, parts: Parts, labels: Int32, scores: Float) -> int:
     """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T] and ``scores`` [k]; their number."""
     n_labels, k = parts[0].shape[1], len(scores)
     n_contexts = n_labels if parts[5].shape[0] > 0 else 1

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Float32, Int8, Int16, Int32, Int64
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.lanes import (
@@ -31,16 +32,11 @@ from loglinear.kernels.lanes import (
 )
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 
-Float = npt.NDArray[np.float64]
-Float32 = npt.NDArray[np.float32]
-Int16 = npt.NDArray[np.int16]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
 @kernel
-def _number_singles(ids: Int32, in_row: npt.NDArray[np.bool_], features: Int64, first: Int64, order: Int64) -> None:
+def _number_singles(ids: Int32, in_row: Bool, features: Int64, first: Int64, order: Int64) -> None:
     """Number the single features as they are met: ``first`` [A] of each attribute (-1 so far), ``order`` [F]."""
     n = 0
     for j in range(ids.shape[0]):
@@ -59,9 +55,7 @@ def _number_singles(ids: Int32, in_row: npt.NDArray[np.bool_], features: Int64, 
 
 
 @kernel
-def _count_entries(
-    pointer: Int64, ids: Int32, in_row: npt.NDArray[np.bool_], features: Int64, rows: Int64, singles: Int64
-) -> None:
+def _count_entries(pointer: Int64, ids: Int32, in_row: Bool, features: Int64, rows: Int64, singles: Int64) -> None:
     """Where the rows and single features of each position begin [N + 1]."""
     for t in range(pointer.shape[0] - 1):
         n_rows, n_singles = 0, 0
@@ -78,7 +72,7 @@ def _fill_entries(
     pointer: Int64,
     ids: Int32,
     values: Float,
-    in_row: npt.NDArray[np.bool_],
+    in_row: Bool,
     features: Int64,
     codes: Int32,
     row_of: Int32,
@@ -157,7 +151,7 @@ class PaddedLayout:
         blank[self.n_labels :] = -1e30
         return blank
 
-    def _has_feature(self) -> npt.NDArray[np.int8]:
+    def _has_feature(self) -> Int8:
         has_feature = np.zeros((self.n_rows, self.width), dtype=np.int8)
         has_feature.ravel()[self._row_place] = 1
         return has_feature
@@ -208,7 +202,7 @@ class PaddedLayout:
 
 def _entries(
     encoded: EncodedCorpus,
-    in_row: npt.NDArray[np.bool_],
+    in_row: Bool,
     features: Int64,
     codes: Int32,
     row_of: Int32,
@@ -239,7 +233,6 @@ def _entries(
 # a multiple of eight, and are worked on eight at a time (:mod:`~loglinear.kernels.lanes`); those from Y on stay zero.
 # One call does a whole sequence, as a call with many arrays costs more than the work of a position.
 
-Mask = npt.NDArray[np.int8]
 
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
 LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may miss some that were taken for zero
@@ -298,7 +291,7 @@ class PaddedCorpus(NamedTuple):
     list_labels: Int16
     list_values: Float32
     blank: Float32
-    has_feature: Mask
+    has_feature: Int8
     transition_places: Int64
     allowed: Float32
     start: Float32

@@ -35,19 +35,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
 
 
-Floats = npt.NDArray[np.float64]
-Offsets = npt.NDArray[np.int64]
-Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
-Contexts = tuple[Floats, Floats]  # nodes [N or 0, Y] and pairs [N or 0, Y^2]
-Tables = tuple[Floats, Floats, Floats, Floats]  # log A and A [K, W], A transposed [W, K], maxima and spreads [2, 2]
-Rows = tuple[Floats, Floats, Floats, Floats]  # log f and f [R, W], maxima and spreads [R, 2], scratch [R W]
-Buffers = tuple[Floats, Floats, Floats, Floats]  # z, L and r [R, K], scratch [R K]
+Parts = tuple[Float, Float, Float, Float, Float, Float]
+Contexts = tuple[Float, Float]  # nodes [N or 0, Y] and pairs [N or 0, Y^2]
+Tables = tuple[Float, Float, Float, Float]  # log A and A [K, W], A transposed [W, K], maxima and spreads [2, 2]
+Rows = tuple[Float, Float, Float, Float]  # log f and f [R, W], maxima and spreads [R, 2], scratch [R W]
+Buffers = tuple[Float, Float, Float, Float]  # z, L and r [R, K], scratch [R K]
 
 MAX_SPREAD = 600.0
 LANES = 4  # labels and contexts are padded to a multiple of this
@@ -65,7 +64,7 @@ ROUND_BITS = 0x4338000000000000  # the bits of ROUND
 
 
 @kernel
-def _exponentials(values: Floats, powers: Floats) -> None:
+def _exponentials(values: Float, powers: Float) -> None:
     """``values = exp(values)``, 0 for -inf, right to two units in the last place; ``powers`` is scratch as long.
 
     Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, even
@@ -94,7 +93,7 @@ def _exponentials(values: Floats, powers: Floats) -> None:
 
 
 @kernel
-def _logarithms(values: Floats, powers: Floats) -> None:
+def _logarithms(values: Float, powers: Float) -> None:
     """``values = log(values)`` of normal positive numbers, vectorised likewise: the series of 2 artanh to degree 21."""
     n = values.shape[0]
     bits, exponents = values.view(np.int64), powers.view(np.int64)
@@ -120,7 +119,7 @@ def _padded(n: int) -> int:
 
 
 @kernel
-def _tables(transition: Floats, trigram: Floats) -> Tables:
+def _tables(transition: Float, trigram: Float) -> Tables:
     """Tables with the contexts of one label first, then those of two if there are trigrams; both padded with zeros."""
     n_labels = transition.shape[0]
     width, n_pairs = _padded(n_labels), trigram.shape[0] * n_labels
@@ -147,7 +146,7 @@ def _tables(transition: Floats, trigram: Floats) -> Tables:
 
 
 @kernel
-def _fill_row(parts: Parts, t: int, first: int, last: int, before: int, row: Floats) -> tuple[float, float]:
+def _fill_row(parts: Parts, t: int, first: int, last: int, before: int, row: Float) -> tuple[float, float]:
     """Fills ``row`` [W] with the scores that depend on no older label than ``before``; its maximum and spread."""
     emission, start, stop, edge = parts[0], parts[2], parts[3], parts[4]
     n_labels = emission.shape[1]
@@ -190,7 +189,7 @@ def _fill_rows(parts: Parts, t: int, end: int, first: int, last: int, before: in
 
 
 @kernel
-def _count(weights: Floats, begin: int, step: int) -> int:
+def _count(weights: Float, begin: int, step: int) -> int:
     """How many of the ``weights`` at begin, begin + step, ... are not zero."""
     found = 0
     for k in range(begin, weights.shape[0], step):
@@ -199,7 +198,7 @@ def _count(weights: Floats, begin: int, step: int) -> int:
 
 
 @kernel
-def _log_sum(row: Floats, other: Floats, nothing: bool) -> float:
+def _log_sum(row: Float, other: Float, nothing: bool) -> float:
     """log sum exp of ``row + other`` [W], and of a 0 if ``nothing``; safe for any scores."""
     top = 0.0 if nothing else -np.inf
     for y in range(row.shape[0]):
@@ -222,7 +221,7 @@ def _scaling(peak: float, nothing: bool) -> tuple[float, float, float, float]:
 
 
 @kernel
-def _fill_products(factors: Floats, turned: Floats, base: int, n: int, products: Floats) -> None:
+def _fill_products(factors: Float, turned: Float, base: int, n: int, products: Float) -> None:
     """``products[j, k] = z(k)`` for ``n`` rows and all contexts, whose columns of A transposed begin at ``base``."""
     breadth = products.shape[1]
     for j in range(n):
@@ -237,9 +236,7 @@ def _fill_products(factors: Floats, turned: Floats, base: int, n: int, products:
 
 
 @kernel
-def _add_products(
-    factors: Floats, matrix: Floats, base: int, n: int, shares: Floats, own: Floats, sums: Floats
-) -> None:
+def _add_products(factors: Float, matrix: Float, base: int, n: int, shares: Float, own: Float, sums: Float) -> None:
     """``own[j] = f sum_k r(k) A(k)`` for ``n`` rows, and ``sums[k] += sum_j r(k) f``; ``shares`` [n, K] is r."""
     width, breadth = factors.shape[1], shares.shape[1]
     for j in range(n):
@@ -270,8 +267,8 @@ def _add_products(
 
 @kernel
 def _all_contexts(
-    n: int, rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Floats, buffers: Buffers,
-    found: Floats, sums: Floats,
+    n: int, rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Float, buffers: Buffers,
+    found: Float, sums: Float,
 ) -> float:  # fmt: skip
     """All contexts of the first ``n`` rows: their normalisers are written to ``found`` [n or 0, K].
 
@@ -313,8 +310,8 @@ def _all_contexts(
 
 @kernel
 def _some_contexts(
-    rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Floats, begin: int, step: int, own: Floats,
-    found: Floats, sums: Floats,
+    rows: Rows, tables: Tables, deep: int, nothing: bool, weights: Float, begin: int, step: int, own: Float,
+    found: Float, sums: Float,
 ) -> float:  # fmt: skip
     """The contexts k = begin, begin + step, ... of row 0 that have a weight, one by one; safe for any scores.
 
@@ -365,7 +362,7 @@ def _some_contexts(
 
 
 @kernel
-def _add_sums(sums: Floats, matrix: Floats, gradient: Parts) -> None:
+def _add_sums(sums: Float, matrix: Float, gradient: Parts) -> None:
     """Adds the gradient of transitions and trigrams: A times the first half of ``sums`` [2, K, W], plus the second."""
     transition, trigram = gradient[1], gradient[5]
     n_labels, width = transition.shape[0], matrix.shape[1]
@@ -381,7 +378,7 @@ def _add_sums(sums: Floats, matrix: Floats, gradient: Parts) -> None:
 
 @kernel
 def _first_piece(
-    first: int, last: int, parts: Parts, nothing: bool, weight: float, row: Floats, nought: Floats, gradient: Parts
+    first: int, last: int, parts: Parts, nothing: bool, weight: float, row: Float, nought: Float, gradient: Parts
 ) -> float:
     """Normaliser of a first piece; its gradient times ``weight`` is added unless that is 0."""
     _fill_row(parts, first, first, last, 0, row)
@@ -397,7 +394,7 @@ def _first_piece(
 
 
 @kernel
-def _add_own(t: int, last: int, before: int, own: Floats, gradient: Parts) -> None:
+def _add_own(t: int, last: int, before: int, own: Float, gradient: Parts) -> None:
     """Adds a gradient ``own`` [W] by log f to that by the parts."""
     emission, stop, edge = gradient[0][t], gradient[3], gradient[4]
     for y in range(emission.shape[0]):
@@ -412,7 +409,7 @@ def _add_own(t: int, last: int, before: int, own: Floats, gradient: Parts) -> No
 
 
 @kernel
-def _room(offsets: Offsets, n_labels: int, n_contexts: int) -> tuple[Rows, Buffers]:
+def _room(offsets: Int64, n_labels: int, n_contexts: int) -> tuple[Rows, Buffers]:
     """Scratch for the longest sequence."""
     longest, width, breadth = 0, _padded(n_labels), _padded(n_contexts)
     for i in range(offsets.shape[0] - 1):
@@ -424,8 +421,8 @@ def _room(offsets: Offsets, n_labels: int, n_contexts: int) -> tuple[Rows, Buffe
 
 @kernel
 def pieces(
-    offsets: Offsets, parts: Parts, first_weights: Floats, weights: Contexts, nothing: bool,
-    values: Floats, found: Contexts, gradient: Parts,
+    offsets: Int64, parts: Parts, first_weights: Float, weights: Contexts, nothing: bool,
+    values: Float, found: Contexts, gradient: Parts,
 ) -> None:  # fmt: skip
     """Normalisers of all pieces, or their weighted sums and the gradient of those; O(Y) a context, O(Y^2) with edges.
 
@@ -504,11 +501,9 @@ def pieces(
 #
 # Arrays of length zero stand for absent parts.
 
-Ints = npt.NDArray[np.int32]
-
 
 @kernel
-def normalise_rows(table: Floats, log_sums: Floats) -> None:
+def normalise_rows(table: Float, log_sums: Float) -> None:
     """``table`` [R, K] becomes exp(table - log sum exp of its row), the sums ``log_sums`` [R]; rows of -inf zeros."""
     n_rows, width = table.shape
     powers = np.empty(table.size)
@@ -532,7 +527,7 @@ def normalise_rows(table: Floats, log_sums: Floats) -> None:
 
 
 @kernel
-def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Ints, after: bool, row: Floats) -> None:
+def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Int32, after: bool, row: Float) -> None:
     """Adds to ``row`` [Y] the scores r_t, those of the labels after only if ``after``."""
     emission, transition, start, stop, edge, trigram = parts
     edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
@@ -569,7 +564,7 @@ def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Ints, after
 
 
 @kernel
-def _add_gradient(t: int, first: int, last: int, row: Floats, labels: Ints, after: bool, gradient: Parts) -> None:
+def _add_gradient(t: int, first: int, last: int, row: Float, labels: Int32, after: bool, gradient: Parts) -> None:
     """Adds a gradient ``row`` [Y] by r_t to that by the parts: :func:`_add_scores` the other way round."""
     emission, transition, start, stop, edge, trigram = gradient
     edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
@@ -608,8 +603,8 @@ def _add_gradient(t: int, first: int, last: int, row: Floats, labels: Ints, afte
 
 @kernel
 def _fill_conditional_rows(
-    first: int, last: int, parts: Parts, labels: Ints, after: bool, own: bool, nothing: bool, rows: Floats,
-    peaks: Floats,
+    first: int, last: int, parts: Parts, labels: Int32, after: bool, own: bool, nothing: bool, rows: Float,
+    peaks: Float,
 ) -> float:  # fmt: skip
     """Fills ``rows`` [T, Y] with a sequence's scores less their maxima ``peaks`` [T].
 
@@ -638,8 +633,8 @@ def _fill_conditional_rows(
 
 @kernel
 def add_conditionals(
-    offsets: Offsets, parts: Parts, labels: Ints, after: bool, own: bool, nothing: bool, weights: Floats,
-    values: Floats, gradient: Parts,
+    offsets: Int64, parts: Parts, labels: Int32, after: bool, own: bool, nothing: bool, weights: Float,
+    values: Float, gradient: Parts,
 ) -> None:  # fmt: skip
     """Sums [S] of the positions' values into ``values``; their gradient times ``weights`` [S] is added.
 
@@ -680,7 +675,7 @@ def add_conditionals(
 
 def add_given_neighbours(
     chain: Chain, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
-) -> Floats:
+) -> Float:
     """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
 
     The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.

@@ -23,13 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.structures.chain import covariance, log_sums, pieces, sums
 from loglinear.structures.chain.sums import INFEASIBLE, NEEDS_LOG_SPACE, Parts
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,12 @@ class ChainScores:
         From the third position of a sequence on; makes the chain one of order 2.
     """
 
-    emission: Floats
-    transition: Floats
-    start: Floats
-    stop: Floats
-    edge: Floats | None = None
-    trigram: Floats | None = None
+    emission: Float
+    transition: Float
+    start: Float
+    stop: Float
+    edge: Float | None = None
+    trigram: Float | None = None
 
     @property
     def order(self) -> int:
@@ -67,7 +65,7 @@ class ChainScores:
         """Y."""
         return int(self.transition.shape[0])
 
-    def parts(self) -> Mapping[str, Floats]:
+    def parts(self) -> Mapping[str, Float]:
         """The arrays that are there, by name."""
         named = {name: getattr(self, name) for name in ("emission", "transition", "start", "stop", "edge", "trigram")}
         return {name: array for name, array in named.items() if array is not None}
@@ -83,7 +81,7 @@ class ChainScores:
             total[name] = total[name] + array if name in total else array.copy()
         return ChainScores(**total)
 
-    def with_costs(self, costs: Floats) -> ChainScores:
+    def with_costs(self, costs: Float) -> ChainScores:
         """The scores plus a cost for each label at each position [N, Y]; shares the other arrays."""
         return replace(self, emission=self.emission + costs)
 
@@ -122,7 +120,7 @@ class Chain:
 
     # -- a given labelling, O(N) -----------------------------------------------------------------------------------
 
-    def score(self, scores: ChainScores, labels: npt.ArrayLike) -> Floats:
+    def score(self, scores: ChainScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the labelling ``labels`` int32[N]."""
         parts = self._checked(scores)
         result = np.empty(self.n_sequences)
@@ -144,7 +142,7 @@ class Chain:
 
     # -- best labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ---------------------------------------------------
 
-    def viterbi(self, scores: ChainScores) -> tuple[Ints, Floats]:
+    def viterbi(self, scores: ChainScores) -> tuple[Int32, Float]:
         """Best labelling int32[N] and its scores [S]."""
         parts = self._checked(scores)
         labels, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
@@ -153,7 +151,7 @@ class Chain:
             raise InfeasibleError(int(infeasible))
         return labels, best
 
-    def k_best(self, scores: ChainScores, k: int) -> list[tuple[Ints, Floats]]:
+    def k_best(self, scores: ChainScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sequence its K <= k best labellings int32[K, T], best first, and their scores [K].
 
         K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`; k times its cost.
@@ -173,12 +171,12 @@ class Chain:
 
     # -- sums over labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ----------------------------------------------
 
-    def log_partition(self, scores: ChainScores) -> Floats:
+    def log_partition(self, scores: ChainScores) -> Float:
         """log Z [S]; -inf where no labelling is possible."""
         parts = self._checked(scores)
         return self._forward_backward(parts, np.ones(self.n_sequences), _nothing_expected(scores.n_labels))
 
-    def expectations(self, scores: ChainScores, weights: npt.ArrayLike | None = None) -> tuple[Floats, ChainScores]:
+    def expectations(self, scores: ChainScores, weights: npt.ArrayLike | None = None) -> tuple[Float, ChainScores]:
         """log Z [S] and the expected parts, those of a sequence times its weight [S].
 
         Emissions are the node marginals [N, Y]; edges, expected if ``scores`` has them, the edge marginals [N, Y, Y];
@@ -186,7 +184,7 @@ class Chain:
         """
         return self._expectations(scores, weights, with_edges=scores.edge is not None)
 
-    def edge_marginals(self, scores: ChainScores) -> Floats:
+    def edge_marginals(self, scores: ChainScores) -> Float:
         """P(y_{t-1}, y_t) [N, Y, Y], zero at first positions."""
         edge = self._expectations(scores, None, with_edges=True)[1].edge
         assert edge is not None
@@ -194,7 +192,7 @@ class Chain:
 
     def cost_covariance(
         self, scores: ChainScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
-    ) -> tuple[Floats, ChainScores]:
+    ) -> tuple[Float, ChainScores]:
         """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the parts, times each weight [S].
 
         The covariance with a part is E[c part] - E[c] E[part], in the shapes of :meth:`expectations`: the gradient of
@@ -221,7 +219,7 @@ class Chain:
             raise InfeasibleError(int(np.argmax(status == INFEASIBLE)))
         return mean, _as_scores(result, scores.order, scores.edge is not None)
 
-    def posterior_decode(self, scores: ChainScores) -> tuple[Ints, Floats]:
+    def posterior_decode(self, scores: ChainScores) -> tuple[Int32, Float]:
         """The possible labelling int32[N] with the greatest sum of node marginals, and those sums [S].
 
         The sum is the expected number of correct labels. Without -inf in transitions, edges and trigrams this is the
@@ -229,7 +227,7 @@ class Chain:
         """
         return self.best_possible(scores, self.expectations(scores)[1].emission)
 
-    def best_possible(self, scores: ChainScores, values: Floats) -> tuple[Ints, Floats]:
+    def best_possible(self, scores: ChainScores, values: Float) -> tuple[Int32, Float]:
         """The possible labelling (score above -inf) with the greatest sum of ``values`` [N, Y], and the sums [S]."""
         joint = [array for array in (scores.transition, scores.edge, scores.trigram) if array is not None]
         if not any(np.isneginf(array).any() for array in (*joint, scores.start, scores.stop, scores.emission)):
@@ -241,7 +239,7 @@ class Chain:
         chosen = values[np.arange(self.n_positions), labels]
         return labels, np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
 
-    def sample(self, scores: ChainScores, n: int, rng: np.random.Generator) -> Ints:
+    def sample(self, scores: ChainScores, n: int, rng: np.random.Generator) -> Int32:
         """``n`` independent draws of labellings from p, int32[n, N]; O(n N Y) more than :meth:`log_partition`."""
         if n < 0:
             raise OptionError(f"n = {n}: the number of draws cannot be negative")
@@ -254,7 +252,7 @@ class Chain:
 
     # -- pieces: each label given the one before (the two before at order 2), O(N Y^2) and O(N Y^3) -------------------
 
-    def piece_normalisers(self, scores: ChainScores, nothing: bool = False) -> tuple[Floats, ChainScores]:
+    def piece_normalisers(self, scores: ChainScores, nothing: bool = False) -> tuple[Float, ChainScores]:
         """log sum_y exp piece_t(y given its context), of first positions [S] and of the others as scores of contexts.
 
         Those of position t are ``emission[t - 1]`` [Y], the context being the label of t - 1; from the third position
@@ -277,7 +275,7 @@ class Chain:
         weights: npt.ArrayLike,
         contexts: ChainScores | npt.ArrayLike,
         nothing: bool = False,
-    ) -> Floats:
+    ) -> Float:
         """Weighted sums [S] of the pieces' normalisers; the sums' gradient by the scores is added to ``gradient``.
 
         Parameters
@@ -312,7 +310,7 @@ class Chain:
 
     def _expectations(
         self, scores: ChainScores, weights: npt.ArrayLike | None, with_edges: bool
-    ) -> tuple[Floats, ChainScores]:
+    ) -> tuple[Float, ChainScores]:
         parts = self._checked(scores)
         expected = self._blank_parts(scores, with_edges)
         log_z = self._forward_backward(parts, self._weights(weights), expected)
@@ -332,7 +330,7 @@ class Chain:
             np.zeros((y if scores.order == 2 else 0, y, y)),
         )
 
-    def _forward_backward(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
+    def _forward_backward(self, parts: Parts, weights: Float, expected: Parts) -> Float:
         """log Z [S] and ``expected``: scaled, then in log space the sequences that were left."""
         if len(parts[5]):
             scaled = sums.forward_backward_second_order
@@ -370,24 +368,24 @@ class Chain:
         emission, transition, start, stop, edge, trigram = arrays
         return emission, transition, start, stop, edge, trigram
 
-    def _labels(self, labels: npt.ArrayLike, n_labels: int) -> Ints:
-        array: Ints = _as_array("labels", labels, np.int32, (self.n_positions,))
+    def _labels(self, labels: npt.ArrayLike, n_labels: int) -> Int32:
+        array: Int32 = _as_array("labels", labels, np.int32, (self.n_positions,))
         if len(array) and not (array.min() >= 0 and array.max() < n_labels):
             t = int(np.argmax((array < 0) | (array >= n_labels)))
             raise DataError(f"label {array[t]} at position {t} (from 0) is not one of the {n_labels} labels 0, 1, ...")
         return array
 
-    def _weights(self, weights: npt.ArrayLike | None) -> Floats:
+    def _weights(self, weights: npt.ArrayLike | None) -> Float:
         if weights is None:
             return np.ones(self.n_sequences)
-        array: Floats = _as_array("weights", weights, np.float64, (self.n_sequences,))
+        array: Float = _as_array("weights", weights, np.float64, (self.n_sequences,))
         if not np.isfinite(array).all():
             raise DataError("the weights of the sequences must be finite numbers")
         return array
 
-    def _costs(self, cost: npt.ArrayLike, n_labels: int) -> tuple[Floats, float]:
+    def _costs(self, cost: npt.ArrayLike, n_labels: int) -> tuple[Float, float]:
         """The costs as kernels want them, and the power of two that makes the greatest of them about one."""
-        array: Floats = _as_array("cost", cost, np.float64, (self.n_positions, n_labels))
+        array: Float = _as_array("cost", cost, np.float64, (self.n_positions, n_labels))
         greatest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
         if not greatest < np.inf:
             raise DataError("the costs contain NaN or infinite numbers; give a finite cost to each label")
@@ -406,7 +404,7 @@ def _nothing_expected(n_labels: int) -> Parts:
     return np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube)
 
 
-def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:
     """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
     if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype and value.flags.carray:
         return value
@@ -431,11 +429,9 @@ def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...])
 #
 # Arrays of length zero stand for absent parts.
 
-Offsets = npt.NDArray[np.int64]
-
 
 @kernel
-def score(offsets: Offsets, parts: Parts, labels: Ints, scores: Floats) -> None:
+def score(offsets: Int64, parts: Parts, labels: Int32, scores: Float) -> None:
     """Scores of the labellings ``labels`` [N] into ``scores`` [S], O(N)."""
     emission, transition, start, stop, edge, trigram = parts
     for i in range(offsets.shape[0] - 1):
@@ -454,7 +450,7 @@ def score(offsets: Offsets, parts: Parts, labels: Ints, scores: Floats) -> None:
 
 
 @kernel
-def add_labelling(offsets: Offsets, labels: Ints, weights: Floats, parts: Parts) -> None:
+def add_labelling(offsets: Int64, labels: Int32, weights: Float, parts: Parts) -> None:
     """``parts`` += weight of the sequence for each part of its labelling ``labels`` [N], O(N)."""
     emission, transition, start, stop, edge, trigram = parts
     for i in range(offsets.shape[0] - 1):

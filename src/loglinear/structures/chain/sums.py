@@ -37,14 +37,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int64, UInt8
 from loglinear.kernels import kernel
 
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
-Parts = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Parts = tuple[Float, Float, Float, Float, Float, Float]
 
 DONE = 0
 NEEDS_LOG_SPACE = 1
@@ -63,7 +60,7 @@ LEAST_EXPONENT = -700.0  # below it 2^k is no normal number; a spread that large
 
 
 @kernel
-def _exponentials(scores: Floats, peak: float, floor: float, out: Floats, powers: Floats) -> int:
+def _exponentials(scores: Float, peak: float, floor: float, out: Float, powers: Float) -> int:
     """``out = exp(scores - peak)``, none above ``peak``; returns how many finite scores fall below ``floor``.
 
     Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, right
@@ -102,7 +99,7 @@ def _exponentials(scores: Floats, peak: float, floor: float, out: Floats, powers
 
 
 @kernel
-def _extent(scores: Floats) -> tuple[float, float]:
+def _extent(scores: Float) -> tuple[float, float]:
     """Greatest score, and the spread of the finite ones; (-inf, 0) if there is none."""
     peak, least = -np.inf, np.inf
     for j in range(scores.shape[0]):
@@ -114,7 +111,7 @@ def _extent(scores: Floats) -> tuple[float, float]:
 
 @kernel
 def _forward(
-    rows: Floats, start: Floats, stop: Floats, move: Floats, floor: float, factor: Floats, alpha: Floats, work: Floats
+    rows: Float, start: Float, stop: Float, move: Float, floor: float, factor: Float, alpha: Float, work: Float
 ) -> tuple[float, int]:
     """Scaled forward pass over one sequence, O(T Y^2): log Z without the transitions' maximum, and a status.
 
@@ -171,9 +168,7 @@ def _forward(
 
 
 @kernel
-def _backward(
-    factor: Floats, alpha: Floats, moved: Floats, weight: float, gain: Floats, work: Floats, node: Floats
-) -> int:
+def _backward(factor: Float, alpha: Float, moved: Float, weight: float, gain: Float, work: Float, node: Float) -> int:
     """Scaled backward pass over one sequence, O(T Y^2); returns a status.
 
     ``moved`` [W, W] is M transposed. Writes ``node`` [T, Y], the marginals times ``weight``, and ``gain`` [T, W], G.
@@ -209,7 +204,7 @@ def _backward(
 
 
 @kernel
-def _add_outer_products(alpha: Floats, gain: Floats, weight: float, n_positions: int, sums: Floats) -> None:
+def _add_outer_products(alpha: Float, gain: Float, weight: float, n_positions: int, sums: Float) -> None:
     """``sums += weight * sum_t alpha_{t-1} gain_t``, four positions at a time so that ``sums`` [Y, W] moves less."""
     n_labels, width = sums.shape
     t = 1
@@ -231,7 +226,7 @@ def _add_outer_products(alpha: Floats, gain: Floats, weight: float, n_positions:
 
 @kernel
 def forward_backward(
-    offsets: Offsets, parts: Parts, weights: Floats, log_z: Floats, status: Bytes, expected: Parts
+    offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
     """Log-partitions, and unless ``expected`` has no nodes the expected parts, of order-1 chains without edges.
 
@@ -287,7 +282,7 @@ def forward_backward(
 
 @kernel
 def _edges_forward(
-    first: int, last: int, parts: Parts, factor: Floats, alpha: Floats, potentials: Floats, work: Floats
+    first: int, last: int, parts: Parts, factor: Float, alpha: Float, potentials: Float, work: Float
 ) -> tuple[float, int]:
     """Forward pass as :func:`_forward` where the matrix M_t = exp(transition + edge_t - max) differs at each position.
 
@@ -342,7 +337,7 @@ def _edges_forward(
 
 @kernel
 def forward_backward_edges(
-    offsets: Offsets, parts: Parts, weights: Floats, log_z: Floats, status: Bytes, expected: Parts
+    offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
     """As :func:`forward_backward`, with edges scored (or not, [0, Y, Y]) and, if anything is expected, expected."""
     node, edge_out = expected[0], expected[4]
@@ -404,12 +399,12 @@ def forward_backward_edges(
 # Scaling, the test that a sequence must pass to be done here, and the proof that it suffices are those of
 # :mod:`loglinear.structures.chain.sums`, read with states for labels: F for E, K for M.
 
-Tables = tuple[Floats, Floats, Floats]
+Tables = tuple[Float, Float, Float]
 Limits = tuple[float, float, float]
 
 
 @kernel
-def _fill_tables(transition: Floats, trigram: Floats, tables: Tables) -> Limits:
+def _fill_tables(transition: Float, trigram: Float, tables: Tables) -> Limits:
     """Fills K [Y, Y, Y], K turned to (y', y, y'') and the opening [Y, Y]; both maxima and the greater spread."""
     n_labels = transition.shape[0]
     arcs, turned, opening = tables
@@ -440,7 +435,7 @@ def _fill_tables(transition: Floats, trigram: Floats, tables: Tables) -> Limits:
 
 
 @kernel
-def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, factor: Floats) -> tuple[float, int]:
+def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, factor: Float) -> tuple[float, int]:
     """Fills ``factor`` [1 or Y, Y] with F_t, a row for each y' where there are edges; its maximum and a status."""
     emission, start, stop, edge = parts[0], parts[2], parts[3], parts[4]
     n_rows, n_labels = factor.shape
@@ -465,7 +460,7 @@ def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, facto
 
 @kernel
 def _forward_second_order(
-    first: int, last: int, parts: Parts, tables: Tables, limits: Limits, factor: Floats, alpha: Floats
+    first: int, last: int, parts: Parts, tables: Tables, limits: Limits, factor: Float, alpha: Float
 ) -> tuple[float, int]:
     """Forward pass over the sequence ``first..last``: log Z and a status.
 
@@ -514,7 +509,7 @@ def _forward_second_order(
 
 @kernel
 def _backward_second_order(
-    n_positions: int, tables: Tables, factor: Floats, alpha: Floats, gain: Floats, beta: Floats
+    n_positions: int, tables: Tables, factor: Float, alpha: Float, gain: Float, beta: Float
 ) -> int:
     """Backward pass after :func:`_forward_second_order`: fills ``gain`` = G, ``beta`` [T, Y, Y]; returns a status."""
     _, turned, opening = tables
@@ -558,11 +553,11 @@ def _add_expected(
     first: int,
     n_positions: int,
     weight: float,
-    alpha: Floats,
-    gain: Floats,
-    beta: Floats,
+    alpha: Float,
+    gain: Float,
+    beta: Float,
     expected: Parts,
-    sums: Floats,
+    sums: Float,
 ) -> None:
     """Writes a sequence's rows of ``expected``, adds to its other parts and to the outer products [Y, Y, Y]."""
     node, transition, start, stop, edge, _ = expected
@@ -597,7 +592,7 @@ def _add_expected(
 
 @kernel
 def forward_backward_second_order(
-    offsets: Offsets, parts: Parts, weights: Floats, log_z: Floats, status: Bytes, expected: Parts
+    offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
     """Log-partitions, and unless ``expected`` has no emissions the expected parts, of second-order chains.
 

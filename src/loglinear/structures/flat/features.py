@@ -17,17 +17,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.flat.structure import Flat, FlatScores
 from loglinear.structures.structure import ListFeatures, VectorGradient
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 SCORES_AT_ONCE = 65_536
 BIASES = ("free", "penalised", "none")
 

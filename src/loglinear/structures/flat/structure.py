@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import InfeasibleError, OptionError
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ class Flat:
         """Add to ``parts`` the weight [N] of each example at its label."""
         parts.labels[np.arange(self.n_sequences), labels] += weights
 
-    def restrict(self, scores: FlatScores, allowed: npt.NDArray[np.uint8]) -> FlatScores:
+    def restrict(self, scores: FlatScores, allowed: UInt8) -> FlatScores:
         """The scores with -inf for labels that the annotation [N, Y] rules out."""
         return FlatScores(np.where(allowed > 0, scores.labels, -np.inf))
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 from loglinear.structures.tree.grammar import CFGGrammar, Rules
 
@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from loglinear.structures.tree.structure import CFGScores
 
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
-Pool = tuple[Ints, Floats, Ints, Ints, Ints]
-Places = tuple[Longs, Longs, Longs]
-Dense = tuple[Floats, Floats, Ints, Ints, Ints, Ints]
+Parts = tuple[Float, Float, Float, Int32, UInt8]
+Pool = tuple[Int32, Float, Int32, Int32, Int32]
+Places = tuple[Int64, Int64, Int64]
+Dense = tuple[Float, Float, Int32, Int32, Int32, Int32]
 
 
 @kernel
@@ -53,7 +49,7 @@ def _grown(pool: Pool, filled: int, more: int) -> Pool:
 
 @kernel
 def _combine(
-    i: int, j: int, rules: Rules, scores: Floats, pool: Pool, places: Places, position: Ints, dense: Dense
+    i: int, j: int, rules: Rules, scores: Float, pool: Pool, places: Places, position: Int32, dense: Dense
 ) -> int:
     """Fill the dense row ``best0`` of a span from its splits; returns how many symbols were met, listed in ``met``."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -84,7 +80,7 @@ def _combine(
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Floats, allowed: Bytes, dense: Dense) -> int:
+def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, dense: Dense) -> int:
     """Make the best step, if any pays, to each symbol; returns how many symbols are met now."""
     child_pointer, step_parent = rules[3], rules[4]
     best0, best, _, _, back_step, met = dense
@@ -111,8 +107,8 @@ def _step_up(n_met: int, rules: Rules, scores: Floats, allowed: Bytes, dense: De
 
 @kernel
 def _store(
-    span: int, n_met: int, least: float, prior: Floats, rules: Rules, moves: Ints, pool: Pool, filled: int,
-    places: Places, row: Ints, dense: Dense,
+    span: int, n_met: int, least: float, prior: Float, rules: Rules, moves: Int32, pool: Pool, filled: int,
+    places: Places, row: Int32, dense: Dense,
 ) -> int:  # fmt: skip
     """Move the dense rows into the pool, left children first, and clear them; returns how far the pool is filled.
 
@@ -143,7 +139,7 @@ def _store(
 
 
 @kernel
-def _least(n_met: int, beam: float, prior: Floats, dense: Dense) -> float:
+def _least(n_met: int, beam: float, prior: Float, dense: Dense) -> float:
     """Below what a symbol's value plus prior is dropped."""
     if beam == np.inf:
         return -np.inf
@@ -154,7 +150,7 @@ def _least(n_met: int, beam: float, prior: Floats, dense: Dense) -> float:
 
 
 @kernel
-def _forget(j: int, pool: Pool, places: Places, position: Ints) -> None:
+def _forget(j: int, pool: Pool, places: Places, position: Int32) -> None:
     """Clear the rows of ``position`` that column ``j`` has filled."""
     symbol, first, end = pool[0], places[0], places[2]
     for i in range(j):
@@ -165,8 +161,8 @@ def _forget(j: int, pool: Pool, places: Places, position: Ints) -> None:
 
 @kernel
 def _fill(
-    n: int, rules: Rules, moves: Ints, parts: Parts, words: int, spans: int, beam: float, prior: Floats, stop: Bytes,
-    pool: Pool, places: Places, position: Ints, dense: Dense,
+    n: int, rules: Rules, moves: Int32, parts: Parts, words: int, spans: int, beam: float, prior: Float, stop: UInt8,
+    pool: Pool, places: Places, position: Int32, dense: Dense,
 ) -> tuple[Pool, int]:  # fmt: skip
     """The chart of one sentence, O(n^3) times the rules met: the pool and how far it is filled, -1 if stopped."""
     lexical, binary, steps, row_of_span, allowed = parts
@@ -210,7 +206,7 @@ def _find(a: int, span: int, pool: Pool, places: Places) -> int:
 
 
 @kernel
-def _trace(n: int, root: int, rules: Rules, pool: Pool, places: Places, labels: Ints) -> float:
+def _trace(n: int, root: int, rules: Rules, pool: Pool, places: Places, labels: Int32) -> float:
     """Write the best tree's ``labels`` [n (n + 1) / 2, 3], -1 elsewhere; returns its score, -inf if there is none."""
     value, rule, split, step = pool[1], pool[2], pool[3], pool[4]
     left_pointer, right = rules[0], rules[2]
@@ -238,8 +234,8 @@ def _trace(n: int, root: int, rules: Rules, pool: Pool, places: Places, labels: 
 
 @kernel
 def viterbi(
-    word_offsets: Longs, span_offsets: Longs, rules: Rules, moves: Ints, root: int, parts: Parts, beam: float,
-    prior: Floats, stop: Bytes, labels: Ints, best: Floats,
+    word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, root: int, parts: Parts, beam: float,
+    prior: Float, stop: UInt8, labels: Int32, best: Float,
 ) -> int:  # fmt: skip
     """The best tree of each sentence; returns the number of sentences done, fewer than S only if stopped.
 
@@ -290,13 +286,13 @@ def viterbi(
 # at a split, and those of one x come in descending order, so that most are never looked at. k times the memory of
 # :func:`viterbi`, whose order of spans this has; O(k log k) times its time at worst.
 
-Lists = tuple[Ints, Floats, Ints]
+Lists = tuple[Int32, Float, Int32]
 
 RULE, SPLIT, LEFT_RANK, RIGHT_RANK, STEP = 0, 1, 2, 3, 4
 
 
 @kernel
-def _insert(values: Floats, backs: Ints, n: int, value: float, r: int, k: int, x: int, y: int, u: int) -> int:
+def _insert(values: Float, backs: Int32, n: int, value: float, r: int, k: int, x: int, y: int, u: int) -> int:
     """Put a derivation into a list [k] that is in descending order, after its equals; returns the list's length."""
     if n == values.shape[0]:
         if value <= values[n - 1]:
@@ -315,8 +311,8 @@ def _insert(values: Floats, backs: Ints, n: int, value: float, r: int, k: int, x
 
 @kernel
 def _combine_k_best(
-    i: int, j: int, rules: Rules, scores: Floats, symbol: Ints, lists: Lists, places: Places, position: Ints,
-    dense: Lists, met: Ints,
+    i: int, j: int, rules: Rules, scores: Float, symbol: Int32, lists: Lists, places: Places, position: Int32,
+    dense: Lists, met: Int32,
 ) -> int:  # fmt: skip
     """Fill the ``dense`` lists of a span from its splits; returns how many symbols were met."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -346,7 +342,7 @@ def _combine_k_best(
 
 @kernel
 def _step_up_k_best(
-    n_met: int, rules: Rules, scores: Floats, allowed: Bytes, dense0: Lists, dense: Lists, met: Ints
+    n_met: int, rules: Rules, scores: Float, allowed: UInt8, dense0: Lists, dense: Lists, met: Int32
 ) -> int:
     """The lists above the steps from those below; returns how many symbols are met now."""
     child_pointer, step_parent = rules[3], rules[4]
@@ -380,7 +376,7 @@ def _step_up_k_best(
 
 @kernel
 def _trace_k_best(
-    n: int, root: int, rank: int, rules: Rules, symbol: Ints, lists: Lists, places: Places, labels: Ints
+    n: int, root: int, rank: int, rules: Rules, symbol: Int32, lists: Lists, places: Places, labels: Int32
 ) -> None:
     """Write the labels [n (n + 1) / 2, 3] of the sentence's derivation of a rank."""
     left_pointer, right = rules[0], rules[2]
@@ -407,7 +403,7 @@ def _trace_k_best(
 
 
 @kernel
-def k_best(n: int, rules: Rules, root: int, parts: Parts, words: int, spans: int, labels: Ints, best: Floats) -> int:
+def k_best(n: int, rules: Rules, root: int, parts: Parts, words: int, spans: int, labels: Int32, best: Float) -> int:
     """The trees of one sentence, which begins at ``words`` and ``spans``, best first; returns how many there are.
 
     Parameters
@@ -488,10 +484,6 @@ def k_best(n: int, rules: Rules, root: int, parts: Parts, words: int, spans: int
 #
 # It is for learning from edges that should not be there; best trees are found quicker by
 # :func:`viterbi`.
-
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
 
 
 @kernel
@@ -584,13 +576,13 @@ class BracketLabels(NamedTuple):
     """
 
     n_labels: int
-    label_of: Ints
-    step_pointer: Longs
-    step_labels: Ints
+    label_of: Int32
+    step_pointer: Int64
+    step_labels: Int32
 
 
 @kernel
-def best_brackets(n: int, gain: Floats, best: Floats, split: Ints) -> None:
+def best_brackets(n: int, gain: Float, best: Float, split: Int32) -> None:
     """Fill ``best`` float64[N] and ``split`` int32[N] of the spans of n words from the ``gain`` float64[N] of each."""
     for j in range(1, n + 1):
         for i in range(j - 1, -1, -1):
@@ -604,7 +596,7 @@ def best_brackets(n: int, gain: Floats, best: Floats, split: Ints) -> None:
             split[span] = where
 
 
-def bracketing(n: int, gain: Floats) -> Ints:
+def bracketing(n: int, gain: Float) -> Int32:
     """The split points int32[N] of the binary tree over n words whose spans have the greatest sum of ``gain`` [N]."""
     best, split = np.empty(len(gain)), np.empty(len(gain), dtype=np.int32)
     best_brackets(n, np.ascontiguousarray(gain, dtype=np.float64), best, split)

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.spans import span_offsets
 from loglinear.kernels import kernel
@@ -26,9 +26,6 @@ from loglinear.structures.tree.grammar import Outcomes
 from loglinear.structures.tree.pieces import PieceFeatures
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 MOST_NUMBERS = 4_000_000  # of part scores in a block
 RULE, STEP = 0, 1  # kinds of outcomes; the third is a tag over its word
 

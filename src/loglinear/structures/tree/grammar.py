@@ -23,14 +23,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError
 from loglinear.structures.tree.pieces import Edges
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Rules = tuple[Int64, Int32, Int32, Int64, Int32, Bytes, Int32]
+Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
 
 
 class CFGGrammar:
@@ -156,7 +154,6 @@ def _found(known: Int64, wanted: Int64) -> Int64:
 # chain.
 
 
-Ints = npt.NDArray[np.int32]
 Chain = tuple[int, ...]
 Name = tuple[str, bool]  # a label, and whether it is a tag
 ANY_ROOT = ""  #: the symbol above all roots where a treebank has several; no label can have this name
@@ -261,7 +258,7 @@ class TreeCoder:
         grammar = CFGGrammar(len(number), number[top], np.arange(len(tags)), rules, steps)
         return cls([name for name, _ in number], len(tags), grammar, numbered)
 
-    def labels(self, tree: Tree) -> Ints | None:
+    def labels(self, tree: Tree) -> Int32 | None:
         """The labelling [N, 3] of a binary tree; None if the grammar lacks one of its rules.
 
         A unary chain that is no step itself is taken for one between the same symbols, if there is one.
@@ -284,7 +281,7 @@ class TreeCoder:
             above = ()
         return labels if self._root_of(found[0], labels) == self.grammar.root else None
 
-    def _root_of(self, top: Constituent, labels: Ints) -> int:
+    def _root_of(self, top: Constituent, labels: Int32) -> int:
         rule, _, step = labels[span_number(top.start, top.end)].tolist()
         if step >= 0:
             return int(self.grammar.steps[step, 0])
@@ -354,7 +351,7 @@ class Outcomes:
         """E."""
         return len(self.symbol)
 
-    def edges(self, labels: Int32, is_word: npt.NDArray[np.bool_]) -> Edges:
+    def edges(self, labels: Int32, is_word: Bool) -> Edges:
         """The edges of trees given as a labelling [N, 3] of spans, of which ``is_word`` [N] says which are one word."""
         there, stepped = labels[:, 0] >= 0, labels[:, 2] >= 0
         rules, words, steps = (np.flatnonzero(mask) for mask in (there & ~is_word, there & is_word, stepped))
@@ -365,6 +362,6 @@ class Outcomes:
         return Edges(spans, self.symbol[outcomes], outcomes, np.ones(len(spans)))
 
     @cached_property
-    def has_choice(self) -> npt.NDArray[np.bool_]:
+    def has_choice(self) -> Bool:
         """Whether a symbol has any outcome [K]."""
         return np.diff(self.first) > 0

@@ -13,18 +13,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Rules = tuple[Longs, Ints, Ints, Longs, Ints, Bytes, Ints]
-Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
-Pool = tuple[Ints, Floats, Floats]
-Places = tuple[Longs, Longs, Longs]
+Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
+Parts = tuple[Float, Float, Float, Int32, UInt8]
+Pool = tuple[Int32, Float, Float]
+Places = tuple[Int64, Int64, Int64]
 
 
 @kernel
@@ -50,7 +46,7 @@ def _grown(pool: Pool, filled: int, more: int) -> Pool:
 
 
 @kernel
-def _mark(j: int, pool: Pool, places: Places, position: Ints, present: bool) -> None:
+def _mark(j: int, pool: Pool, places: Places, position: Int32, present: bool) -> None:
     """Fill the rows of ``position`` with the items of column ``j``, or clear them."""
     symbol, first, end = pool[0], places[0], places[2]
     for i in range(j):
@@ -61,7 +57,7 @@ def _mark(j: int, pool: Pool, places: Places, position: Ints, present: bool) -> 
 
 @kernel
 def _combine(
-    i: int, j: int, rules: Rules, scores: Floats, pool: Pool, places: Places, position: Ints, row0: Floats, met: Ints
+    i: int, j: int, rules: Rules, scores: Float, pool: Pool, places: Places, position: Int32, row0: Float, met: Int32
 ) -> int:
     """Sum a span's splits into ``row0``; returns the number of symbols met."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -84,7 +80,7 @@ def _combine(
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Floats, allowed: Bytes, row0: Floats, row: Floats, met: Ints) -> int:
+def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, row0: Float, row: Float, met: Int32) -> int:
     """Add the steps: ``row`` from ``row0``; returns the number of symbols met now."""
     child_pointer, step_parent = rules[3], rules[4]
     width = allowed.shape[0]
@@ -108,8 +104,8 @@ def _step_up(n_met: int, rules: Rules, scores: Floats, allowed: Bytes, row0: Flo
 
 @kernel
 def _up(
-    n: int, rules: Rules, parts: Parts, words: int, spans: int, pool: Pool, places: Places, position: Ints,
-    row0: Floats, row: Floats, met: Ints,
+    n: int, rules: Rules, parts: Parts, words: int, spans: int, pool: Pool, places: Places, position: Int32,
+    row0: Float, row: Float, met: Int32,
 ) -> Pool:  # fmt: skip
     """The chart of one sentence, O(n^3) times the rules met."""
     lexical, binary, steps, row_of_span, allowed = parts
@@ -153,8 +149,8 @@ def _up(
 
 @kernel
 def _unstep(
-    x: int, span: int, rules: Rules, scores: Floats, pool: Pool, places: Places, here: Ints, chance: Floats,
-    weight: float, chance0: Floats, expected: Floats,
+    x: int, span: int, rules: Rules, scores: Float, pool: Pool, places: Places, here: Int32, chance: Float,
+    weight: float, chance0: Float, expected: Float,
 ) -> None:  # fmt: skip
     """The chances [items] of a span's symbols below their steps, from those above; adds the expected steps."""
     child_pointer, step_parent = rules[3], rules[4]
@@ -178,7 +174,7 @@ def _unstep(
 @kernel
 def _down(
     n: int, root: int, rules: Rules, parts: Parts, words: int, spans: int, weight: float, pool: Pool, places: Places,
-    position: Ints, expected: Parts,
+    position: Int32, expected: Parts,
 ) -> None:  # fmt: skip
     """From the root to the words: add the expected parts of one sentence, times ``weight``, to ``expected``."""
     _, binary, steps, row_of_span, _ = parts
@@ -225,7 +221,7 @@ def _find(a: int, span: int, pool: Pool, places: Places) -> int:
 
 @kernel
 def _draw_rule(
-    i: int, j: int, item: int, rules: Rules, scores: Floats, pool: Pool, places: Places, u: float
+    i: int, j: int, item: int, rules: Rules, scores: Float, pool: Pool, places: Places, u: float
 ) -> tuple[int, int]:
     """Rule and split of an item below its step, by a number ``u`` in [0, 1); the last one if rounding bites."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -248,8 +244,8 @@ def _draw_rule(
 
 @kernel
 def _draw(
-    n: int, root: int, rules: Rules, moves: Ints, parts: Parts, spans: int, pool: Pool, places: Places,
-    numbers: Floats, labels: Ints,
+    n: int, root: int, rules: Rules, moves: Int32, parts: Parts, spans: int, pool: Pool, places: Places,
+    numbers: Float, labels: Int32,
 ) -> None:  # fmt: skip
     """One tree; ``numbers`` [2, N] are uniform draws, two a span."""
     _, binary, steps, row_of_span, _ = parts
@@ -289,8 +285,8 @@ def _draw(
 
 @kernel
 def inside_outside(
-    word_offsets: Longs, span_offsets: Longs, which: Longs, rules: Rules, moves: Ints, root: int, parts: Parts,
-    weights: Floats, log_z: Floats, expected: Parts, numbers: Floats, labels: Ints,
+    word_offsets: Int64, span_offsets: Int64, which: Int64, rules: Rules, moves: Int32, root: int, parts: Parts,
+    weights: Float, log_z: Float, expected: Parts, numbers: Float, labels: Int32,
 ) -> None:  # fmt: skip
     """Log-partitions of the sentences ``which``, with expected parts and draws if there is room for them.
 

@@ -18,16 +18,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
 from loglinear.system import in_threads
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 SHARDS = 8
 
 
@@ -169,7 +166,7 @@ class Edges:
             np.concatenate([self.outcomes, other.outcomes]), np.concatenate([self.weights, other.weights]),
         )  # fmt: skip
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> Edges:
+    def where(self, mask: Bool) -> Edges:
         """Those that a mask [M] chooses."""
         return Edges(self.spans[mask], self.symbols[mask], self.outcomes[mask], self.weights[mask])
 

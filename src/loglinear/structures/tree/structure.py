@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.structures.tree import best as tree_best
@@ -29,11 +30,8 @@ from loglinear.structures.tree import log_sums, sums
 from loglinear.structures.tree.best import BracketLabels
 from loglinear.structures.tree.grammar import CFGGrammar
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Bytes = npt.NDArray[np.uint8]
-Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
-Brackets = tuple[Ints, npt.NDArray[np.int64], Ints, Floats]
+Parts = tuple[Float, Float, Float, Int32, UInt8]
+Brackets = tuple[Int32, Int64, Int32, Float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,11 @@ class CFGScores:
         0 for symbols that a span may not have, below or above its step, or for spans that may be no constituent.
     """
 
-    lexical: Floats
-    binary: Floats
-    steps: Floats
-    row_of_span: Ints
-    allowed: Bytes | None = None
+    lexical: Float
+    binary: Float
+    steps: Float
+    row_of_span: Int32
+    allowed: UInt8 | None = None
 
     def zeros_like(self) -> CFGScores:
         """Zeros of the same shapes."""
@@ -122,7 +120,7 @@ class CFGTree:
         self.n_words = int(self.word_offsets[-1])
 
     @cached_property
-    def is_word(self) -> npt.NDArray[np.bool_]:
+    def is_word(self) -> Bool:
         """Whether a span is one word [N]."""
         words = np.arange(self.n_words)
         sentence = np.searchsorted(self.word_offsets, words, side="right") - 1
@@ -133,7 +131,7 @@ class CFGTree:
 
     # -- a given tree, O(N) ------------------------------------------------------------------------------------------
 
-    def score(self, scores: CFGScores, labels: npt.ArrayLike) -> Floats:
+    def score(self, scores: CFGScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the trees ``labels`` int32[N, 3]."""
         parts, result = self._checked(scores), np.empty(self.n_sequences)
         rules, moves = self.grammar.rules, self.grammar.steps
@@ -174,7 +172,7 @@ class CFGTree:
 
     # -- best trees --------------------------------------------------------------------------------------------------
 
-    def viterbi(self, scores: CFGScores) -> tuple[Ints, Floats]:
+    def viterbi(self, scores: CFGScores) -> tuple[Int32, Float]:
         """Best trees int32[N, 3] and their scores [S]."""
         labels, best = self.best(scores)
         if np.isneginf(best).any():
@@ -187,8 +185,8 @@ class CFGTree:
         *,
         beam: float = np.inf,
         prior: npt.ArrayLike | None = None,
-        stop: Bytes | None = None,
-    ) -> tuple[Ints, Floats]:
+        stop: UInt8 | None = None,
+    ) -> tuple[Int32, Float]:
         """Best trees int32[N, 3] and their scores [S]; -1 and -inf for sentences that have none.
 
         Parameters
@@ -216,7 +214,7 @@ class CFGTree:
         )  # fmt: skip
         return labels, best
 
-    def k_best(self, scores: CFGScores, k: int) -> list[tuple[Ints, Floats]]:
+    def k_best(self, scores: CFGScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sentence its K <= k best trees int32[K, spans, 3], best first, and their scores [K]."""
         if k < 1:
             raise OptionError(f"k = {k}: ask for at least one tree")
@@ -233,12 +231,12 @@ class CFGTree:
 
     # -- sums over trees ---------------------------------------------------------------------------------------------
 
-    def log_partition(self, scores: CFGScores) -> Floats:
+    def log_partition(self, scores: CFGScores) -> Float:
         """log Z [S]; -inf where no tree is possible."""
         nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), scores.row_of_span, np.empty((0, 1), np.uint8))
         return self._inside_outside(self._checked(scores), np.ones(self.n_sequences), nothing)
 
-    def expectations(self, scores: CFGScores, weights: npt.ArrayLike | None = None) -> tuple[Floats, CFGScores]:
+    def expectations(self, scores: CFGScores, weights: npt.ArrayLike | None = None) -> tuple[Float, CFGScores]:
         """log Z [S] and the expected parts, those of a sentence times its weight [S].
 
         Rules and steps are summed over the spans that share a row. This is the gradient of ``weights @ log_partition``.
@@ -249,7 +247,7 @@ class CFGTree:
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
         return log_z, expected
 
-    def sample(self, scores: CFGScores, n: int, rng: np.random.Generator) -> Ints:
+    def sample(self, scores: CFGScores, n: int, rng: np.random.Generator) -> Int32:
         """``n`` independent draws of trees from p, int32[n, N, 3]."""
         if n < 0:
             raise OptionError(f"n = {n}: the number of draws cannot be negative")
@@ -260,7 +258,7 @@ class CFGTree:
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
         return labels
 
-    def expected_brackets(self, scores: CFGScores, labels: BracketLabels) -> tuple[Floats, Floats, Floats]:
+    def expected_brackets(self, scores: CFGScores, labels: BracketLabels) -> tuple[Float, Float, Float]:
         """log Z [S], expected tags [words, P], and how often each span is expected to have each label [N, L].
 
         A sentence whose sums need log space, and one without a tree, has log Z = -inf here, and nothing expected.
@@ -271,7 +269,7 @@ class CFGTree:
         log_z, _ = self._scaled(parts, np.ones(self.n_sequences), self._shaped(expected), brackets)
         return log_z, expected.lexical, found
 
-    def _scaled(self, parts: Parts, weights: Floats, expected: Parts, brackets: Brackets) -> tuple[Floats, Bytes]:
+    def _scaled(self, parts: Parts, weights: Float, expected: Parts, brackets: Brackets) -> tuple[Float, UInt8]:
         """log Z [S] and the status [S] of sums in scaled probabilities."""
         log_z, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
         sums.inside_outside(
@@ -280,7 +278,7 @@ class CFGTree:
         )  # fmt: skip
         return log_z, status
 
-    def _inside_outside(self, parts: Parts, weights: Floats, expected: Parts) -> Floats:
+    def _inside_outside(self, parts: Parts, weights: Float, expected: Parts) -> Float:
         """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
         no_numbers = np.empty(0, dtype=np.int32)
         none = (no_numbers, np.zeros(1, dtype=np.int64), no_numbers, np.empty((0, 0)))
@@ -294,11 +292,11 @@ class CFGTree:
     def _in_log_space(
         self,
         parts: Parts,
-        which: npt.NDArray[np.int64],
-        log_z: Floats,
-        numbers: Floats,
-        labels: Ints,
-        weights: Floats | None = None,
+        which: Int64,
+        log_z: Float,
+        numbers: Float,
+        labels: Int32,
+        weights: Float | None = None,
         expected: Parts | None = None,
     ) -> None:
         nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), parts[3], parts[4])
@@ -339,7 +337,7 @@ class CFGTree:
             raise DataError(f"allowed has the shape {list(mask.shape)}")
         return lexical, binary, steps, rows, mask
 
-    def _labels(self, labels: npt.ArrayLike) -> Ints:
+    def _labels(self, labels: npt.ArrayLike) -> Int32:
         array = np.ascontiguousarray(labels, dtype=np.int32)
         if array.shape != (self.n_positions, 3):
             raise DataError(f"labels has the shape {list(array.shape)}, not [{self.n_positions}, 3]")
@@ -350,7 +348,7 @@ class CFGTree:
             raise DataError("labels names a tag, rule or step that the grammar does not have")
         return array
 
-    def _weights(self, weights: npt.ArrayLike | None) -> Floats:
+    def _weights(self, weights: npt.ArrayLike | None) -> Float:
         array = np.ones(self.n_sequences) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
         if array.shape != (self.n_sequences,) or not np.isfinite(array).all():
             raise DataError(f"weights must be {self.n_sequences} finite numbers, one a sentence")
@@ -360,13 +358,13 @@ class CFGTree:
 # ----------------------------------------------------------------------------------------------------------------------
 # The parts of given trees: their scores, and adding them up.
 
-Longs = npt.NDArray[np.int64]
-Rules = tuple[Longs, Ints, Ints, Longs, Ints, Bytes, Ints]
+
+Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
 
 
 @kernel
 def score(
-    word_offsets: Longs, span_offsets: Longs, rules: Rules, moves: Ints, parts: Parts, labels: Ints, result: Floats
+    word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, parts: Parts, labels: Int32, result: Float
 ) -> None:
     """Scores [S] of trees given as ``labels`` [N, 3]; -inf where a symbol is not allowed."""
     lexical, binary, steps, row_of_span, allowed = parts
@@ -397,7 +395,7 @@ def score(
 
 
 @kernel
-def add_labelling(word_offsets: Longs, span_offsets: Longs, labels: Ints, weights: Floats, parts: Parts) -> None:
+def add_labelling(word_offsets: Int64, span_offsets: Int64, labels: Int32, weights: Float, parts: Parts) -> None:
     """Add to ``parts`` the weight [S] of each sentence for every part of its tree."""
     lexical, binary, steps, row_of_span, _ = parts
     for s in range(word_offsets.shape[0] - 1):
@@ -416,7 +414,7 @@ def add_labelling(word_offsets: Longs, span_offsets: Longs, labels: Ints, weight
 
 
 @kernel
-def check(word_offsets: Longs, span_offsets: Longs, rules: Rules, moves: Ints, root: int, labels: Ints) -> int:
+def check(word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, root: int, labels: Int32) -> int:
     """The first sentence whose labels [N, 3] are no tree of the grammar, -1 if all are.
 
     From the root down each span must have the symbol its parent wants, and no other span may have a label.

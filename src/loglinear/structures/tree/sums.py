@@ -28,20 +28,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Rules = tuple[Longs, Ints, Ints, Longs, Ints, Bytes, Ints]
-Parts = tuple[Floats, Floats, Floats, Ints, Bytes]
-Pool = tuple[Ints, Floats, Floats]
-Places = tuple[Longs, Longs, Longs]
-Held = tuple[Longs, Floats, Floats, Floats]
-Brackets = tuple[Ints, Longs, Ints, Floats]
+Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
+Parts = tuple[Float, Float, Float, Int32, UInt8]
+Pool = tuple[Int32, Float, Float]
+Places = tuple[Int64, Int64, Int64]
+Held = tuple[Int64, Float, Float, Float]
+Brackets = tuple[Int32, Int64, Int32, Float]
 
 DONE = 0
 NEEDS_LOG_SPACE = 1
@@ -65,7 +61,7 @@ def _grown(pool: Pool, filled: int, more: int) -> Pool:
 
 
 @kernel
-def _hold(x: int, binary: Floats, steps: Floats, held: Held) -> bool:
+def _hold(x: int, binary: Float, steps: Float, held: Held) -> bool:
     """Make ``held`` about row ``x`` of the scores; says whether its steps can be trusted.
 
     Weights are worked out when they are first needed: -1 stands for one that has not been.
@@ -96,7 +92,7 @@ def _weight(score: float) -> float:
 
 
 @kernel
-def _forget(j: int, pool: Pool, places: Places, position: Ints) -> None:
+def _forget(j: int, pool: Pool, places: Places, position: Int32) -> None:
     """Clear the rows of ``position`` that column ``j`` has filled."""
     symbol, first, end = pool[0], places[0], places[2]
     for i in range(j):
@@ -107,8 +103,8 @@ def _forget(j: int, pool: Pool, places: Places, position: Ints) -> None:
 
 @kernel
 def _combine(
-    i: int, j: int, rules: Rules, scores: Floats, shift: float, weights: Floats, pool: Pool, places: Places,
-    scale: Floats, position: Ints, row0: Floats, met: Ints,
+    i: int, j: int, rules: Rules, scores: Float, shift: float, weights: Float, pool: Pool, places: Places,
+    scale: Float, position: Int32, row0: Float, met: Int32,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Sum a span's splits into ``row0``; returns the number of symbols met, the scale, the number of small products."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -147,7 +143,7 @@ def _combine(
 
 @kernel
 def _step_up(
-    n_met: int, rules: Rules, scores: Floats, weights: Floats, allowed: Bytes, row0: Floats, row: Floats, met: Ints
+    n_met: int, rules: Rules, scores: Float, weights: Float, allowed: UInt8, row0: Float, row: Float, met: Int32
 ) -> tuple[int, int]:
     """Add the steps: ``row`` from ``row0``; returns the number of symbols met now, and that of small products."""
     child_pointer, step_parent = rules[3], rules[4]
@@ -181,8 +177,8 @@ def _step_up(
 
 @kernel
 def _store(
-    span: int, n_met: int, rules: Rules, pool: Pool, filled: int, places: Places, here: Ints, row0: Floats,
-    row: Floats, met: Ints,
+    span: int, n_met: int, rules: Rules, pool: Pool, filled: int, places: Places, here: Int32, row0: Float,
+    row: Float, met: Int32,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Move the dense rows, divided by their maximum, into the pool, left children first, and clear them."""
     is_left = rules[5]
@@ -210,8 +206,8 @@ def _store(
 
 @kernel
 def _up(
-    n: int, rules: Rules, parts: Parts, words: int, spans: int, held: Held, pool: Pool, places: Places, scale: Floats,
-    position: Ints, row0: Floats, row: Floats, met: Ints,
+    n: int, rules: Rules, parts: Parts, words: int, spans: int, held: Held, pool: Pool, places: Places, scale: Float,
+    position: Int32, row0: Float, row: Float, met: Int32,
 ) -> tuple[Pool, int]:  # fmt: skip
     """The scaled chart of one sentence, O(n^3) times the rules met: the pool and a status."""
     lexical, binary, steps, row_of_span, allowed = parts
@@ -261,8 +257,8 @@ def _up(
 
 @kernel
 def _unstep(
-    x: int, span: int, place: int, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places,
-    chance: Floats, weight: float, row: Floats, row0: Floats, expected: Floats, brackets: Brackets,
+    x: int, span: int, place: int, rules: Rules, scores: Float, weights: Float, pool: Pool, places: Places,
+    chance: Float, weight: float, row: Float, row0: Float, expected: Float, brackets: Brackets,
 ) -> bool:  # fmt: skip
     """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances.
 
@@ -304,8 +300,8 @@ def _unstep(
 
 @kernel
 def _share_out(
-    i: int, j: int, x: int, shift: float, rules: Rules, scores: Floats, weights: Floats, pool: Pool, places: Places,
-    scale: Floats, position: Ints, chance: Floats, weight: float, row0: Floats, expected: Floats,
+    i: int, j: int, x: int, shift: float, rules: Rules, scores: Float, weights: Float, pool: Pool, places: Places,
+    scale: Float, position: Int32, chance: Float, weight: float, row0: Float, expected: Float,
 ) -> None:  # fmt: skip
     """Hand a span's chances down to its parts, adding up the expected rules."""
     left_pointer, parent, right, _, _, _, _ = rules
@@ -338,7 +334,7 @@ def _share_out(
 @kernel
 def _down(
     n: int, root: int, rules: Rules, parts: Parts, words: int, spans: int, weight: float, held: Held, pool: Pool,
-    places: Places, scale: Floats, position: Ints, row0: Floats, row: Floats, chance: Floats, expected: Parts,
+    places: Places, scale: Float, position: Int32, row0: Float, row: Float, chance: Float, expected: Parts,
     brackets: Brackets,
 ) -> None:  # fmt: skip
     """From the root to the words: add the expected parts of one sentence, times ``weight``, to ``expected``."""
@@ -381,8 +377,8 @@ def _down(
 
 @kernel
 def inside_outside(
-    word_offsets: Longs, span_offsets: Longs, rules: Rules, root: int, parts: Parts, weights: Floats, log_z: Floats,
-    status: Bytes, expected: Parts, brackets: Brackets,
+    word_offsets: Int64, span_offsets: Int64, rules: Rules, root: int, parts: Parts, weights: Float, log_z: Float,
+    status: UInt8, expected: Parts, brackets: Brackets,
 ) -> None:  # fmt: skip
     """Log-partitions, and unless ``expected`` has no words the expected parts times ``weights``, of S sentences.
 
