@@ -161,8 +161,9 @@ def documented(cls: C) -> C:
 
 
 def declared(cls: type) -> dict[str, Option]:
-    """The options of a class by name, those it inherits included."""
-    return {field.name: _option(field) for field in dataclasses.fields(cls) if "option" in field.metadata}
+    """The options of a class by name, those it inherits included, in the order of its constructor."""
+    fields = sorted(dataclasses.fields(cls), key=lambda field: field.kw_only is True)
+    return {field.name: _option(field) for field in fields if "option" in field.metadata}
 
 
 def _option(field: Any) -> Option:
