@@ -3,19 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean help
+.PHONY: demo test test-slow check bench clean help
 
 help:
-	@echo "make demo    train on the bundled corpus, print scores and tagged sentences"
-	@echo "make test    run the tests"
-	@echo "make check   lint, type-check and check the import contract"
-	@echo "make bench   measure speed beside python-crfsuite (hours; BENCH=--quick: a minute)"
+	@echo "make demo        train on the bundled corpus, print scores and tagged sentences"
+	@echo "make test        run the tests"
+	@echo "make test-slow   run the longer campaigns"
+	@echo "make check       lint, type-check and check the import contract"
+	@echo "make bench       measure speed beside python-crfsuite (hours; BENCH=--quick: a minute)"
 
 demo: $(VENV)/.installed
 	$(BIN)/loglinear demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .

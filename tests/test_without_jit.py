@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROWS = "the D B-NP\ndog N I-NP\nbarks V B-VP\n\nAnna N B-NP\nsees V B-VP\n. P O\n\n"
 
 

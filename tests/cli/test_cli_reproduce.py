@@ -149,6 +149,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False])
 def test_ctrl_c_in_a_parsers_training_keeps_what_is_finished_and_no_more(corpora, tmp_path, keeps):
     kept, said = tmp_path / "cells.json", tmp_path / "said"
@@ -175,6 +176,7 @@ def test_ctrl_c_in_a_parsers_training_keeps_what_is_finished_and_no_more(corpora
         assert last == "loglinear: interrupted: nothing was kept; with --json FILE the same command would go on"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_path):
     killed, whole = tmp_path / "killed.json", tmp_path / "whole.json"

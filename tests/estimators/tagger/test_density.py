@@ -16,6 +16,8 @@ from loglinear.errors import OptionError
 from loglinear.estimators.tagger.density import Draws, LogNormaliser, Moves, moved
 from loglinear.structures.chain.structure import Chain
 
+pytestmark = pytest.mark.slow
+
 SINGLE = "U0:%x[0,0]\nU1:%x[0,1]\nB\n"
 JOINED = "U0:%x[0,0]/%x[0,1]\nU1:%x[0,1]\nB\n"
 WINDOW = "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[0,0]/%x[1,1]\nB\n"

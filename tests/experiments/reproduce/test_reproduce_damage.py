@@ -15,6 +15,8 @@ from loglinear.experiments.store import ReproduceCells
 from loglinear.experiments.tables import Row, Table
 from problems.workers import Sure
 
+pytestmark = pytest.mark.slow
+
 OTHERS = (None, "x", -1, [], {"a": 1})
 CHARTS = [
     Chart("m-1", "lines", "x", "y", [{"name": "a", "x": [1, 2], "y": [3.0, 4.0]}]),

@@ -244,6 +244,7 @@ def test_models_that_were_lost_are_trained_again(train, dev, tmp_path):
     assert np.array_equal(again.best_model.model_.weights, weights)
 
 
+@pytest.mark.slow
 def test_killed_midway_it_goes_on_and_gives_the_same_table(tmp_path):
     """SIGKILL, once a few cells are finished; the warm start of the next comes from the file."""
     for split in ("train", "dev"):
