@@ -60,7 +60,7 @@ def passed_over() -> str:
     wanted = os.environ.get("LOGLINEAR_CACHE")
     if not wanted or cache_folder() == Path(wanted):
         return ""
-    return f"LOGLINEAR_CACHE={wanted} is no folder that can be written to; {cache_folder()} is used instead"
+    return f"LOGLINEAR_CACHE={wanted} is not a writable folder; using {cache_folder()}"
 
 
 @cache

@@ -96,7 +96,7 @@ class Dependencies:
         return self.xpos if which == "xpos" else self.upos
 
     def select(self, sentences: npt.ArrayLike) -> Dependencies:
-        """Some of the sentences (numbers from 0); they are written without comments and without what is no token."""
+        """Some sentences (numbers from 0), which are written without comments, multiword tokens and empty nodes."""
         chosen = np.asarray(sentences, dtype=np.int64)
         lengths = np.diff(self.offsets)[chosen]
         tokens = ranges(self.offsets[:-1][chosen], lengths)
@@ -211,7 +211,7 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
     kinds = np.array([_token_number(text) for text in numbers.values], dtype=np.int32)[numbers.ids]
     for row in np.flatnonzero(kinds < 0)[:1].tolist():
         text = numbers.values[numbers.ids[row]]
-        raise DataError(f"{text!r:.40} is no token number (as 3, 3-4 or 3.1)", name, int(rows[row]) + 1)
+        raise DataError(f"{text!r:.40} is not a token number (such as 3, 3-4 or 3.1)", name, int(rows[row]) + 1)
     ends = np.cumsum(lines.counts == 0)  # blank lines so far: rows with the same number stand together
     is_token = kinds > 0
     tokens, kinds = rows[is_token], kinds[is_token]
@@ -254,7 +254,7 @@ def _check_rows(lines: Lines, rows: Int64, name: str) -> None:
 
 
 def _token_number(text: str) -> int:
-    """Number of a token; 0 for what is no token of the tree (``1-2``, ``3.1``), -1 if it cannot be read."""
+    """Number of a token; 0 for a multiword token or empty node (``1-2``, ``3.1``), -1 if it cannot be read."""
     if text.isascii() and text.isdigit():
         number = int(text[:9])
         return number if 0 < number <= MOST_TOKENS and len(text) < 9 else -1
@@ -274,7 +274,7 @@ def _heads(column: Column, lengths: Int64, rows: Int64, name: str) -> Int32:
         if text == NOTHING:
             raise DataError("a token without a head; a tree needs one for each (0 is the root)", *where)
         if heads[t] < 0:
-            raise DataError(f"the head {text!r:.40} is no number", *where)
+            raise DataError(f"the head {text!r:.40} is not a number", *where)
         raise DataError(f"the head {text} is out of range: the sentence has {lengths[t]} tokens", *where)
     return heads
 
@@ -298,7 +298,7 @@ def check_trees(corpus: Dependencies, single_root: bool = True) -> None:
     if t >= 0:
         word = corpus.words.values[corpus.words.ids[t]]
         raise DataError(
-            f"the heads go round in a circle from {word!r:.40}: this is no tree", name, int(corpus.lines[t])
+            f"the heads form a cycle through {word!r:.40}, so this is not a tree", name, int(corpus.lines[t])
         )
 
 
@@ -314,7 +314,7 @@ def conllu_text(rows: Iterable[Sequence[str]]) -> str:
 def write_conllu(
     corpus: Dependencies, out: BinaryIO, heads: npt.ArrayLike | None = None, relations: Column | None = None
 ) -> None:
-    """Write a corpus with new ``heads`` [N] and ``relations`` [N]; all that is no head or relation stays as it was.
+    """Write a corpus with new ``heads`` [N] and ``relations`` [N]; everything else stays as it was.
 
     Where no relations are given, heads come with the relation ``root`` or ``_``.
     """

@@ -117,7 +117,7 @@ def line_of(raw: bytes, position: int) -> int:
 
 
 def check_text(raw: bytes, name: str, lines_before: int = 0) -> int:
-    """Refuse bytes that are no UTF-8 text, and give the position where the text begins (after a byte order mark).
+    """Reject bytes that are not UTF-8 text, and return the position where the text begins (after a byte order mark).
 
     With ``lines_before`` of the text in blocks of their own, marks of a byte order are not looked for.
 

@@ -24,7 +24,7 @@ Labelling = Sequence[Sequence[str]] | tuple[npt.NDArray[np.integer[Any]], Sequen
 
 
 def percent(part: int, whole: int) -> float:
-    """``100 part / whole``, 0 where there is no whole."""
+    """``100 part / whole``, 0 if ``whole`` is 0."""
     return 100 * part / whole if whole else 0.0
 
 

@@ -63,7 +63,7 @@ class Outcome:
 
 
 def _share(part: Float, whole: Float) -> Float:
-    """``part`` of ``whole`` in percent; 0 where there is no part."""
+    """``part`` of ``whole`` in percent; 0 if ``whole`` is 0."""
     return 100.0 * np.divide(part, whole, out=np.zeros_like(part), where=part > 0)
 
 
@@ -145,7 +145,7 @@ def mcnemar(first: npt.ArrayLike, second: npt.ArrayLike, exact: bool = True) -> 
 def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> Outcome:
     """The paired t-test on a number for each sequence [S] of two systems.
 
-    There is no statistic where all differences are the same: p is then 1 if they are zero, and 0 if they are not.
+    The statistic is undefined where all differences are the same: p is then 1 if they are zero, and 0 if they are not.
     """
     from scipy.stats import t
 

@@ -89,7 +89,7 @@ def test_column_files_and_json_lines_say_the_same() -> None:
         ('{"tokens": ["a"], "labels": ["X", "Y"]}', "1 tokens but 2 labels"),
         ('{"tokens": ["a"], "labels": [1]}', "list of strings"),
         ('{"tokens": ["a"], "labels": "X"}', "list of strings"),
-        ('{"tokens": ["\\ud800"]}', "no valid Unicode"),
+        ('{"tokens": ["\\ud800"]}', "not valid Unicode"),
     ],
 )
 def test_errors_have_file_and_line(line: str, message: str) -> None:

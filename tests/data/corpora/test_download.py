@@ -97,7 +97,7 @@ def test_a_folder_with_a_file_missing_is_fetched_anew(registry, served):
     [
         (archive(train=TEXT + b"changed", more=b"x"), "train is not the file that was expected"),
         (archive(train=TEXT), "no file more"),
-        (b"<html>not found</html>", "no zip archive"),
+        (b"<html>not found</html>", "not a zip archive"),
         (None, "404"),
     ],
 )

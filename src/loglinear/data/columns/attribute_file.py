@@ -7,7 +7,7 @@ r"""CRFsuite attribute files: one token a line, its label and its features betwe
 
 A blank line ends a sequence; a line ``@weight:2.5`` gives the sequence it stands in that weight; a line that begins
 with ``#`` and has no tab is a comment. Several tabs in a row separate like one, spaces belong to the names. The format
-is CRFsuite's (Okazaki 2007), except that a value that is no number is an error here and zero there, and that a ``#``
+is CRFsuite's (Okazaki 2007), except that a value that is not a number is an error here and zero there, and that a ``#``
 at the start of a later field is part of a name.
 """
 
@@ -47,7 +47,7 @@ def read_attributes(source: Source, labels: bool = True) -> Attributes:
     Raises
     ------
     DataError
-        With file and line: a value that is no finite number, a nameless attribute, a line without a label, invalid
+        With file and line: a value that is not a finite number, a nameless attribute, a line without a label, invalid
         UTF-8, a NUL byte, no token at all.
     """
     from loglinear.data.columns import scanning
@@ -128,7 +128,7 @@ def _sequence_weights(
 
 
 def _labels(head: Column, tokens: Bool) -> Column:
-    """The label column, without the first fields that are no labels, escapes undone, in order of first occurrence."""
+    """The label column, without first fields that are not labels, escapes undone, in order of first occurrence."""
     ids = head.ids[tokens]
     used, first = np.unique(ids, return_index=True)
     values = {number: _unescaped(head.values[number]) for number in used[np.argsort(first)].tolist()}
@@ -161,7 +161,7 @@ def _parsed(fields: Column, pointer: Int64, numbers: Int64, name: str) -> tuple[
             if not attribute or value is None:
                 pair = int(np.argmax(fields.ids == number))
                 line = int(numbers[np.searchsorted(pointer, pair, side="right") - 1])
-                wrong = "has no name" if not attribute else "has a value that is no finite number"
+                wrong = "has no name" if not attribute else "has a value that is not a finite number"
                 raise DataError(f"attribute {field!r:.60} {wrong}; write a colon inside a name as \\:", name, line)
             values[number] = value
         renumber[number] = index.setdefault(attribute, len(index))
@@ -170,7 +170,7 @@ def _parsed(fields: Column, pointer: Int64, numbers: Int64, name: str) -> tuple[
 
 
 def _split(field: str) -> tuple[str, float | None]:
-    """Name and value of ``name[:value]``; the value is 1 if there is none and None if it is no number."""
+    """Name and value of ``name[:value]``; the value is 1 if none is given, and None if it is not a number."""
     match = _FIELD.fullmatch(field)
     assert match is not None  # the pattern matches any string
     return _unescaped(match[1]), _number(match[2]) if match[2] else 1.0

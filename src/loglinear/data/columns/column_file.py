@@ -45,7 +45,7 @@ def read_columns(
         ``auto``: a line before the first token of a sentence that begins with ``#`` and has another number of fields
         than the rows, or looks like ``# key = value``. ``none``: no line. Anything else: lines that begin with it.
     docstart : bool
-        Whether lines with the first field ``-DOCSTART-`` are document marks (they end a sentence and are no tokens).
+        Whether lines with the first field ``-DOCSTART-`` are document marks (they end a sentence and are not tokens).
     layout : bool
         Whether to keep the file's bytes, so that :func:`write_columns` can write them back with columns appended.
 

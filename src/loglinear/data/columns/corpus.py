@@ -43,7 +43,7 @@ def offsets_of(lengths: npt.ArrayLike) -> Int64:
 
 
 def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> Int64:
-    """Indices of sentences as int64, refusing anything that is no index."""
+    """Indices of sentences as int64; anything else is rejected."""
     chosen = np.asarray(sentences)
     if chosen.dtype == np.bool_:
         if chosen.shape != (n_sentences,):
@@ -237,8 +237,8 @@ class Columns(_Corpus):
         Raises
         ------
         DataError
-            Naming sequence and position (from 0): an empty sequence, a token that is no string or row of strings,
-            rows of different lengths, a string that is no valid Unicode.
+            Naming sequence and position (from 0): an empty sequence, a token that is neither a string nor a row of
+            strings, rows of different lengths, a string that is not valid Unicode.
         """
         sentences: list[list[Any]] = [_as_tokens(sentence, number) for number, sentence in enumerate(rows)]
         offsets = offsets_of([len(sentence) for sentence in sentences])
@@ -295,7 +295,7 @@ def check_unicode(corpus: Columns) -> None:
                     value.encode()
                 except UnicodeEncodeError:
                     position = int(np.argmax(column.ids == number))
-                    raise corpus.error(f"{value!r:.60} is no valid Unicode text", position) from None
+                    raise corpus.error(f"{value!r:.60} is not valid Unicode text", position) from None
 
 
 @dataclass(eq=False)

@@ -125,7 +125,7 @@ def _splice(
 
 
 class Separation(NamedTuple):
-    """How fields are told apart: separating bytes, bytes trimmed at a line's end, whether each separator counts."""
+    """How fields are separated: separating bytes, bytes trimmed at a line's end, whether each separator counts."""
 
     separators: bytes
     trimmed: bytes
@@ -314,7 +314,7 @@ class Factoriser:
 # ----------------------------------------------------------------------------------------------------------------------
 # A column file read in blocks of whole lines, so that little of its text is in memory at a time.
 #
-# Of each block, the rows are told from blank lines, comments and document marks, their fields are numbered
+# Of each block, rows are separated from blank lines, comments and document marks, their fields are numbered
 # (:class:`Factoriser`), and the bytes are let go, unless the file is to be written back. What a line is may depend on
 # those before it: whether a sentence has begun, how many fields a row has. That is what a reader remembers between
 # blocks.
@@ -421,7 +421,7 @@ class ColumnBlocks:
         return found
 
     def _check_rows(self, lines: Lines, chosen: Int64) -> None:
-        """Refuse the first line that is no row of as many fields as the others."""
+        """Reject the first line that does not have as many fields as the others."""
         if not self._width:
             reference = chosen[0]
             if self._comments == "auto":

@@ -33,8 +33,8 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
     Raises
     ------
     DataError
-        With file and line: no valid JSON, no object, ``tokens`` missing or empty, a token that is no string or list of
-        strings, rows of different lengths, another number of labels than of tokens, no sentence at all.
+        With file and line: invalid JSON, not an object, ``tokens`` missing or empty, a token that is not a string or a
+        list of strings, rows of different lengths, another number of labels than of tokens, no sentence at all.
     """
     name, raw = source_name(source), read_bytes(source)
     start = check_text(raw, name)

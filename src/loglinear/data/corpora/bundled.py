@@ -238,7 +238,7 @@ class _Chunker:
         return run[first:last]
 
     def _claim_verbs(self, top: int) -> None:
-        """Claim the chain of verbs that begins in the VP ``top`` and goes on in the VPs below it."""
+        """Claim the chain of verbs that begins in the VP ``top`` and continues in the VPs below it."""
         tree = self.tree
         inner = top
         waiting: list[int] = []  # adverbs and the like: in the chunk if a verb follows

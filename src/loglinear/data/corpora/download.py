@@ -1,7 +1,7 @@
 """Public corpora, fetched once into the user's cache and checked.
 
 A corpus comes as an archive of the public NLTK collection. What is checked is what is used: the SHA-256 of each file
-after unpacking (an archive may be packed anew around the same files), and again whenever it is asked for, so that files
+after unpacking (an archive may be repacked around the same files), and again whenever it is asked for, so that files
 brought by hand are checked too. The checksums are those of the files that this project measures with; CoNLL-2000's are
 also published by others. The Dutch files of CoNLL-2002 were not there to be looked at, and are taken as the archive has
 them.
@@ -94,7 +94,7 @@ def wrong_files(name: str) -> list[str]:
 def wrong_content(name: str, files: list[str]) -> str:
     """What to say of files of a corpus that have another content."""
     them = ", ".join(files)
-    return f"not the right content (by SHA-256): {them}; `loglinear data get {name} --again` fetches all files anew"
+    return f"not the right content (by SHA-256): {them}; `loglinear data get {name} --again` fetches all files again"
 
 
 def _sha256(content: bytes) -> str:
@@ -176,4 +176,4 @@ def _unpack(corpus: PublicCorpus, archive: Path, folder: Path) -> None:
                     )
                 (folder / name).write_bytes(content)
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise DataError(f"what came is no zip archive ({error}); nothing was kept", corpus.url) from None
+        raise DataError(f"the download is not a zip archive ({error}); nothing was kept", corpus.url) from None

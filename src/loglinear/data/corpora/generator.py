@@ -190,13 +190,13 @@ def word_stream(name: str, generator: np.random.Generator) -> Iterator[str]:
 # A sentence is made by putting tree fragments into the open places (*sites*) of other fragments, each fragment chosen
 # with probability weight / sum of its symbol's weights. Fragments are cut so that a chunk never depends on what is put
 # into a site, nor does an entity; hence the columns of every word are known when the grammar is read, and making a
-# corpus is no more than drawing fragments and words.
+# corpus only draws fragments and words.
 
 
 START = "Sentence"
 SITE = "@"  # label of a site in a fragment; its word is the symbol
 _SITE = re.compile(r"@([\w.]+)")
-# What a site looks like to its surroundings, and what stands before a symbol that goes on a chunk.
+# What a site looks like to its surroundings, and the prefix of a symbol that continues a chunk.
 _STAND_IN = {
     "NP": "(NP (NN x))",
     "PP": "(PP (IN x) (NP (NN x)))",
@@ -497,7 +497,7 @@ def generate_text_classes(
     shortest, longest : int
         Least and most words of a row.
     mislabelled : float
-        Share of the rows whose class is drawn anew.
+        Share of the rows whose class is redrawn at random.
 
     Returns
     -------
