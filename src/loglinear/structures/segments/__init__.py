@@ -1,0 +1,1 @@
+"""Semi-Markov models: labels on whole segments of tokens (Sarawagi & Cohen 2004)."""

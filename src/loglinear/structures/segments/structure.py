@@ -1,0 +1,369 @@
+r"""Semi-Markov models: part scores in, best segmentations, log-partitions, expected parts and draws out.
+
+A labelling is a segmentation: segments (i_k, j_k, y_k) of the tokens i_k to j_k - 1, one after the other, k = 1..K, of
+at most L_y tokens each (Sarawagi & Cohen 2004, "Semi-Markov conditional random fields for information extraction")::
+
+    score = start(y_1) + sum_k [ sum_{t = i_k}^{j_k - 1} s_t(token label of t)
+                                 + length(j_k - i_k, y_k) + segment_{j_k - 1}(j_k - i_k, y_k) ]
+            + sum_{k >= 2} transition(y_{k-1}, y_k) + stop(y_K)
+
+A segment of label y gives its tokens the labels that a scheme such as BIO spells it with
+(:mod:`~loglinear.structures.segments.scheme`), which makes segmentations and legal labellings of the tokens the same
+thing. So a labelling is, to the outside, a token label for each position, as in a chain: annotation, costs and masks
+are those of chains. If every segment has one token, so are the model and all its operations.
+
+A score of -inf rules its part out. Sums are in :mod:`~loglinear.structures.segments.sums`, maxima in
+:mod:`~loglinear.structures.segments.best`. Operations keep no state: threads may share a structure.
+
+Letters: S sequences, N tokens in all, Y segment labels, L the greatest limit, K = sum_y L_y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.structures.gold import Gold
+from loglinear.structures.segments import best, sums
+from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
+from loglinear.structures.segments.sums import Parts
+
+Float = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+NAMES = Parts._fields
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentScores:
+    """A number for each part of a batch of S sequences with N tokens in all: scores, expectations or gradients.
+
+    Parameters
+    ----------
+    emission : float64 [N, token labels]
+        s_t, for the token labels that segments are spelt with.
+    transition : float64 [Y, Y]
+        From a segment's label (row) to the next one's (column).
+    start, stop : float64 [Y]
+        For the label of the first and of the last segment.
+    length : float64 [L, Y]
+        ``length[m - 1, y]`` is for segments of m tokens. What is beyond a label's limit does not count.
+    segment : float64 [N, L, Y], optional
+        ``segment[t, m - 1, y]`` is for the segment of m tokens that **ends** with token t. What would begin before its
+        sequence, or is beyond a label's limit, does not count.
+    """
+
+    emission: Float
+    transition: Float
+    start: Float
+    stop: Float
+    length: Float
+    segment: Float | None = None
+
+    @property
+    def n_labels(self) -> int:
+        """Y."""
+        return int(self.transition.shape[0])
+
+    def parts(self) -> Mapping[str, Float]:
+        """The arrays that are there, by name."""
+        named = {name: getattr(self, name) for name in NAMES}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def zeros_like(self) -> SegmentScores:
+        """Zeros of the same shapes."""
+        return SegmentScores(**{name: np.zeros_like(array) for name, array in self.parts().items()})
+
+    def plus(self, other: SegmentScores) -> SegmentScores:
+        """The sum, as new arrays; a part that only one of both has is taken as it is."""
+        total = {name: array.copy() for name, array in self.parts().items()}
+        for name, array in other.parts().items():
+            total[name] = total[name] + array if name in total else array.copy()
+        return SegmentScores(**total)
+
+    def with_costs(self, costs: Float) -> SegmentScores:
+        """The scores plus a cost for each token label at each token [N, token labels]; shares the other arrays."""
+        return replace(self, emission=self.emission + costs)
+
+    def subtract(self, other: SegmentScores) -> None:
+        """Subtract in place; ``other`` may not have parts that are missing here."""
+        mine = self.parts()
+        for name, array in other.parts().items():
+            if name not in mine:
+                raise DataError(f"there is no {name} part to subtract from; give both the same parts")
+            np.subtract(mine[name], array, out=mine[name])
+
+
+class Segments:
+    """The shape of a batch of segmented sequences, and the operations on its part scores.
+
+    A labelling is the token labels int32 [N] of a segmentation; other labellings are a
+    :class:`~loglinear.errors.DataError` that names the place. All operations raise it for scores of a wrong shape, NaN
+    or +inf. Where a sequence has no segmentation with a score above -inf, :meth:`log_partition` and :meth:`score` say
+    -inf and the others raise :class:`~loglinear.errors.InfeasibleError`.
+
+    Parameters
+    ----------
+    offsets : int64 [S + 1]
+        Sequence i has the tokens ``offsets[i]`` to ``offsets[i + 1] - 1``; ascending from 0, none empty.
+    scheme : SegmentScheme
+        The segment labels, their limits and their spelling.
+    """
+
+    def __init__(self, offsets: npt.ArrayLike, scheme: SegmentScheme) -> None:
+        self.offsets: Int64 = _as_array("offsets", offsets, np.int64, (None,))
+        self.scheme = scheme
+        if len(self.offsets) == 0 or self.offsets[0] != 0:
+            raise DataError("offsets must begin with 0 and end with the number of tokens")
+        lengths = np.diff(self.offsets)
+        if (lengths <= 0).any():
+            i = int(np.argmax(lengths <= 0))
+            raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without tokens")
+        self.n_sequences = len(lengths)
+        self.n_positions = int(self.offsets[-1])
+
+    # -- a given labelling, O(N) -----------------------------------------------------------------------------------
+
+    def segments(self, labels: npt.ArrayLike) -> Segmentation:
+        """The segments that the token labels int32 [N] spell."""
+        return self.scheme.segments(self.offsets, self._labels(labels))
+
+    def score(self, scores: SegmentScores, labels: npt.ArrayLike) -> Float:
+        """Scores [S] of the labelling ``labels`` int32 [N]."""
+        parts, labels, result = self._checked(scores), self._labels(labels), np.empty(self.n_sequences)
+        best.score(self.offsets, parts, labels, *self.segments(labels), result)
+        return result
+
+    def add_labelling(self, parts: SegmentScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
+        """Add to ``parts``, in place, the weight [S] of each sequence for every part of its labelling int32 [N]."""
+        shaped, labels = self._shaped(parts, "writable"), self._labels(labels)
+        best.add_labelling(self.offsets, labels, *self.segments(labels), self._weights(weights), shaped)
+
+    def restrict(self, scores: SegmentScores, allowed: npt.ArrayLike) -> SegmentScores:
+        """The scores with -inf for the token labels that ``allowed`` [N, token labels] says 0 to; shares the rest."""
+        mask = np.asarray(allowed)
+        if mask.shape != np.shape(scores.emission):
+            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
+        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
+
+    # -- best segmentations, O(N (Y^2 + K)) --------------------------------------------------------------------------
+
+    def viterbi(self, scores: SegmentScores) -> tuple[Int32, Float]:
+        """Best labelling int32 [N] and its scores [S]."""
+        parts = self._checked(scores)
+        labels, score = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
+        self._raise_infeasible(best.viterbi(self.offsets, parts, self.scheme.spelling, labels, score))
+        return labels, score
+
+    def k_best(self, scores: SegmentScores, k: int) -> list[tuple[Int32, Float]]:
+        """For each sequence its K <= k best labellings int32 [K, T], best first, and their scores [K].
+
+        K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`; k times its cost.
+        """
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one labelling")
+        parts, n_tokens = self._checked(scores), self.scheme.n_token_labels
+        found = []
+        for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
+            most = min(k, n_tokens ** min(end - first, k.bit_length())) if n_tokens > 1 else 1
+            labels, score = np.empty((most, end - first), dtype=np.int32), np.empty(most)
+            n_found = best.k_best(first, end - first, parts, self.scheme.spelling, labels, score)
+            self._raise_infeasible(i if n_found == 0 else -1)
+            found.append((labels[:n_found], score[:n_found]))
+        return found
+
+    def best_possible(self, scores: SegmentScores, values: Float) -> tuple[Int32, Float]:
+        """The possible labelling (score above -inf) with the greatest sum of ``values`` [N, token labels]; the sums."""
+        possible = {name: np.where(np.isneginf(array), -np.inf, 0.0) for name, array in scores.parts().items()}
+        possible["emission"] += values
+        return self.viterbi(SegmentScores(**possible))
+
+    def posterior_decode(self, scores: SegmentScores) -> tuple[Int32, Float]:
+        """The possible labelling int32 [N] with the greatest sum of token marginals, and those sums [S].
+
+        The sum is the expected number of correct token labels.
+        """
+        return self.best_possible(scores, self.expectations(scores)[1].emission)
+
+    # -- sums over segmentations, O(N (Y^2 + K)) ---------------------------------------------------------------------
+
+    def log_partition(self, scores: SegmentScores) -> Float:
+        """log Z [S]; -inf where no segmentation is possible."""
+        log_z = np.empty(self.n_sequences)
+        sums.log_partition(self.offsets, self._checked(scores), self.scheme.spelling, log_z)
+        return log_z
+
+    def expectations(self, scores: SegmentScores, weights: npt.ArrayLike | None = None) -> tuple[Float, SegmentScores]:
+        """log Z [S] and the expected parts, those of a sequence times its weight [S].
+
+        Emissions are the marginals of token labels [N, token labels]; segments, expected if ``scores`` has them, those
+        of spans [N, L, Y]; the other parts are summed over segments and sequences. This is the gradient of ``weights @
+        log_partition``.
+        """
+        log_z, expected, _ = self._expectations(scores, weights, scores.segment is not None, False)
+        return log_z, expected
+
+    def segment_marginals(self, scores: SegmentScores) -> Float:
+        """P(there is a segment of label y and m tokens that ends with token t) as ``[t, m - 1, y]``, [N, L, Y]."""
+        segment = self._expectations(scores, None, True, False)[1].segment
+        assert segment is not None
+        return segment
+
+    def edge_marginals(self, scores: SegmentScores) -> Float:
+        """P(a segment of label y' ends with token t - 1, one of label y begins with t) [N, Y, Y], 0 at first tokens."""
+        return self._expectations(scores, None, False, True)[2]
+
+    def cost_covariance(
+        self, scores: SegmentScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> tuple[Float, SegmentScores]:
+        """E[c] [S] of the cost c = sum_t cost[t, label of t], and its covariances with the parts, times weights [S].
+
+        The covariance with a part is E[c part] - E[c] E[part], in the shapes of :meth:`expectations`: the gradient of
+        ``weights @ E[c]`` by the scores. About three times the time of :meth:`expectations`.
+
+        Parameters
+        ----------
+        scores : SegmentScores
+        cost : float64 [N, token labels]
+            Finite; a constant added to a token's row adds to E[c] and leaves the covariances as they are.
+        weights : float64 [S], optional
+            1 if not given; E[c] itself is not weighted.
+        """
+        parts, factors = self._checked(scores), self._weights(weights)
+        costs, unit = self._costs(cost)
+        result, mean = self._blank(scores.segment is not None), np.empty(self.n_sequences)
+        self._raise_infeasible(
+            sums.covariance(self.offsets, parts, self.scheme.spelling, costs, unit, factors, mean, result)
+        )
+        return mean, _as_scores(result, scores.segment is not None)
+
+    def sample(self, scores: SegmentScores, n: int, rng: np.random.Generator) -> Int32:
+        """``n`` independent draws of labellings, int32 [n, N]; O(n N (Y + L)) more than :meth:`log_partition`."""
+        if n < 0:
+            raise OptionError(f"n = {n}: the number of draws cannot be negative")
+        parts, labels = self._checked(scores), np.empty((n, self.n_positions), dtype=np.int32)
+        label_draws = rng.random((n, self.n_positions))
+        length_draws = rng.random((n, self.n_positions if self.scheme.n_lengths > 1 else 0))
+        self._raise_infeasible(
+            sums.sample(self.offsets, parts, self.scheme.spelling, label_draws, length_draws, labels)
+        )
+        return labels
+
+    def possible(self, gold: Gold) -> tuple[Float, SegmentScores]:
+        """log of the number of segmentations that the annotation allows [S], and the expected parts of one at random.
+
+        A part is in some allowed segmentation if its expectation is above zero. -inf, and no parts, where the
+        annotation allows none.
+        """
+        scheme, n = self.scheme, self.n_positions
+        y, m = scheme.n_labels, scheme.n_lengths
+        allowed = gold.allowed
+        if allowed is None:
+            allowed = (np.arange(scheme.n_token_labels) == gold.labels[:, None]).astype(np.uint8)
+        blank = SegmentScores(
+            np.zeros((n, scheme.n_token_labels)), np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((m, y))
+        )
+        parts, result = self._checked(self.restrict(blank, allowed)), self._blank(True)
+        log_n = np.empty(self.n_sequences)
+        nowhere = np.empty((0, y, y))
+        sums.expectations(self.offsets, parts, scheme.spelling, np.ones(self.n_sequences), log_n, result, nowhere)
+        return log_n, _as_scores(result, True)
+
+    # -- at the door -------------------------------------------------------------------------------------------------
+
+    def _expectations(
+        self, scores: SegmentScores, weights: npt.ArrayLike | None, with_segments: bool, with_pairs: bool
+    ) -> tuple[Float, SegmentScores, Float]:
+        parts, factors, expected = self._checked(scores), self._weights(weights), self._blank(with_segments)
+        log_z, y = np.empty(self.n_sequences), self.scheme.n_labels
+        pairs = np.zeros((self.n_positions if with_pairs else 0, y, y))
+        sums.expectations(self.offsets, parts, self.scheme.spelling, factors, log_z, expected, pairs)
+        if np.isneginf(log_z).any():
+            raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
+        return log_z, _as_scores(expected, with_segments), pairs
+
+    def _raise_infeasible(self, sequence: int) -> None:
+        """Raise for the number of a sequence without a segmentation; -1 is none."""
+        if sequence >= 0:
+            raise InfeasibleError(int(sequence))
+
+    def _blank(self, with_segments: bool) -> Parts:
+        """Zeros for a kernel's results."""
+        n, y, m = self.n_positions, self.scheme.n_labels, self.scheme.n_lengths
+        return Parts(
+            np.zeros((n, self.scheme.n_token_labels)), np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((m, y)),
+            np.zeros((n if with_segments else 0, m, y)),
+        )  # fmt: skip
+
+    def _checked(self, scores: SegmentScores) -> Parts:
+        """The arrays of ``scores`` as kernels want them, without NaN and +inf, what the scheme rules out being -inf."""
+        parts = self._shaped(scores, "readable")
+        for name, array in zip(NAMES, parts, strict=True):
+            if array.size and not array.max() < np.inf:
+                raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
+        if self.scheme.follows.all() and self.scheme.starts.all():
+            return parts
+        return parts._replace(
+            transition=np.where(self.scheme.follows, parts.transition, -np.inf),
+            start=np.where(self.scheme.starts, parts.start, -np.inf),
+        )
+
+    def _shaped(self, scores: SegmentScores, use: str) -> Parts:
+        n, y, m = self.n_positions, self.scheme.n_labels, self.scheme.n_lengths
+        shapes = ((n, self.scheme.n_token_labels), (y, y), (y,), (y,), (m, y), (n, m, y))
+        arrays = []
+        for name, shape in zip(NAMES, shapes, strict=True):
+            given = getattr(scores, name)
+            array = np.empty((0, m, y)) if given is None else _as_array(name, given, np.float64, shape)
+            if use == "writable" and given is not None and array is not given:
+                raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
+            arrays.append(array)
+        return Parts(*arrays)
+
+    def _labels(self, labels: npt.ArrayLike) -> Int32:
+        array: Int32 = _as_array("labels", labels, np.int32, (self.n_positions,))
+        n_labels = self.scheme.n_token_labels
+        if len(array) and not (array.min() >= 0 and array.max() < n_labels):
+            t = int(np.argmax((array < 0) | (array >= n_labels)))
+            raise DataError(f"label {array[t]} at position {t} (from 0) is not one of the {n_labels} labels 0, 1, ...")
+        return array
+
+    def _weights(self, weights: npt.ArrayLike | None) -> Float:
+        if weights is None:
+            return np.ones(self.n_sequences)
+        array: Float = _as_array("weights", weights, np.float64, (self.n_sequences,))
+        if not np.isfinite(array).all():
+            raise DataError("the weights of the sequences must be finite numbers")
+        return array
+
+    def _costs(self, cost: npt.ArrayLike) -> tuple[Float, float]:
+        """The costs as kernels want them, and the power of two that makes the greatest of them about one."""
+        array: Float = _as_array("cost", cost, np.float64, (self.n_positions, self.scheme.n_token_labels))
+        greatest = float(np.abs(array).max(initial=0.0))
+        if not greatest < np.inf:
+            raise DataError("the costs contain NaN or infinite numbers; give a finite cost to each label")
+        exponent = int(np.frexp(greatest)[1])
+        return array, float(np.ldexp(1.0, -min(max(exponent, -1000), 1000)))
+
+
+def _as_scores(parts: Parts, with_segments: bool) -> SegmentScores:
+    """A kernel's arrays without those that stand for absent parts."""
+    return SegmentScores(*parts[:5], parts.segment if with_segments else None)
+
+
+def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
+    array = np.asarray(value)
+    if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise DataError(f"{name} has the shape {list(array.shape)}, not [{wanted}]")
+    if array.dtype == dtype and array.flags.carray:  # aligned, writable, C-contiguous
+        return array
+    if not np.can_cast(array.dtype, dtype, "same_kind") and array.size:
+        raise DataError(f"{name} must be numbers of the type {np.dtype(dtype).name}, not {array.dtype}")
+    return np.array(array, dtype=dtype, order="C")

@@ -1,0 +1,22 @@
+"""The kernels are also plain Python: without compilation the same laws hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_the_laws_hold_without_compilation():
+    laws = Path(__file__).with_name("test_segments.py")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(laws)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=laws.parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert " passed" in run.stdout
