@@ -9,11 +9,12 @@ from pathlib import Path
 
 
 def test_the_laws_hold_without_compilation():
-    laws = Path(__file__).with_name("test_segments.py")
+    here = Path(__file__).parent
+    laws = [here / "test_segments.py", here / "test_segment_features.py"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(laws)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, laws)],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=laws.parents[3],
+        cwd=here.parents[2],
         capture_output=True,
         text=True,
         check=False,

@@ -293,6 +293,38 @@ class SegmentScheme:
         """The token where a labelling [N] is first illegal and what is wrong there, or None."""
         return self._read(offsets, labels)[1]
 
+    def mended(self, offsets: Int64, labels: Int32) -> Int32:
+        """The labelling [N] with what is illegal read as conlleval reads it; a legal one stays as it is.
+
+        A label that cannot stand where it does begins a segment of its type: an ``I-X`` after ``O`` is read as
+        ``B-X``. What the token labels cannot spell stays, as do segments that are too long.
+        """
+        if self.mistake(offsets, labels) is None or not len(labels):
+            return labels
+        kinds, opens, closes = self._roles()
+        kind, first = kinds[labels], np.zeros(len(labels), dtype=bool)
+        first[offsets[:-1]] = True
+        begins = first | opens[labels] | np.roll(closes[labels], 1) | (kind != np.roll(kind, 1))
+        starts = np.flatnonzero(begins)
+        again = ~first[starts] & (np.roll(kind[starts], 1) == kind[starts])
+        plain = np.array([np.argmax(self.kinds == k) for k in range(self.n_kinds)])
+        second = np.array([np.flatnonzero(self.kinds == k)[-1] for k in range(self.n_kinds)])
+        found = np.where(again, second[kind[starts]], plain[kind[starts]]).astype(np.int32)
+        mended = np.empty_like(labels)
+        spell(starts, np.append(starts[1:], len(labels)), found, self.spelling, mended)
+        return np.where((mended < 0) | (kind < 0), labels, mended).astype(np.int32)
+
+    def _roles(self) -> tuple[Int64, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """For each token label its kind or -1, whether it always begins and whether it always ends a segment."""
+        n = self.n_token_labels
+        kinds, roles = np.full(n, NONE), np.zeros((4, n), dtype=bool)
+        for role, places in zip(roles, (self.single, self.first, self.inner, self.last), strict=True):
+            known = places >= 0
+            role[places[known]] = True
+            kinds[places[known]] = self.kinds[known]
+        single, first, inner, last = roles
+        return kinds, (single | first) & ~(inner | last), (single | last) & ~(first | inner)
+
     def token_labels_of(self, segments: Segmentation) -> Int32:
         """The token labels int32 [N] of segments that cover N tokens."""
         labels = np.empty(int(segments.ends[-1]) if len(segments.ends) else 0, dtype=np.int32)
