@@ -272,7 +272,7 @@ class SegmentFeatures:
             flat = self.segment.scores(corpus.spans, lo * m, hi * m, weights.segment, weights.segment_rows)
             segment = flat.reshape(hi - lo, m, -1)
             if self._fold is not None:
-                segment = segment[:, :, self.scheme.kinds]
+                segment = np.take(segment, self.scheme.kinds, axis=2)
         return SegmentScores(
             emission=self.state.scores(corpus.tokens.state, lo, hi, weights.state, weights.state_rows),
             transition=weights.transition,

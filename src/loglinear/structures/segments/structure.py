@@ -77,7 +77,7 @@ class SegmentScores:
 
     def zeros_like(self) -> SegmentScores:
         """Zeros of the same shapes."""
-        return SegmentScores(**{name: np.zeros_like(array) for name, array in self.parts().items()})
+        return SegmentScores(**{name: np.zeros(array.shape) for name, array in self.parts().items()})
 
     def plus(self, other: SegmentScores) -> SegmentScores:
         """The sum, as new arrays; a part that only one of both has is taken as it is."""

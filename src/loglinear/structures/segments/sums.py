@@ -563,12 +563,12 @@ def _labels_after(
     for y in range(width):
         begun[y] = 0.0
     for b in range(n_labels):
-        a, row = alpha[b] * ended[b], forth[b]
         if exact:
             for y in range(n_labels):
                 if level[y] > -np.inf:
                     begun[y] += math.exp(alpha[b] + transition[b, y] - level[y]) * ended[b]
         else:
+            a, row = alpha[b] * ended[b], forth[b]
             for y in range(width):
                 begun[y] += a * row[y]
     if not exact:
