@@ -48,7 +48,7 @@ Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 KINDS = ("string", "shape", "first", "last", "prefix", "suffix", "gazetteer", "length")
-DEFAULT = "string+shape+last+prefix+suffix+gazetteer+length"
+DEFAULT = "+".join(KINDS)
 LENGTH, GAZETTEER = "length", "gazetteer"
 WHOLE, CLOSING = ("string", "shape"), ("last", "suffix")  # those of every token, and of the last; others of the first
 MOST_CHARACTERS = 4  # of a prefix or suffix
