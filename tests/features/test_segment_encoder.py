@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.data.columns import Columns
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.features import segments
-from loglinear.features.gazetteer import Gazetteer
 from loglinear.features.segments import KINDS, Paths, SegmentEncoder, read_kinds
-from loglinear.features.template import brief
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import brief
 
 EVERYTHING = "+".join(KINDS)
 WORDS = ["a", "A", "de", "la", "San", "José", "X1", "Ñandú", "-", "日本"]

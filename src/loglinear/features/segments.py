@@ -32,20 +32,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from loglinear.data.columns import Column, Columns, ranges
+from loglinear.arrays import Array, Bool, Int32, Int64
+from loglinear.data.columns.corpus import Column, Columns, ranges
 from loglinear.errors import OptionError
-from loglinear.features.encoding import BLOCK, EncodedCorpus, Incidence, runs
-from loglinear.features.gazetteer import Gazetteer
-from loglinear.features.template import brief
-from loglinear.features.vocabulary import UNKNOWN, Vocabulary
+from loglinear.features.encoding import BLOCK, UNKNOWN, EncodedCorpus, Incidence, Vocabulary, runs
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import brief
 from loglinear.kernels import kernel
-from loglinear.threads import in_threads
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+from loglinear.system import in_threads
 
 KINDS = ("string", "shape", "first", "last", "prefix", "suffix", "gazetteer", "length")
 DEFAULT = "+".join(KINDS)
@@ -530,7 +525,7 @@ class SegmentEncoder:
             "gazetteers": [gazetteer.to_dict() for gazetteer in self.gazetteers.values()],
         }
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The tries: number of levels of each kind, sizes of the levels, their keys and which of these are ends."""
         levels = [level for paths in self.paths.values() for level in paths.levels]
         nothing = np.zeros(0, dtype=np.int64)
@@ -547,9 +542,7 @@ class SegmentEncoder:
         return self.values.strings
 
     @classmethod
-    def from_storage(
-        cls, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], strings: list[str]
-    ) -> SegmentEncoder:
+    def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> SegmentEncoder:
         """Rebuild from what :meth:`to_header`, :meth:`to_arrays` and :attr:`strings` gave; checks every bound."""
         gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
         encoder = cls(

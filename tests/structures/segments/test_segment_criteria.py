@@ -9,15 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from all_segmentations import batches, referees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from loglinear.criteria.costs import Cost
-from loglinear.criteria.criterion import criteria_of, criterion_class, make_criterion
+from loglinear.criteria.criterion import CRITERIA, criteria_of, make_criterion
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.structure import Segments
+from problems.segments import batches
+from referees.segments import referees
 
 NOT_HERE = {"hmm", "pseudolikelihood"}  # they ask for no operation, but are made for chains
 NAMES = sorted(set(criteria_of(Segments)) - NOT_HERE)
@@ -61,11 +62,11 @@ def problems(draw):
 
 
 def make(name, cost):
-    return make_criterion(name, cost if criterion_class(name).uses_cost else None)
+    return make_criterion(name, cost if CRITERIA[name].uses_cost else None)
 
 
 def suits(name, problem):
-    return problem is not None and (problem[2].allowed is None or criterion_class(name).takes_partial)
+    return problem is not None and (problem[2].allowed is None or CRITERIA[name].takes_partial)
 
 
 def test_every_criterion_has_a_referee():
@@ -92,7 +93,7 @@ def test_losses_equal_brute_force(name, problem):
     np.testing.assert_allclose(losses, weights * expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).smooth])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA[name].smooth])
 @settings(max_examples=25)
 @given(problem=problems())
 def test_gradients_equal_finite_differences(name, problem):
@@ -117,7 +118,7 @@ def test_gradients_equal_finite_differences(name, problem):
             assert getattr(gradient, part)[place] == pytest.approx(slope, abs=1e-5, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if criterion_class(name).convex])
+@pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA[name].convex])
 @settings(max_examples=40)
 @given(problem=problems(), seed=st.integers(0, 2**32 - 1))
 def test_convex_losses_lie_above_their_tangents(name, problem, seed):
@@ -134,7 +135,7 @@ def test_convex_losses_lie_above_their_tangents(name, problem, seed):
     assert there.sum() >= here.sum() + tangent - 1e-9 * (1.0 + abs(here.sum()))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "online" in criterion_class(name).optimizers])
+@pytest.mark.parametrize("name", [name for name in NAMES if "online" in CRITERIA[name].optimizers])
 @settings(max_examples=25)
 @given(problem=problems())
 def test_online_learners_propose_labellings_that_differ_from_the_right_one(name, problem):

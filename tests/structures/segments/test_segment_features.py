@@ -6,13 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from all_segmentations import LABELS, random_scores, schemes, segmentations, token_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import criteria_of, criterion_class, make_criterion
-from loglinear.data.columns import Columns
+from loglinear.criteria.criterion import CRITERIA, criteria_of, make_criterion
+from loglinear.data.columns.corpus import Columns
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.segments import EncodedSegments, SegmentEncoder
@@ -23,6 +22,8 @@ from loglinear.structures.gold import Gold
 from loglinear.structures.segments.features import SegmentFeatures, SegmentPenalties, observe
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments
+from problems.segments import LABELS, random_scores, schemes
+from referees.segments import segmentations, token_labels
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -320,7 +321,7 @@ def words_problem(copies=1):
 @pytest.mark.parametrize("name", sorted(set(criteria_of(Segments)) - {"hmm", "pseudolikelihood"}))
 def test_gradients_by_the_weights_equal_finite_differences(name):
     features, corpus, gold, labels = words_problem()
-    criterion = criterion_class(name)
+    criterion = CRITERIA[name]
     cost = make_cost("hamming", labels, np.ones(len(labels))) if criterion.uses_cost else None
     penalties = SegmentPenalties.none(features.scheme)
     objective = Objective(features, corpus, gold, make_criterion(name, cost), penalties, l2=0.1)
@@ -360,7 +361,7 @@ def test_the_objective_is_the_same_for_any_number_of_threads(monkeypatch):
 def test_training_finds_the_segments(criterion, optimizer):
     """Segments that only whole strings tell apart: ``Costa`` is a person's, ``Costa Rica`` a place's."""
     features, corpus, gold, labels = words_problem()
-    uses_cost = criterion_class(criterion).uses_cost
+    uses_cost = CRITERIA[criterion.partition(":")[0]].uses_cost
     cost = make_cost("hamming", labels, np.ones(len(labels))) if uses_cost else None
     penalties = SegmentPenalties.none(features.scheme)
     l2 = 0.0 if optimizer == "online" else 0.01

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from all_segmentations import LABELS, schemes, segmentations, token_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,8 @@ from loglinear.errors import DataError, OptionError
 from loglinear.evaluation import chunk_scores
 from loglinear.structures.constraints import Constraints, constraint_masks
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
+from problems.segments import LABELS, schemes
+from referees.segments import segmentations, token_labels
 
 
 def legal_labellings(name: str, labels: list[str], n: int) -> set[tuple[int, ...]]:

@@ -8,18 +8,6 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
-from all_segmentations import (
-    LABELS,
-    BruteForce,
-    batches,
-    random_scores,
-    referees,
-    schemes,
-    score,
-    scores_of,
-    segmentations,
-    token_labels,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +15,8 @@ from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
+from problems.segments import LABELS, batches, random_scores, schemes
+from referees.segments import BruteForce, referees, score, scores_of, segmentations, token_labels
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

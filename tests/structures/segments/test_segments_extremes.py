@@ -7,17 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from all_segmentations import LABELS, random_scores, token_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from loglinear.criteria.costs import Cost
-from loglinear.criteria.criterion import criteria_of, criterion_class, make_criterion
-from loglinear.structures.chain import Chain, ChainScores
+from loglinear.criteria.criterion import CRITERIA, criteria_of, make_criterion
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
+from problems.segments import LABELS, random_scores
+from referees.segments import token_labels
 
 SHARED = ("emission", "transition", "start", "stop")
 seeds = st.integers(0, 2**32 - 1)
@@ -182,12 +183,12 @@ def test_segments_of_one_token_are_a_chain_to_every_criterion(name, seed, n_labe
     segments, scores, chain, plain = chain_batch(seed, n_labels, 1.0, 0.0)
     rng = np.random.default_rng(seed)
     gold = Gold(rng.integers(n_labels, size=chain.n_positions).astype(np.int32))
-    if partial and criterion_class(name).takes_partial:
+    if partial and CRITERIA[name].takes_partial:
         allowed = (rng.random(scores.emission.shape) < 0.5).astype(np.uint8)
         allowed[np.arange(chain.n_positions), gold.labels] = 1
         gold = Gold(np.where(allowed.sum(axis=1) == 1, gold.labels, -1).astype(np.int32), allowed)
     cost = Cost(rng.random((4, n_labels, n_labels)) * (1.0 - np.eye(n_labels)))
-    criterion = make_criterion(name, cost if criterion_class(name).uses_cost else None)
+    criterion = make_criterion(name, cost if CRITERIA[name].uses_cost else None)
     weights = rng.random(chain.n_sequences)
     losses, gradient = criterion.evaluate(segments, scores, gold, weights)
     chain_losses, chain_gradient = criterion.evaluate(chain, plain, gold, weights)

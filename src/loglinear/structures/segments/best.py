@@ -13,15 +13,11 @@ first.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.structures.segments.scheme import Spelling, spell
 from loglinear.structures.segments.sums import Parts, longest_of, span_scores
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 @kernel

@@ -20,21 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
 from loglinear.features.block import NO_VALUES, FeatureBlock
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.segments import EncodedSegments
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
-from loglinear.structures.sparse_groups import SparseGroups
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-Uint8 = npt.NDArray[np.uint8]
 
 MOST_NUMBERS = 1_000_000  # part scores of a block, about 8 MB
 
@@ -392,9 +387,9 @@ class SegmentFeatures:
             [np.where(place >= 0, part.start + place, -1) for part, place in zip(self.segments, found, strict=True)]
         )
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The features as arrays for a model file; the scheme is stored apart."""
-        arrays: dict[str, npt.NDArray[Any]] = {"lengths": self.lengths, "transitions": self.transitions}
+        arrays: dict[str, Array] = {"lengths": self.lengths, "transitions": self.transitions}
         for name, block in (("state", self.state), ("segment", self.segment)):
             if block is not None:
                 arrays[f"{name}.counts"] = np.diff(block.pointer).astype(np.int32)
@@ -405,7 +400,7 @@ class SegmentFeatures:
     def from_arrays(
         cls,
         scheme: SegmentScheme,
-        arrays: Mapping[str, npt.NDArray[Any]],
+        arrays: Mapping[str, Array],
         n_attributes: int,
         n_segment_attributes: int,
     ) -> SegmentFeatures:
@@ -462,7 +457,7 @@ class SegmentGradient:
 @kernel
 def _add_lists(
     pointer: Int64, ids: Int32, attribute_values: Float, codes: Int32, first_group: int, groups: Int64, parts: Float,
-    n: int, values: Float, seen: Uint8, touched: Int64,
+    n: int, values: Float, seen: UInt8, touched: Int64,
 ) -> int:  # fmt: skip
     """Features of the attributes of places 0..P-1 (pointer [P + 1]) with parts [P, C]; the new number of groups.
 
@@ -599,7 +594,7 @@ def _keep(block: FeatureBlock, kept: Bool) -> tuple[FeatureBlock, Bool]:
     return FeatureBlock(pointer, block.codes[kept], block.n_codes), used
 
 
-def _read_codes(codes: npt.NDArray[Any], below: int) -> Int32:
+def _read_codes(codes: Array, below: int) -> Int32:
     if codes.ndim != 1 or codes.dtype.kind not in "iu":
         raise ValueError("feature codes are not a list of numbers")
     if len(codes) and (codes.min() < 0 or codes.max() >= below):
@@ -607,7 +602,7 @@ def _read_codes(codes: npt.NDArray[Any], below: int) -> Int32:
     return codes.astype(np.int32)
 
 
-def _read_block(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_attributes: int, n_codes: int) -> FeatureBlock:
+def _read_block(arrays: Mapping[str, Array], name: str, n_attributes: int, n_codes: int) -> FeatureBlock:
     counts, codes = arrays[f"{name}.counts"].astype(np.int64), _read_codes(arrays[f"{name}.codes"], n_codes)
     if counts.shape != (n_attributes,) or (counts < 0).any() or counts.sum() != len(codes):
         raise ValueError(f"the {name} features do not fit the attributes")

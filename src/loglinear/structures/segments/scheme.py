@@ -29,14 +29,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
 from loglinear.structures.constraints import Masks, constraint_masks
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
 
 OUTSIDE = "O"
 NAMELESS = "chunk"  # the type of labels that are a prefix alone
@@ -71,8 +67,8 @@ class Spelling(NamedTuple):
     last: Int32
     begins: Int32
     limits: Int64
-    follows: Uint8
-    starts: Uint8
+    follows: UInt8
+    starts: UInt8
     pointer: Int64
     labels: Int32
 
@@ -167,8 +163,8 @@ class SegmentScheme:
     inner: Int32
     last: Int32
     limits: Int64
-    follows: Uint8
-    starts: Uint8
+    follows: UInt8
+    starts: UInt8
 
     @classmethod
     def from_labels(
@@ -259,7 +255,7 @@ class SegmentScheme:
         return [self.segment_labels[int(np.argmax(self.kinds == kind))] for kind in range(self.n_kinds)]
 
     @cached_property
-    def cells(self) -> npt.NDArray[np.bool_]:
+    def cells(self) -> Bool:
         """Which labels a segment can have at each length, [L, Y]."""
         lengths = np.arange(1, self.n_lengths + 1)[:, None]
         return np.where(lengths == 1, self.single >= 0, (self.first >= 0) & (lengths <= self.limits))
@@ -314,7 +310,7 @@ class SegmentScheme:
         spell(starts, np.append(starts[1:], len(labels)), found, self.spelling, mended)
         return np.where((mended < 0) | (kind < 0), labels, mended).astype(np.int32)
 
-    def _roles(self) -> tuple[Int64, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def _roles(self) -> tuple[Int64, Bool, Bool]:
         """For each token label its kind or -1, whether it always begins and whether it always ends a segment."""
         n = self.n_token_labels
         kinds, roles = np.full(n, NONE), np.zeros((4, n), dtype=bool)
@@ -360,7 +356,7 @@ class SegmentScheme:
 
     # -- rules of the user's own -------------------------------------------------------------------------------------
 
-    def masks(self, token_masks: Masks) -> tuple[Uint8, Uint8, Uint8, Uint8]:
+    def masks(self, token_masks: Masks) -> tuple[UInt8, UInt8, UInt8, UInt8]:
         """What rules for token labels mean for segments.
 
         Parameters
@@ -395,7 +391,7 @@ class SegmentScheme:
         last = [_agreed(ends[end[y]], f"{name!r} at the end") for y, name in enumerate(self.segment_labels)]
         return transitions, np.array(first, np.uint8), np.array(last, np.uint8), lengths.astype(np.uint8)
 
-    def _lengths_allowed(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _lengths_allowed(self, pairs: Bool) -> Bool:
         """The lengths [L, Y] at which all pairs of token labels inside a segment are allowed."""
         allowed = self.cells.copy()
         for y in range(self.n_labels):
@@ -407,7 +403,7 @@ class SegmentScheme:
                 allowed[3:, y] &= pairs[inner, inner]
         return allowed
 
-    def _outer_labels(self, lengths: npt.NDArray[np.bool_]) -> tuple[list[list[int]], list[list[int]]]:
+    def _outer_labels(self, lengths: Bool) -> tuple[list[list[int]], list[list[int]]]:
         """The token labels that can begin, and those that can end, a segment of each label."""
         begin, end = [], []
         for y in range(self.n_labels):
@@ -452,7 +448,7 @@ def _spelt(scheme: str | None, labels: list[str]) -> list[_Spelt]:
     return [row for row in rows if row.places[0] >= 0 or min(row.places[1], row.places[3]) >= 0]
 
 
-def _agreed(allowed: npt.NDArray[np.bool_], what: str) -> bool:
+def _agreed(allowed: Bool, what: str) -> bool:
     """Whether all of ``allowed`` are; refuses a rule that holds for some lengths only."""
     if allowed.any() and not allowed.all():
         raise OptionError(

@@ -27,15 +27,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments import best, sums
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
 from loglinear.structures.segments.sums import Parts
 
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 NAMES = Parts._fields
 
 
@@ -356,7 +354,7 @@ def _as_scores(parts: Parts, with_segments: bool) -> SegmentScores:
     return SegmentScores(*parts[:5], parts.segment if with_segments else None)
 
 
-def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:
     """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
     array = np.asarray(value)
     if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):

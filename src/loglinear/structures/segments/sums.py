@@ -56,20 +56,21 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
-from loglinear.structures.chain_first_order import _exponentials
 from loglinear.structures.segments.scheme import Spelling, spell
-
-Float = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Uint8 = npt.NDArray[np.uint8]
 
 MAX_SPREAD = 300.0
 TINY = 1e-130
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
+
+# exp(x) = 2^k exp(r) where x = k log 2 + r, |r| <= log(2) / 2. Adding ROUND leaves k in the low bits of the sum.
+ROUND = 1.5 * 2.0**52
+LOG2_HIGH = 0.6931471803691238  # the leading 32 bits of log 2, so that k * LOG2_HIGH is exact
+LOG2_LOW = 1.9082149292705877e-10
+INVERSE_LOG2 = 1.4426950408889634
+GREATEST_EXPONENT = 700.0  # within it 2^k is a normal number
 
 
 class Parts(NamedTuple):
@@ -118,7 +119,7 @@ class Lattice(NamedTuple):
     scale: Float
     alpha: Float
     inverse: Float
-    exact: Uint8
+    exact: UInt8
 
 
 @kernel
@@ -188,6 +189,35 @@ def span_scores(first: int, n_positions: int, parts: Parts, spelling: Spelling, 
 
 
 @kernel
+def _exponentials(values: Float, powers: Float) -> None:
+    """``values = exp(values)``, 0 for -inf, right to two units in the last place; ``powers`` is scratch as long.
+
+    Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, even
+    and odd powers apart. Exponents beyond +-700 are taken for +-700.
+    """
+    n = values.shape[0]
+    for j in range(n):
+        x = min(max(values[j], -GREATEST_EXPONENT), GREATEST_EXPONENT)
+        rounded = x * INVERSE_LOG2 + ROUND
+        powers[j] = rounded if values[j] > -np.inf else ROUND - 1023.0  # then 2^k below is 0
+        k = rounded - ROUND
+        r = (x - k * LOG2_HIGH) - k * LOG2_LOW
+        q = r * r
+        even, odd = q * (1 / 479001600.0) + 1 / 3628800.0, q * (1 / 6227020800.0) + 1 / 39916800.0
+        even, odd = even * q + 1 / 40320.0, odd * q + 1 / 362880.0
+        even, odd = even * q + 1 / 720.0, odd * q + 1 / 5040.0
+        even, odd = even * q + 1 / 24.0, odd * q + 1 / 120.0
+        even, odd = even * q + 0.5, odd * q + 1 / 6.0
+        even, odd = even * q + 1.0, odd * q + 1.0
+        values[j] = even + r * odd
+    bits = powers.view(np.int64)
+    for j in range(n):
+        bits[j] = (bits[j] << 52) + (1023 << 52)  # the float 2^k
+    for j in range(n):
+        values[j] *= powers[j]
+
+
+@kernel
 def _begin_exactly(transition: Float, top: Float, total: Float, alpha: Float, level: Float, scale: Float) -> None:
     """The sum over labels in logarithms: ``alpha`` is end(y), ``level`` enter(y), ``scale`` 1."""
     n_labels = transition.shape[0]
@@ -209,11 +239,11 @@ def _begin_exactly(transition: Float, top: Float, total: Float, alpha: Float, le
 def _forward(
     n_positions: int, start: Float, stop: Float, spelling: Spelling, moves: Moves, lattice: Lattice, work: Float
 ) -> float:
-    """Fill the lattice of one sequence, whose span scores it comes with; log Z. ``work`` [6, K or W] is scratch."""
+    """Fill the lattice of one sequence, whose span scores it comes with; log Z. ``work`` [4, K or W] is scratch."""
     pointer, labels = spelling.pointer, spelling.labels
     transition, forth, peak, room = moves.raw, moves.forth, moves.extent[0], moves.extent[1]
     n_labels, width, n_lengths = transition.shape[0], forth.shape[0], pointer.shape[0] - 1
-    values, powers, top, total, spread = work[0], work[1], work[2], work[3], work[4]
+    powers, top, total, spread = work[0], work[1], work[2], work[3]
     shares, levels, scales, exact = lattice.share, lattice.level, lattice.scale, lattice.exact
     alphas, inverses = lattice.alpha, lattice.inverse
     for y in range(n_labels):
@@ -236,18 +266,18 @@ def _forward(
         for c in range(n_cells):
             x = spans[c]
             spans[c] = x - top[labels[c]] if x > -np.inf else x
-        _exponentials(spans[:n_cells], 0.0, 0.0, values[:n_cells], powers[:n_cells])
+        _exponentials(spans[:n_cells], powers[:n_cells])
         for m in range(longest):
             scale = scales[t - m]
             for c in range(pointer[m], pointer[m + 1]):
                 y = labels[c]
-                value = values[c] * scale[y]
-                values[c] = value
+                value = spans[c] * scale[y]
+                spans[c] = value
                 total[y] += value
         for y in range(n_labels):
             spread[y] = 1.0 / total[y] if total[y] > 0.0 else 0.0
         for c in range(n_cells):
-            spans[c] = values[c] * spread[labels[c]]
+            spans[c] *= spread[labels[c]]
         if t + 1 == n_positions:
             break
         # 2. the labels of a segment that begins after it
@@ -468,7 +498,7 @@ def log_partition(offsets: Int64, parts: Parts, spelling: Spelling, log_z: Float
     """log Z [S], -inf where no segmentation is possible; O(N (Y^2 + K))."""
     moves = make_moves(parts.transition)
     width, n_cells = moves.forth.shape[0], spelling.labels.shape[0]
-    lattice, work = make_lattice(longest_of(offsets), n_cells, width), np.empty((5, max(width, n_cells)))
+    lattice, work = make_lattice(longest_of(offsets), n_cells, width), np.empty((4, max(width, n_cells)))
     for i in range(offsets.shape[0] - 1):
         first, n_positions = offsets[i], offsets[i + 1] - offsets[i]
         span_scores(first, n_positions, parts, spelling, lattice.share)
@@ -494,7 +524,7 @@ def expectations(
     n_labels, n_cells, most = parts.start.shape[0], spelling.labels.shape[0], longest_of(offsets)
     moves = make_moves(parts.transition)
     width = moves.forth.shape[0]
-    lattice, work = make_lattice(most, n_cells, width), np.empty((5, max(width, n_cells)))
+    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
     ended, begun = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     sums, everywhere = np.zeros((n_labels, width)), np.zeros((0, width))
     for i in range(offsets.shape[0] - 1):
@@ -641,7 +671,7 @@ def covariance(
     n_labels, n_cells, n_lengths = parts.start.shape[0], spelling.labels.shape[0], spelling.pointer.shape[0] - 1
     moves = make_moves(parts.transition)
     width, most, n_tokens = moves.forth.shape[0], longest_of(offsets), parts.emission.shape[1]
-    lattice, work = make_lattice(most, n_cells, width), np.empty((5, max(width, n_cells)))
+    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
     ended, begun = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     behind, before = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     after, ahead = np.zeros((most + 1, width)), np.zeros((most + 1, width))
@@ -705,7 +735,7 @@ def sample(
     n_labels, n_cells, n_lengths = parts.start.shape[0], spelling.labels.shape[0], spelling.pointer.shape[0] - 1
     moves = make_moves(parts.transition)
     width, most = moves.forth.shape[0], longest_of(offsets)
-    lattice, work = make_lattice(most, n_cells, width), np.empty((5, max(width, n_cells)))
+    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
     choice, lengths = np.empty(n_labels), np.zeros(n_lengths)
     starts, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     drawn = np.empty(most, dtype=np.int32)
