@@ -55,10 +55,15 @@ def test_segments_and_token_labels_go_back_and_forth(scheme, lengths, seed):
     assert [tuple(map(int, one)) for one in zip(*found, strict=True)] == chosen
     np.testing.assert_array_equal(scheme.token_labels_of(found), tokens)
     assert scheme.mistake(offsets, tokens) is None
-    longest = scheme.longest(offsets, tokens)
+    np.testing.assert_array_equal(scheme.mended(offsets, tokens), tokens)
+    longest = np.ones(scheme.n_kinds, dtype=int)
     for start, end, y in chosen:
-        assert longest[y] >= end - start
-    assert scheme.with_limits(longest).mistake(offsets, tokens) is None
+        longest[scheme.kinds[y]] = max(longest[scheme.kinds[y]], end - start)
+    np.testing.assert_array_equal(scheme.longest(offsets, tokens), longest[scheme.kinds])
+    again = SegmentScheme.from_header(scheme.token_labels, scheme.to_header())
+    assert again.segment_labels == scheme.segment_labels
+    np.testing.assert_array_equal(again.segments(offsets, tokens).labels, found.labels)
+    np.testing.assert_array_equal(again.limits, scheme.limits)
 
 
 @settings(max_examples=40)
@@ -105,6 +110,13 @@ def test_mending_spells_out_what_was_meant(name, given, mended):
     labels = np.array([number(label) for label in given.split()], dtype=np.int32)
     found = scheme.mended(np.array([0, len(labels)]), labels)
     assert " ".join(LABELS[name][label] for label in found) == mended
+
+
+def test_tokens_without_a_label_end_what_is_known_of_a_segment():
+    scheme = SegmentScheme.from_labels(["O", "B-X", "I-X", "B-Y", "I-Y"], "bio")
+    labels = np.array([1, 2, 2, -1, 2, 2, -1, -1, 4, 0], dtype=np.int32)
+    assert scheme.longest(np.array([0, 6, 10]), labels).tolist() == [1, 3, 1]
+    assert scheme.longest(np.array([0, 2, 10]), labels).tolist() == [1, 2, 1]
 
 
 def test_what_cannot_be_spelt_is_not_mended():

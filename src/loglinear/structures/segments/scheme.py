@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +140,8 @@ class SegmentScheme:
 
     Parameters
     ----------
+    name : str or None
+        ``bio``, ``iob1``, ``bioes``, ``bilou``, or None where every token is a segment.
     token_labels : tuple of str
     segment_labels : tuple of str
         Y names.
@@ -155,6 +157,7 @@ class SegmentScheme:
         1 where the label may be the first of a sequence.
     """
 
+    name: str | None
     token_labels: tuple[str, ...]
     segment_labels: tuple[str, ...]
     kinds: Int32
@@ -197,6 +200,7 @@ class SegmentScheme:
             np.array(place, dtype=np.int32) for place in zip(*(row.places for row in rows), strict=True)
         )
         made = cls(
+            name=scheme,
             token_labels=tuple(labels),
             segment_labels=tuple(row.name for row in rows),
             kinds=np.array([kinds.index(row.kind) for row in rows], dtype=np.int32),
@@ -227,7 +231,16 @@ class SegmentScheme:
         spelt = np.where(several, np.where(self.inner >= 0, MOST_LENGTH, 2), 1)
         return replace(self, limits=np.minimum(wanted, spelt).astype(np.int64))
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    def to_header(self) -> dict[str, Any]:
+        """What a model file stores of the scheme beside its token labels, as JSON types."""
+        return {"scheme": self.name, "limits": self.limits.tolist()}
+
+    @classmethod
+    def from_header(cls, labels: Sequence[str], header: Mapping[str, Any]) -> SegmentScheme:
+        """Rebuild from the token labels and what :meth:`to_header` gave."""
+        return cls.from_labels(labels, header["scheme"]).with_limits(header["limits"])
+
+    # -- sizes and tables ----------------------------------------------------------------------------------------------
 
     @property
     def n_labels(self) -> int:
@@ -295,20 +308,36 @@ class SegmentScheme:
         A label that cannot stand where it does begins a segment of its type: an ``I-X`` after ``O`` is read as
         ``B-X``. What the token labels cannot spell stays, as do segments that are too long.
         """
-        if self.mistake(offsets, labels) is None or not len(labels):
-            return labels
-        kinds, opens, closes = self._roles()
-        kind, first = kinds[labels], np.zeros(len(labels), dtype=bool)
-        first[offsets[:-1]] = True
-        begins = first | opens[labels] | np.roll(closes[labels], 1) | (kind != np.roll(kind, 1))
-        starts = np.flatnonzero(begins)
-        again = ~first[starts] & (np.roll(kind[starts], 1) == kind[starts])
-        plain = np.array([np.argmax(self.kinds == k) for k in range(self.n_kinds)])
-        second = np.array([np.flatnonzero(self.kinds == k)[-1] for k in range(self.n_kinds)])
-        found = np.where(again, second[kind[starts]], plain[kind[starts]]).astype(np.int32)
+        starts, ends, kinds = self._chunks(offsets, labels)
+        again = np.append(False, kinds[1:] == kinds[:-1]) & ~np.isin(starts, offsets)
+        alike = [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
+        first, second = (np.array([labels_of_kind[place] for labels_of_kind in alike]) for place in (0, -1))
+        found = np.where(again, second[kinds], first[kinds]).astype(np.int32)
         mended = np.empty_like(labels)
-        spell(starts, np.append(starts[1:], len(labels)), found, self.spelling, mended)
-        return np.where((mended < 0) | (kind < 0), labels, mended).astype(np.int32)
+        spell(starts, ends, found, self.spelling, mended)
+        return np.where((mended < 0) | (np.repeat(kinds, ends - starts) < 0), labels, mended).astype(np.int32)
+
+    def longest(self, offsets: Int64, labels: Int32) -> Int64:
+        """The length of the longest segment of each kind in a labelling [N], as limits [Y]; 1 where there is none.
+
+        Labels may be illegal, and are read as conlleval reads them, or -1 for tokens without one.
+        """
+        starts, ends, kinds = self._chunks(offsets, labels)
+        longest = np.ones(self.n_kinds, dtype=np.int64)
+        np.maximum.at(longest, kinds[kinds >= 0], (ends - starts)[kinds >= 0])
+        return longest[self.kinds]
+
+    def _chunks(self, offsets: Int64, labels: Int32) -> tuple[Int64, Int64, Int64]:
+        """Runs of tokens that a labelling [N], legal or not, gives one segment, and their kinds; -1 is no kind."""
+        if not len(labels):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        kinds, opens, closes = self._roles()
+        kind = np.where(labels < 0, NONE, kinds[labels])
+        begins = opens[labels]
+        begins[1:] |= closes[labels[:-1]] | (kind[1:] != kind[:-1])
+        begins[offsets[:-1]] = True
+        starts = np.flatnonzero(begins)
+        return starts, np.append(starts[1:], len(labels)), kind[starts]
 
     def _roles(self) -> tuple[Int64, Bool, Bool]:
         """For each token label its kind or -1, whether it always begins and whether it always ends a segment."""
@@ -326,13 +355,6 @@ class SegmentScheme:
         labels = np.empty(int(segments.ends[-1]) if len(segments.ends) else 0, dtype=np.int32)
         spell(*segments, self.spelling, labels)
         return labels
-
-    def longest(self, offsets: Int64, labels: Int32) -> Int64:
-        """The length of the longest segment of each kind in a labelling [N], as limits [Y]; 1 where there is none."""
-        found = self.segments(offsets, labels)
-        longest = np.ones(self.n_kinds, dtype=np.int64)
-        np.maximum.at(longest, self.kinds[found.labels], found.ends - found.starts)
-        return longest[self.kinds]
 
     def _read(self, offsets: Int64, labels: Int32) -> tuple[Segmentation, tuple[int, str] | None]:
         n = len(labels)
@@ -354,7 +376,7 @@ class SegmentScheme:
             return f"the segment of {name!r} that begins here does not end with {end!r}"
         return f"the segment of {name!r} that begins here has more than {self.limits[y]} tokens; raise max_length"
 
-    # -- rules of the user's own -------------------------------------------------------------------------------------
+    # -- user constraints ----------------------------------------------------------------------------------------------
 
     def masks(self, token_masks: Masks) -> tuple[UInt8, UInt8, UInt8, UInt8]:
         """What rules for token labels mean for segments.
