@@ -20,6 +20,7 @@ from referees.segments import BruteForce, referees, score, scores_of, segmentati
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
+compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="too many segmentations for plain Python")
 
 
 def raises_if_infeasible(brute: list[BruteForce], operation) -> bool:
@@ -236,6 +237,34 @@ def test_covariance_is_that_of_the_enumeration(batch, seed, size, weighted):
     assert found.parts().keys() == scores.parts().keys()
     for name, part in found.parts().items():
         np.testing.assert_allclose(part, total.parts()[name], err_msg=name, **near)
+
+
+@compiled_only
+@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_all_segmentations_of_seven_tokens(name, scale):
+    """Sums, maxima and marginals where segments of several limits can lie in many ways."""
+    rng, scheme = np.random.default_rng(7), SegmentScheme.from_labels(LABELS[name], name)
+    scheme = scheme.with_limits(np.array([4, 2, 3, 5, 3])[: scheme.n_labels])
+    segments, scores = Segments([0, 7], scheme), random_scores(rng, 7, scheme, scale=scale)
+    brute = BruteForce(scores, scheme)
+    assert len(brute.values) > 200
+    log_z, expected = segments.expectations(scores)
+    close(log_z, np.array([brute.log_z]))
+    for part, array in brute.expectations().parts().items():
+        close(expected.parts()[part], array)
+    close(segments.edge_marginals(scores), brute.edges())
+    ((labels, values),) = segments.k_best(scores, 50)
+    close(values, brute.best(50))
+    order = np.argsort(-brute.values)[:50]
+    assert [tuple(row) for row in labels.tolist()] == [brute.labellings[i] for i in order]
+    cost = rng.random(scores.emission.shape)
+    mean, covariance = segments.cost_covariance(scores, cost)
+    costs = np.array([cost[np.arange(7), labels].sum() for labels in brute.labellings])
+    close(mean, np.array([brute.probabilities @ costs]))
+    brute.probabilities = brute.probabilities * (costs - mean)
+    for part, array in brute.expectations().parts().items():
+        close(covariance.parts()[part], array)
 
 
 @few
