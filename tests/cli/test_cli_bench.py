@@ -18,12 +18,12 @@ def test_own_file_json_markdown_and_resume(files, run):
     for part in ("4 of 4  train: python-crfsuite lbfgs", "12 tokens, 4 labels", "file to model", "after 3 iterations"):
         assert part in result.err
     kept = json.loads((files / "b.json").read_text(encoding="utf-8"))
-    assert len(kept["runs"]) == 4 and kept["tables"][0]["rows"][0]["name"] == "read and encode (s)"
+    assert len(kept["cells"]) == 4 and kept["tables"][0]["rows"][0]["name"] == "read and encode (s)"
     page = (files / "b.md").read_text(encoding="utf-8")
     assert page.startswith("`loglinear bench ") and "| read and encode (s) |" in page
     again = run("bench", *data, *TINY, *out, "--resume")
     assert again.status == 0 and " of 4" not in again.err and "file to model" in again.err
-    assert list(json.loads((files / "b.json").read_text(encoding="utf-8"))["runs"]) == list(kept["runs"])
+    assert list(json.loads((files / "b.json").read_text(encoding="utf-8"))["cells"]) == list(kept["cells"])
 
 
 def test_without_python_crfsuite(files, run, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 import loglinear
 from loglinear.data.corpora.bundled import bundled_trees
 from loglinear.experiments.reproduce import m_estimation, piecewise
-from loglinear.experiments.workers import Workers
+from loglinear.experiments.workers import Pool
 from loglinear.system import cache_folder
 
 TREES = [
@@ -57,7 +57,7 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
     assert set(cells) == {f"craft parsing {name}" for name in few}
     assert cells["craft parsing generative"]["test"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
     with monkeypatch.context() as patched:
-        patched.setattr(Workers, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
+        patched.setattr(Pool, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
         shown = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", "-")
         assert shown.status == 0 and "81.4, 82.7" in shown.out, "standard output"
         again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)

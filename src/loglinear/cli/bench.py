@@ -127,7 +127,7 @@ def bench_command(
     from loglinear.experiments.bench.peer import ALGORITHMS
     from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, peer_is_installed
     from loglinear.experiments.corpora import size_of
-    from loglinear.experiments.store import Results
+    from loglinear.experiments.store import Store, machine
     from loglinear.structures.chain.structure import Chain
 
     if quick and full:
@@ -153,17 +153,17 @@ def bench_command(
     )
     screen = wide_console()
     tasks = task or (_all_tasks(screen) if full and train is None else [])
-    results = Results(json, resume)
+    store = Store(json, "bench", {"machine": machine()}, lambda key, cell: {"job": dict, "result": dict}, resume)
     with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
         corpora = _corpora(train, test, template, tasks, quick, Path(folder))
-        benchmark = Benchmark(settings, corpora, Path(folder), results)
+        benchmark = Benchmark(settings, corpora, Path(folder), store)
         if settings.peer:
             _check_peer(settings, corpora)
         try:
             try:
                 _watch(benchmark, screen)
             finally:
-                if results.current:
+                if benchmark.results:
                     _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
         except KeyboardInterrupt:
             kept = "" if json is None else f"; what was measured is in {json}: go on with --resume"
@@ -248,11 +248,10 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
     from loglinear.experiments.store import machine
     from loglinear.experiments.tables import markdown
 
-    tables = make_tables(benchmark.results, benchmark.settings, peer_missing)
+    tables = make_tables(benchmark, peer_missing)
     for table in tables:
         show_table(table, screen)
-    benchmark.results.tables = [asdict(table) for table in tables]
-    benchmark.results.save()
+    benchmark.store.finish({"corpora": benchmark.described, "tables": [asdict(table) for table in tables]})
     if markdown_file is not None:
         command = shlex.join(["loglinear", *sys.argv[1:]])
         with atomic_output(markdown_file) as out:

@@ -26,6 +26,7 @@ from loglinear.cli.options import (
     RawNumbers,
     TextColumns,
     Words,
+    interrupted,
     kinds_of,
 )
 
@@ -71,7 +72,13 @@ def path_command(
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="The table as CSV.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The table as JSON.", rich_help_panel=OUTPUT)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The table as JSON. Each training's errors are kept there as it is finished (models in FILE.models); "
+            "started again, it goes on.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -250,11 +257,15 @@ def _run(
     out = console()
     X_test, y_test = (None, None) if held_out is None else held_out
     penalties = GRID if grid is None else _numbers(grid)
-    with working(out, "training along the path") as said:
-        path = regularisation_path(
-            estimator, *data, l2=penalties, X_test=X_test, y_test=y_test, folds=folds, seed=seed,
-            observe=lambda done, total, l2: said(f"{done} of {total} trainings, l2 {l2:g}"),
-        )  # fmt: skip
+    results = None if str(json) == "-" else json
+    try:
+        with working(out, "training along the path") as said:
+            path = regularisation_path(
+                estimator, *data, l2=penalties, X_test=X_test, y_test=y_test, folds=folds, seed=seed, results=results,
+                observe=lambda done, total, l2: said(f"{done} of {total} trainings, l2 {l2:g}"),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(interrupted(results)) from None
     show_table(path.table(), out)
     out.print(f"best l2 {path.best:g}; the greatest within a standard error of it {path.one_standard_error:g}")
     if path.best in (path.l2[0], path.l2[-1]) and len(path.l2) > 1:
@@ -267,8 +278,8 @@ def _run(
         names = ("l2", "train_error", "test_error", "standard_error")
         with atomic_output(csv) as file:
             write_table({name: getattr(path, name).tolist() for name in names}, file)
-    if json is not None:
-        with atomic_output(json) as file:
+    if str(json) == "-":
+        with atomic_output("-") as file:
             file.write((dumps(path.to_dict(), indent=1) + "\n").encode())
     if output is not None:
         chosen = path.best if choose == "best" else path.one_standard_error

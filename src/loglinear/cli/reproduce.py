@@ -131,14 +131,15 @@ def _run(
     seed: int,
 ) -> None:
     import tempfile
+    from dataclasses import asdict
     from itertools import chain
 
-    from loglinear import __version__
     from loglinear.errors import OptionError
     from loglinear.experiments.reproduce.papers import PAPERS, files_for
-    from loglinear.experiments.store import ReproduceCells
+    from loglinear.experiments.reproduce.tasks import Cells, cell_shape
+    from loglinear.experiments.store import Store
     from loglinear.experiments.tables import markdown as page_of
-    from loglinear.experiments.workers import Workers
+    from loglinear.experiments.workers import Pool
     from loglinear.system import thread_count
 
     if quick and (data is not None or corpus):
@@ -149,18 +150,19 @@ def _run(
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if data is None else " --data DIR")
     command += "".join(f" --corpus {name}" for name in corpus or ()) + (f" --seed {seed}" if seed else "")
     command += "" if threads is None else f" --threads {threads}"
-    about = {"paper": paper, "quick": quick, "seed": seed, "version": __version__, "command": command}
+    mark = {"paper": paper, "quick": quick, "seed": seed}
     try:
-        with tempfile.TemporaryDirectory() as scratch, Workers(thread_count(threads)) as workers:
+        with tempfile.TemporaryDirectory() as scratch, Pool(thread_count(threads)) as pool:
             place = Path(scratch) / "cells.json" if json is None else json
-            cells = ReproduceCells(place, lambda text: out.print(text, markup=False), workers, about)
-            with working(out, f"{paper}: {workers.n} at a time ..."):
+            store = Store(place, "reproduce", mark, cell_shape, command=command)
+            cells = Cells(store, pool, lambda text: out.print(text, markup=False))
+            with working(out, f"{paper}: {pool.n} at a time ..."):
                 tables, charts = PAPERS[paper].make(files, cells, seed)
             for table in tables if quick else []:
                 table.notes.append(SMALL)
-            cells.finish(tables, charts)
+            store.finish({"tables": [*map(asdict, tables)], "charts": [*map(asdict, charts)]})
     except KeyboardInterrupt:
         raise KeyboardInterrupt(own.interrupted(json)) from None
     for table in tables:
         show_table(table, out)
-    own.write_text(markdown, page_of(tables, cells.about["machine"], cells.about["command"]))
+    own.write_text(markdown, page_of(tables, store.about["machine"], command))

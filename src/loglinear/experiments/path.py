@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +31,12 @@ from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import annotation_of, corpus_of
+from loglinear.experiments.chains import Chains, Finished, load_like
 from loglinear.experiments.charts import Line, Mark, line_chart
+from loglinear.experiments.store import Cell, Store, digest, is_finite, key_of, setting_content
 from loglinear.experiments.tables import Table
+from loglinear.experiments.tuning.data import Data
+from loglinear.experiments.workers import Emit, Pool
 from loglinear.features.templates.encoder import TemplateEncoder
 
 GRID = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 3, 15))
@@ -121,6 +128,7 @@ def regularisation_path(
     y_test: Any = None,
     folds: int | None = None,
     seed: int = 0,
+    results: str | Path | None = None,
     observe: Callable[[int, int, float], None] | None = None,
 ) -> RegularisationPath:
     """Errors of an estimator over a grid of L2 penalties.
@@ -139,6 +147,9 @@ def regularisation_path(
         Parts for cross-validation, 5 if not given; classes are spread evenly over them.
     seed : int
         Of the parts.
+    results : path, optional
+        JSON file that keeps the errors of each training as it is finished, and at the end the path; resumed if it is
+        there. Models to go on from are in a folder beside it.
     observe : callable, optional
         Told how many trainings are done, of how many, and the penalty of the last.
     """
@@ -151,63 +162,85 @@ def regularisation_path(
         raise OptionError("give labels for both the training and the test data (y and y_test), or for none of them")
     if X_test is not None and folds is not None:
         raise OptionError(f"folds={folds} and X_test are two ways to measure the test error; give one")
-    watch = _Watch(observe, len(grid) * (1 if X_test is not None else folds or 5))
-    if X_test is not None:
-        train, test = _along(estimator, grid, X, y, X_test, y_test, watch)
-        means = [_ratio(*errors) for errors in test]
-        return _path(
-            estimator, grid, [_ratio(*errors)[0] for errors in train], [mean for mean, _ in means],
-            [spread for _, spread in means], "test error",
-        )  # fmt: skip
-    parts = _parts(estimator, X, y, 5 if folds is None else folds, seed)
-    trains, tests = [], []
-    for inside, outside in parts:
-        train, test = _along(
-            estimator, grid, _chosen(X, inside), _chosen(y, inside), _chosen(X, outside), _chosen(y, outside), watch
-        )
-        trains.append([_ratio(*errors)[0] for errors in train])
-        tests.append([_ratio(*errors)[0] for errors in test])
-    spread = np.std(tests, axis=0, ddof=1) / np.sqrt(len(parts))
-    how = f"cross-validated error ({len(parts)} parts)"
-    return _path(estimator, grid, np.mean(trains, axis=0), np.mean(tests, axis=0), spread, how)
-
-
-@dataclass
-class _Watch:
-    """Counts trainings."""
-
-    observe: Callable[[int, int, float], None] | None
-    total: int
-    done: int = 0
-
-    def tick(self, l2: float) -> None:
-        self.done += 1
-        if self.observe is not None:
-            self.observe(self.done, self.total, l2)
-
-
-def _path(estimator: Any, grid: Float, train: Any, test: Any, spread: Any, how: str) -> RegularisationPath:
-    """The path, whose errors come in descending order of the penalty."""
+    parts, how = [(X, y, X_test, y_test)], "test error"
+    if X_test is None:
+        folds = 5 if folds is None else folds
+        parts = [
+            (_chosen(X, inside), _chosen(y, inside), _chosen(X, outside), _chosen(y, outside))
+            for inside, outside in _parts(estimator, X, y, folds, seed)
+        ]
+        how = f"cross-validated error ({len(parts)} parts)"
+    names = ("train", "test", "spread")
+    mark = {} if results is None else _mark(estimator, X, y, X_test, y_test, folds, seed)
+    store = Store(results, "path", mark, lambda key, cell: dict.fromkeys(names, is_finite))
+    chains = [_steps(estimator, fold, grid) for fold in range(len(parts))]
+    fit = Chains(store, partial(_fitted, estimator, parts), lambda path, link: load_like(estimator, path))
+    finished = (event.link for event in fit.train(chains, Pool(1)) if isinstance(event, Finished))
+    for done, step in enumerate(finished, 1):
+        if observe is not None:
+            observe(done, len(parts) * len(grid), step.l2)
+    train, test, spread = (np.array([[store.cells[s.key][name] for s in chain] for chain in chains]) for name in names)
+    error = spread[0] if len(parts) == 1 else np.std(test, axis=0, ddof=1) / np.sqrt(len(parts))
     what = TOKENS if isinstance(estimator, Tagger) else SQUARED if is_regressor(estimator) else LABELS
-    l2, train, test, spread = (np.asarray(values, dtype=np.float64)[::-1] for values in (grid, train, test, spread))
-    return RegularisationPath(l2, train, test, spread, what, how)
+    path = RegularisationPath(grid[::-1], train.mean(axis=0)[::-1], test.mean(axis=0)[::-1], error[::-1], what, how)
+    store.finish(path.to_dict())
+    return path
 
 
-def _along(
-    estimator: Any, grid: Float, X: Any, y: Any, X_test: Any, y_test: Any, watch: _Watch
-) -> tuple[list[Errors], list[Errors]]:
-    """Errors on the training and on the test data at each penalty, from the greatest down."""
-    train, test = [], []
-    before = None
-    for penalty in grid:
-        model = clone(estimator).set_params(l2=float(penalty))
-        warm: dict[str, Any] = {} if before is None or is_regressor(model) else {"init": before}
-        model.fit(X, y, **warm) if y is not None else model.fit(X, **warm)
-        train.append(_errors(model, X, y))
-        test.append(_errors(model, X_test, y_test))
-        watch.tick(float(penalty))
-        before = model
-    return train, test
+@dataclass(frozen=True)
+class _Step:
+    """The training of one penalty on one part of the data, after those of the greater penalties."""
+
+    fold: int
+    l2: float
+    previous: _Step | None
+
+    @property
+    def key(self) -> str:
+        before = [] if self.previous is None else self.previous.path
+        return key_of("path", {"fold": self.fold, "l2": self.l2, "after": before})
+
+    @property
+    def path(self) -> list[float]:
+        return [*([] if self.previous is None else self.previous.path), self.l2]
+
+
+def _steps(estimator: Any, fold: int, grid: Float) -> list[_Step]:
+    """The trainings on one part of the data; a regression has a closed form, and starts from nothing."""
+    steps: list[_Step] = []
+    for penalty in grid.tolist():
+        steps.append(_Step(fold, penalty, steps[-1] if steps and not is_regressor(estimator) else None))
+    return steps
+
+
+def _fitted(
+    estimator: Any, parts: Sequence[tuple[Any, Any, Any, Any]], step: _Step, init: Any, emit: Emit
+) -> tuple[Any, Cell]:
+    """The model of a step, and its errors on what it was trained on and on the rest."""
+    X, y, X_test, y_test = parts[step.fold]
+    model = clone(estimator).set_params(l2=step.l2)
+    more: dict[str, Any] = {} if init is None else {"init": init}
+    if "observe" in signature(model.fit).parameters and not getattr(model, "verbose", False):
+        more["observe"] = emit  # so that Ctrl-C ends the training at its next iteration
+    model.fit(X, y, **more) if y is not None else model.fit(X, **more)
+    test, spread = _ratio(*_errors(model, X_test, y_test))
+    return model, {"train": _ratio(*_errors(model, X, y))[0], "test": test, "spread": spread}
+
+
+def _mark(estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, folds: int | None, seed: int) -> dict[str, Any]:
+    """What a path depends on beside its penalties."""
+    options = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ("l2", "threads", "verbose")}
+    return {
+        "training data": _data_mark(X, y), "test data": None if X_test is None else _data_mark(X_test, y_test),
+        "folds": folds, "seed": seed, "estimator": type(estimator).__name__, "options": setting_content(options),
+    }  # fmt: skip
+
+
+def _data_mark(X: Any, y: Any) -> str:
+    """A fingerprint of examples and labels, wherever they were read from."""
+    if isinstance(X, Columns | Attributes):
+        return Data(X, y).mark()
+    return digest((X.columns if isinstance(X, TableFile) else X, y))
 
 
 def _errors(model: Any, X: Any, y: Any) -> Errors:

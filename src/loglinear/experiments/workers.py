@@ -1,11 +1,17 @@
-"""Several trainings at a time, each in a process of its own, on one thread.
+"""Several things at a time: trainings on threads of this process, and jobs in processes of their own.
 
-A worker is a process that reads jobs from its standard input, a JSON line each, and answers with a line. It ends when
-its input does, also in the middle of a training: nothing goes on when the run has been killed.
+A :class:`Pool` runs tasks on threads, and hands what they find to the thread that asked for it: bookkeeping, files and
+messages need no locks. A :class:`Job` is done by a worker process, which reads jobs from its standard input, a line of
+JSON each, and answers in lines of JSON:
+
+    {"progress": text}, now and then          {"result": ...}          {"error": text, "class": name}
+
+A worker ends when its input does, also in the middle of a job, so that none survives the process that started it.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import queue
@@ -13,149 +19,275 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Self
 
 import loglinear
 from loglinear import errors
-from loglinear.experiments.reproduce.tasks import (
-    DEPENDENCIES,
-    TREES,
-    Cell,
-    Job,
-    Warm,
-    measure,
-    measure_dependencies,
-    measure_trees,
-)
+from loglinear.errors import LoglinearError
 
-MEASURES = {TREES: measure_trees, DEPENDENCIES: measure_dependencies}  # all other tasks are taggers'
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+Say = Callable[[str], None]
+Emit = Callable[[Any], None]
+Task = Callable[[Emit], None]
+THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+SECONDS_BETWEEN = 0.5  # two lines of progress
+KILLED = (-9, 137)
+START = "import sys; sys.path += sys.argv[1:]; from loglinear.experiments.workers import serve; serve()"
 
 
-class Worker:
-    """A process that trains."""
+class OutOfMemory(LoglinearError):
+    """A worker that had not enough memory for its job."""
 
-    def __init__(self) -> None:
-        package = str(Path(loglinear.__file__).resolve().parents[1])
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+class Stopped(Exception):
+    """Raised in a task that is to end, because another failed or the user said so."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is to do, as plain data. Each kind of experiment adds its own fields.
+
+    Parameters
+    ----------
+    kind : str
+        Which of :attr:`MEASURES` does it.
+    threads : int
+        Threads of the process.
+    """
+
+    MEASURES: ClassVar[dict[str, str]] = {}  # from kind to "module:function" of the job and of what to tell of progress
+
+    kind: str
+    threads: int = field(default=1, kw_only=True)
+
+    def measure(self, say: Say = lambda text: None) -> dict[str, Any]:
+        """Do it here. Only the module of its kind is imported, so that the memory of a process is the job's own."""
+        module, _, name = self.MEASURES[self.kind].partition(":")
+        result: dict[str, Any] = getattr(importlib.import_module(module), name)(self, say)
+        return result
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The job of :meth:`to_dict`, also after JSON made lists of tuples."""
+        tuples: dict[str, Any] = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        return cls(**{**fields, **tuples})
+
+
+_warmed: set[str] = set()
+
+
+def warm_up(kind: str, practise: Callable[[], object]) -> None:
+    """Run a small version of a job, so that its kernels are compiled and loaded, unless this process has done so.
+
+    A mistake is left for the job itself to raise.
+    """
+    if kind not in _warmed:
+        _warmed.add(kind)
+        with suppress(LoglinearError):
+            practise()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The pool.
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: BaseException
+
+
+_DONE = object()
+
+
+class Pool:
+    """At most ``n`` tasks or jobs at a time; a context that ends its workers."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self._closed, self._lock = False, threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers, whatever they do."""
+        with self._lock:
+            self._closed = True
+            for worker in self._workers:
+                worker.end()
+            self._workers.clear()
+
+    def stream(self, tasks: Iterable[Task]) -> Generator[Any, None, None]:
+        """What the tasks emit, as it comes; they are begun in their order.
+
+        A task's error is raised here. Then, and when the iterator is closed, the other tasks are stopped: at the next
+        item they emit, or by ending their workers.
+        """
+        all_tasks = list(tasks)
+        waiting, stopping = iter(all_tasks), threading.Event()  # a list's iterator is safe on several threads
+        items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def emit(item: Any) -> None:
+            if stopping.is_set():
+                raise Stopped
+            items.put(item)
+
+        def work() -> None:
+            try:
+                while (task := next(waiting, None)) is not None and not stopping.is_set():
+                    task(emit)
+                items.put(_DONE)
+            except BaseException as error:
+                items.put(_Failure(error))
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self.n, len(all_tasks)))]
+        running = len(threads)
+        for thread in threads:
+            thread.start()
+        try:
+            while running:
+                item = items.get()
+                if isinstance(item, _Failure):
+                    raise item.error
+                if item is _DONE:
+                    running -= 1
+                else:
+                    yield item
+        finally:
+            stopping.set()
+            if running:
+                self.close()
+            for thread in threads:
+                thread.join()
+
+    def run(self, jobs: Mapping[str, Job], observe: Callable[[str, str], None] | None = None) -> Iterator[Any]:
+        """Each job's name and result as it is finished; ``observe`` is told a name and how that job gets on."""
+        with closing(self.stream(partial(self._do, name, job) for name, job in jobs.items())) as items:
+            for name, text, result in items:
+                if text is None:
+                    yield name, result
+                elif observe is not None:
+                    observe(name, text)
+
+    def _do(self, name: str, job: Job, emit: Emit) -> None:
+        with self._lock:
+            if self._closed:
+                raise Stopped
+            worker = next((worker for worker in self._idle if worker.threads == job.threads), None)
+            if worker is None:
+                worker = _Worker(job.threads)
+                self._workers.append(worker)
+            else:
+                self._idle.remove(worker)
+        result = worker.do(name, job, lambda text: emit((name, text, None)))
+        self._idle.append(worker)
+        emit((name, None, result))
+
+
+class _Worker:
+    """A process that does jobs, one after the other.
+
+    It is started apart from this process's folder, environment and site (``-I -S``) with this process's module path: a
+    file ``queue.py`` in the current folder is not taken for Python's own.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        package, here = str(Path(loglinear.__file__).resolve().parents[1]), os.path.realpath(os.getcwd())
+        path = [package, *(place for place in sys.path if place and os.path.realpath(place) != here)]
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the worker
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loglinear.experiments.workers"],
+            [sys.executable, "-I", "-S", "-c", START, *path],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
-            env={**os.environ, **dict.fromkeys(POOLS, "1"), "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the process that started it, which then ends this one
+            env={**os.environ, **dict.fromkeys(THREAD_POOLS, str(threads))},
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the worker
         )  # fmt: skip
 
-    def do(self, name: str, job: Job) -> Cell:
+    def do(self, name: str, job: Job, say: Say) -> dict[str, Any]:
         """Do a job; what it raises is raised here."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job.to_dict()) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            status = self._process.wait()
-            self._complaints.seek(0)
-            text = self._complaints.read().decode(errors="replace").strip().splitlines()
-            reason = text[-1] if text else "nothing was said; the system may have ended it for want of memory"
-            raise errors.LoglinearError(f"{name}: the training process ended with status {status}: {reason}")
-        said: dict[str, Any] = json.loads(answer)
-        if "error" in said:
-            kind = getattr(errors, said["class"], errors.LoglinearError)
-            if kind is errors.InfeasibleError:  # whose message is made of the sequence's number
-                kind = errors.DataError
-            raise kind(f"{name}: {said['error']}")
-        return said["cell"]
+        place = f"{type(job).__module__}:{type(job).__qualname__}"
+        with suppress(BrokenPipeError):  # it has ended: there will be no answer
+            self._process.stdin.write(json.dumps({"class": place, "fields": job.to_dict()}) + "\n")
+            self._process.stdin.flush()
+        for line in self._process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if "result" in said:
+                result: dict[str, Any] = said["result"]
+                return result
+            if "error" in said:
+                raise _error(said["class"])(f"{name}: {said['error']}")
+            say(said["progress"])
+        status = self._process.wait()
+        if status in KILLED:
+            raise OutOfMemory(f"{name}: killed by the system, probably for want of memory")
+        self._complaints.seek(0)
+        text = self._complaints.read().decode(errors="replace").strip().splitlines()
+        reason = text[-1] if text else "it said nothing"
+        raise LoglinearError(f"{name}: the worker process ended with status {status}: {reason}")
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._complaints):
             if stream is not None:
-                try:
+                with suppress(BrokenPipeError):  # a job it will never read
                     stream.close()
-                except BrokenPipeError:  # a job it will never read
-                    continue
 
 
-class Workers:
-    """So many trainings at a time.
-
-    Parameters
-    ----------
-    n : int
-        Processes; each is started when there is something for it to do.
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self._workers: list[Worker] = []
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for worker in self._workers:
-            worker.end()
-        self._workers.clear()
-
-    def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, Cell]]:
-        """Each job's name and cell, as they are finished; jobs are begun in their order."""
-        waiting: queue.SimpleQueue[tuple[str, Job]] = queue.SimpleQueue()
-        finished: queue.SimpleQueue[tuple[str, Cell | BaseException]] = queue.SimpleQueue()
-        for item in jobs.items():
-            waiting.put(item)
-
-        def serve(worker: Worker) -> None:
-            while True:
-                try:
-                    name, job = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    finished.put((name, worker.do(name, job)))
-                except BaseException as error:
-                    finished.put((name, error))
-                    return
-
-        while len(self._workers) < min(self.n, len(jobs)):
-            self._workers.append(Worker())
-        for worker in self._workers:
-            threading.Thread(target=serve, args=(worker,), daemon=True).start()
-        for _ in jobs:
-            name, outcome = finished.get()
-            if isinstance(outcome, BaseException):
-                raise outcome
-            yield name, outcome
+def _error(name: str) -> type[LoglinearError]:
+    """The class of an error that a worker reports by name and message."""
+    if name == OutOfMemory.__name__:
+        return OutOfMemory
+    kind: type[LoglinearError] = getattr(errors, name, LoglinearError)
+    return errors.DataError if kind is errors.InfeasibleError else kind  # whose message is made of a number
 
 
-def main() -> None:
+def serve() -> None:
     """Be a worker."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what anything prints is no answer
-    jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # keep stray prints out of the replies
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    last = 0.0
 
     def listen() -> None:
         for line in sys.stdin:
-            jobs.put(line)
-        os._exit(0)  # whoever gave the jobs has gone, or needs no more
+            requests.put(line)
+        os._exit(0)  # the parent has exited or closed the pipe
+
+    def reply(**said: Any) -> None:
+        replies.write(json.dumps(said) + "\n")
+        replies.flush()
+
+    def say(text: str) -> None:
+        nonlocal last
+        if time.perf_counter() - last >= SECONDS_BETWEEN:
+            last = time.perf_counter()
+            reply(progress=text)
 
     threading.Thread(target=listen, daemon=True).start()
-    warm = Warm()
     while True:
-        job = Job.from_dict(json.loads(jobs.get()))
+        request = json.loads(requests.get())
+        module, _, name = request["class"].partition(":")
+        job: Job = getattr(importlib.import_module(module), name).from_dict(request["fields"])
         try:
-            answer: dict[str, Any] = {"cell": MEASURES.get(job.task, measure)(job, warm)}
-        except errors.LoglinearError as error:
-            answer = {"error": str(error), "class": type(error).__name__}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()
+            reply(result=job.measure(say))
+        except LoglinearError as error:
+            reply(**{"error": str(error), "class": type(error).__name__})
+        except MemoryError:
+            reply(**{"error": "out of memory", "class": OutOfMemory.__name__})

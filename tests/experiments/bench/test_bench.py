@@ -5,19 +5,26 @@ import math
 
 import pytest
 
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.experiments import corpora
-from loglinear.experiments.bench.child import in_child, measure
 from loglinear.experiments.bench.job import Job, peak_megabytes
 from loglinear.experiments.bench.ours import Stages, kernel_places
-from loglinear.experiments.bench.plan import Benchmark, Settings, distinct
+from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, in_child
 from loglinear.experiments.bench.tables import make_tables
-from loglinear.experiments.store import Results
+from loglinear.experiments.store import Store
 from loglinear.experiments.tables import markdown
 
 
 def quiet(text):
     assert isinstance(text, str)
+
+
+def measure(job, say):
+    return job.measure(say)
+
+
+def kept_in(path, resume=False):
+    return Store(path, "bench", {}, lambda key, cell: {"job": dict, "result": dict}, resume)
 
 
 @pytest.fixture
@@ -118,9 +125,9 @@ def test_a_process_of_its_own_measures_and_reports_mistakes(job):
     assert found["iterations"] == 2 and "warming up" in told
     assert 0 < found["peak_mb"] < 10_000 and peak_megabytes() > 0
     with pytest.raises(OptionError, match="optimizer='none' is not known"):
-        in_child(job("ours", optimizer="none"))
-    with pytest.raises(RuntimeError, match="status 1"):
-        in_child(job("peer", algorithm="nothing of the kind"))
+        in_child(job("ours", optimizer="none"), quiet)
+    with pytest.raises(LoglinearError, match="status 1"):
+        in_child(job("peer", algorithm="nothing of the kind"), quiet)
 
 
 # -- the order, and what is kept -------------------------------------------------------------------------------------
@@ -147,9 +154,9 @@ def made_up(job, observe):
     }  # fmt: skip
 
 
-def benchmark(corpus, tmp_path, results=None, measuring=made_up, **settings):
+def benchmark(corpus, tmp_path, store=None, measuring=made_up, **settings):
     given = {"repeat": 3, "ways": (("cll", None),), **settings}
-    return Benchmark(Settings(**given), [corpus], tmp_path, results or Results(), measuring)
+    return Benchmark(Settings(**given), [corpus], tmp_path, store or kept_in(None), measuring)
 
 
 def ignore(*anything):
@@ -192,35 +199,38 @@ def test_an_interrupted_benchmark_goes_on_from_its_file(corpus, tmp_path):
         return made_up(job, observe)
 
     with pytest.raises(KeyboardInterrupt):
-        benchmark(corpus, tmp_path, Results(path), breaks).run(ignore, quiet)
+        benchmark(corpus, tmp_path, kept_in(path), breaks).run(ignore, quiet)
     kept = json.loads(path.read_text(encoding="utf-8"))
-    assert list(kept["runs"]) == done and str(tmp_path) not in path.read_text(encoding="utf-8")
-    assert kept["machine"]["versions"]["python"]
+    assert list(kept["cells"]) == done and str(tmp_path) not in path.read_text(encoding="utf-8")
+    assert kept["about"]["machine"]["versions"]["python"]
     more = []
 
     def counts(job, observe):
         more.append(job.key)
         return made_up(job, observe)
 
-    benchmark(corpus, tmp_path, Results(path, resume=True), counts).run(ignore, quiet)
+    benchmark(corpus, tmp_path, kept_in(path, resume=True), counts).run(ignore, quiet)
     assert len(more) == 2 + 3 * 3 - 4 and not set(more) & set(done)
     again = []
-    benchmark(corpus, tmp_path, Results(path, resume=True), lambda job, _: again.append(job)).run(ignore, quiet)
+    benchmark(corpus, tmp_path, kept_in(path, resume=True), lambda job, _: again.append(job)).run(ignore, quiet)
     assert again == []
-    other = Results(path, resume=True)
-    benchmark(corpus, tmp_path, other, counts, l2=0.5).run(ignore, quiet)  # another objective is another measurement
-    assert len(other.runs) == 2 * (2 + 3 * 3) and {job.l2 for job, _ in other.current} == {0.5}
+    other = benchmark(corpus, tmp_path, kept_in(path, resume=True), counts, l2=0.5)
+    other.run(ignore, quiet)  # another objective is another measurement
+    assert len(other.store.cells) == 2 * (2 + 3 * 3) and {job.l2 for job, _ in other.results} == {0.5}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {"job": {}, "result": {}}}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 2}', '{"format": 2, "cells": {"a": {"job": {}, "result": {}}}}']
+)
 def test_a_file_of_something_else_is_refused(text, tmp_path):
     path = tmp_path / "bench.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"bench.json: no results of loglinear bench"):
-        Results(path, resume=True)
-    path.write_text('{"format": 99}', encoding="utf-8")
-    with pytest.raises(DataError, match="another version"):
-        Results(path, resume=True)
+        kept_in(path, resume=True)
+    for other in ('{"format": 99}', '{"format": 1, "machine": {}, "corpora": {}, "tables": [], "runs": {}}'):
+        path.write_text(other, encoding="utf-8")
+        with pytest.raises(DataError, match="another version"):
+            kept_in(path, resume=True)
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -229,7 +239,7 @@ def test_a_file_of_something_else_is_refused(text, tmp_path):
 def run_made_up(corpus, tmp_path, **settings):
     made = benchmark(corpus, tmp_path, **settings)
     made.run(ignore, quiet)
-    return make_tables(made.results, made.settings), made
+    return make_tables(made), made
 
 
 def rows_of(table):
@@ -273,7 +283,7 @@ def test_a_side_that_failed_is_named(corpus, tmp_path):
 
     made = benchmark(corpus, tmp_path, measuring=out_of_memory)
     made.run(ignore, quiet)
-    (table,) = make_tables(made.results, made.settings)
+    (table,) = make_tables(made)
     assert rows_of(table)["file to model (s)"].figures == [10.0, 10.0, None, None, None]
     assert "python-crfsuite lbfgs: out of memory." in table.notes
 
@@ -281,8 +291,8 @@ def test_a_side_that_failed_is_named(corpus, tmp_path):
 def test_without_the_peer_only_ours_is_measured(corpus, tmp_path):
     made = benchmark(corpus, tmp_path, peer=False, algorithms=("ap",), sizes=(500,))
     made.run(ignore, quiet)
-    assert {job.kind for job, _ in made.results.runs.values()} == {"passes", "ours"}
-    tables = make_tables(made.results, made.settings, peer_missing=True)
+    assert {job.kind for job, _ in made.results} == {"passes", "ours"}
+    tables = make_tables(made, peer_missing=True)
     assert any("pip install python-crfsuite" in note for note in tables[0].notes)
     assert rows_of(tables[0])["file to model (s)"].cells == ["10.000", "10.000", "-", "-", "-"]
 
@@ -290,10 +300,10 @@ def test_without_the_peer_only_ours_is_measured(corpus, tmp_path):
 def test_an_unfinished_benchmark_still_makes_tables(corpus, tmp_path):
     made = benchmark(corpus, tmp_path, algorithms=("ap",), criteria=("risk",), profile=True, sizes=(500,))
     made.run(ignore, quiet)
-    everything = dict(made.results.runs)
+    everything = dict(made.store.cells)
     for n in range(1, len(everything)):
-        made.results.runs = dict(list(everything.items())[:n])
-        assert make_tables(made.results, made.settings)
+        made.store.cells = dict(list(everything.items())[:n])
+        assert make_tables(made)
 
 
 # -- settings --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import asdict
 from functools import cache, partial
 
 import pytest
@@ -11,7 +12,8 @@ from loglinear.evaluation.significance import paired_bootstrap
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
 from loglinear.experiments.reproduce.report import write_report
-from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.reproduce.tasks import Cells, cell_shape
+from loglinear.experiments.store import Store
 from loglinear.experiments.tables import Row, Table
 from problems.workers import Sure
 
@@ -26,10 +28,10 @@ CHARTS = [
 
 def run_of(paper, path):
     """The paper's tables and charts, of known outcomes, kept in a file or made from it again."""
-    about = {"paper": paper, "seed": 0, "quick": True, "command": f"loglinear reproduce {paper}"}
-    cells = ReproduceCells(path, lambda _: None, Sure(), about)
-    tables, charts = PAPERS[paper].make({}, cells, 0)
-    cells.finish(tables, charts)
+    mark = {"paper": paper, "seed": 0, "quick": True}
+    store = Store(path, "reproduce", mark, cell_shape, command=f"loglinear reproduce {paper}")
+    tables, charts = PAPERS[paper].make({}, Cells(store, Sure(), lambda _: None), 0)
+    store.finish({"tables": [*map(asdict, tables)], "charts": [*map(asdict, charts)]})
     return json.loads(path.read_text())
 
 
@@ -71,7 +73,7 @@ def few_draws(monkeypatch):
 def test_a_run_goes_on_from_a_damaged_file_or_refuses_it(paper, tmp_path, few_draws):
     path = tmp_path / "cells.json"
     content = run_of(paper, path)
-    one_of_each = {cell["job"]["task"]: name for name, cell in content["cells"].items()}.values()
+    one_of_each = {cell["job"]["kind"]: name for name, cell in content["cells"].items()}.values()
     refused = 0
     for place in places_in(content):
         if place[0] in ("tables", "charts") or (place[0] == "cells" and not {*place[1:2]} <= {*one_of_each}):

@@ -174,7 +174,7 @@ def test_a_grid_that_has_grown_finds_its_cells_and_other_data_is_refused(train, 
     prototype = Tagger(template="words")
     tune(train, X_dev=dev, grid={"l2": [0.1, 1.0]}, tagger=prototype, results=results)
     kept = json.loads(results.read_text())
-    assert len(kept["cells"]) == 2 and kept["best"]["score"] == max(cell["score"] for cell in kept["cells"])
+    assert len(kept["cells"]) == 2 and kept["best"]["score"] == max(cell["score"] for cell in kept["cells"].values())
     trained = []
     fit = Tagger.fit
     monkeypatch.setattr(
@@ -188,10 +188,10 @@ def test_a_grid_that_has_grown_finds_its_cells_and_other_data_is_refused(train, 
         {"metric": "accuracy"},
         {"tagger": Tagger(template="words", seed=3)},
     ):
-        with pytest.raises(OptionError, match="another experiment"):
+        with pytest.raises(DataError, match="another experiment"):
             tune(**{"X": train, "X_dev": dev, "grid": {"l2": [1.0]}, "tagger": prototype, "results": results, **change})
     monkeypatch.setattr("loglinear.experiments.store.__version__", "9.9")
-    with pytest.raises(OptionError, match="version differs"):
+    with pytest.raises(DataError, match="version differs"):
         tune(train, X_dev=dev, grid={"l2": [1.0]}, tagger=prototype, results=results)
 
 
@@ -203,6 +203,8 @@ def test_a_grid_that_has_grown_finds_its_cells_and_other_data_is_refused(train, 
         pytest.param("[" * 100_000, id="deep"),
         '{"a": 1}',
         '{"format": 1, "verb": "tune", "mark": {}, "cells": [1]}',
+        '{"kind": "loglinear tune", "format": 2, "about": {}, "cells": [1]}',
+        '{"kind": "loglinear compare", "format": 2, "about": {}, "cells": {}}',
     ],
 )
 def test_a_file_of_something_else_is_refused(content, train, dev, tmp_path):
@@ -216,11 +218,10 @@ def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
     path, arguments = tmp_path / "cells.json", {"grid": {"l2": [1.0]}, "tagger": Tagger(template="words", max_iter=3)}
     tune(train, X_dev=dev, results=path, **arguments)
     whole = json.loads(path.read_text())
-    fields = {"mark": whole, **dict.fromkeys(("key", "score", "scores", "seconds", "passes", "features", "warm"))}
-    for name in fields:
+    for name in ("about", "score", "scores", "seconds", "passes", "features", "warm"):
         for value in ("gone", None, "x", [], {"f1": "x"}, float("nan"), {"f1": float("nan")}, -1.5):
             damaged = copy.deepcopy(whole)
-            place = damaged if name == "mark" else damaged["cells"][0]
+            place = damaged if name == "about" else next(iter(damaged["cells"].values()))
             place.pop(name) if value == "gone" else place.update({name: value})
             path.write_text(json.dumps(damaged))
             try:
@@ -280,12 +281,14 @@ def test_killed_midway_it_goes_on_and_gives_the_same_table(tmp_path):
     run("--json", "killed.json", "-o", "killed.model")
     run("--json", "whole.json", "-o", "whole.model")
     after, whole = (json.loads((tmp_path / name).read_text()) for name in ("killed.json", "whole.json"))
-    assert after["cells"][: len(before)] == before  # times included: nothing was trained again
+    assert dict(list(after["cells"].items())[: len(before)]) == before  # times included: nothing was trained again
 
     def timeless(cells):
         return sorted(({k: v for k, v in cell.items() if k != "seconds"} for cell in cells), key=str)
 
-    assert timeless(after["cells"]) == timeless(whole["cells"]) and timeless(after["table"]) == timeless(whole["table"])
+    assert after["cells"].keys() == whole["cells"].keys()
+    for one, other in ((after["cells"].values(), whole["cells"].values()), (after["table"], whole["table"])):
+        assert timeless(one) == timeless(other)
     killed_model, whole_model = (Tagger.load(tmp_path / f"{name}.model") for name in ("killed", "whole"))
     assert np.array_equal(killed_model.model_.weights, whole_model.model_.weights)
 

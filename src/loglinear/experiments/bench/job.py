@@ -1,7 +1,4 @@
-"""One measurement: what it is to do, its clock and its memory, and what tables make of several.
-
-What one measurement is to do, as plain data that goes to another process and into a file.
-"""
+"""One measurement: what it is to do, its clock and its memory, and what tables make of several."""
 
 from __future__ import annotations
 
@@ -10,17 +7,20 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from loglinear.experiments import workers
+
+HERE = "loglinear.experiments.bench"
 PLACES = ("train", "test", "scratch")  # where files are says nothing about what is measured
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(workers.Job):
     """One measurement.
 
     Parameters
@@ -45,7 +45,6 @@ class Job:
         How ours trains; None is the criterion's first choice.
     algorithm : str
         How python-crfsuite trains.
-    threads : int
     max_iter : int or None
         Most passes; None is each side's default stop.
     repeat : int
@@ -54,7 +53,15 @@ class Job:
         For ``criteria``, which ones.
     """
 
-    kind: str
+    MEASURES: ClassVar[dict[str, str]] = {
+        "ours": f"{HERE}.ours:measure_ours",
+        "passes": f"{HERE}.ours:score_passes",
+        "criteria": f"{HERE}.ours:measure_criteria",
+        "profile": f"{HERE}.ours:profile",
+        "peer": f"{HERE}.peer:measure_peer",
+        "listed": f"{HERE}.peer:measure_listed",
+    }
+
     task: str
     train: str
     test: str
@@ -66,10 +73,9 @@ class Job:
     criterion: str = "cll"
     optimizer: str | None = None
     algorithm: str = "lbfgs"
-    threads: int = 1
     max_iter: int | None = None
     repeat: int = 0
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
 
     @property
     def side(self) -> str:
@@ -87,27 +93,19 @@ class Job:
         ]
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What is measured, without the places of files."""
+        return {name: value for name, value in self.to_dict().items() if name not in PLACES}
+
+    @property
     def key(self) -> str:
         """A name that is the same for the same measurement."""
-        content = {name: value for name, value in asdict(self).items() if name not in PLACES}
-        mark = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        mark = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
         return f"{self.task}: {self.side}, repeat {self.repeat} [{mark}]"
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Job:
-        """The job of :meth:`to_dict`."""
-        return cls(**{**content, "names": tuple(content["names"])})
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What both sides' measurements share: the clock, peak memory, and the score of a tagged file.
-
-
-Say = Callable[[str], None]
 
 
 class Clock:

@@ -20,7 +20,8 @@ from loglinear.arrays import Float
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, atomic_output, read_columns, write_columns
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.experiments.bench.job import Clock, Job, Say, median, peak_megabytes, score_tagged
+from loglinear.experiments.bench.job import Clock, Job, median, peak_megabytes, score_tagged
+from loglinear.experiments.workers import Say, warm_up
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.optimizers.optimizer import OPTIMIZERS
@@ -55,8 +56,8 @@ def tag_file(tagger: Tagger, source: str | Path, target: str | Path) -> None:
         write_columns(corpus, out, [Column(labels, tagger.classes_)])
 
 
-def warm_up(job: Job) -> None:
-    """Compile, or load, every kernel that the job needs."""
+def _practise(job: Job) -> None:
+    """All that the job does, on a few sentences."""
     scratch = Path(job.scratch)
     few = read_columns(job.train)
     few = few.select(np.arange(min(WARM_SENTENCES, len(few))))
@@ -85,7 +86,7 @@ def evaluation_seconds(job: Job, corpus: Columns, times: int = EVALUATIONS) -> f
 def measure_ours(job: Job, say: Say) -> dict[str, Any]:
     """Times, memory, model size and score of one training and one tagging."""
     say("warming up")
-    warm_up(job)
+    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _practise(job))
     clock = Clock()
     model, tagged = (Path(job.scratch) / f"ours.{kind}" for kind in ("model", "tagged"))
     with clock.timing("read"):
@@ -264,7 +265,7 @@ class Stages:
 def profile(job: Job, say: Say) -> dict[str, Any]:
     """Stages of training and of tagging, and the kernels of both."""
     say("warming up")
-    warm_up(job)
+    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _practise(job))
     optimizer = OPTIMIZERS.part(optimizer_of(job))
     owner = next(kind for kind in optimizer.__mro__ if "minimise" in vars(kind))
     training: dict[str, list[Place]] = {**TRAINING, "passes": [(owner, "minimise")]}

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from loglinear.errors import OptionError
-from loglinear.experiments.bench.job import Clock, Job, Say, peak_megabytes, score_tagged
+from loglinear.experiments.bench.job import Clock, Job, peak_megabytes, score_tagged
+from loglinear.experiments.workers import Say
 from loglinear.features.templates.language import GAZETTEER, Macro, TemplateSet
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")

@@ -15,11 +15,11 @@ from typing import Any
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.experiments.bench.child import in_child
 from loglinear.experiments.bench.job import Job
 from loglinear.experiments.bench.peer import ALGORITHMS
 from loglinear.experiments.corpora import Corpus, generated
-from loglinear.experiments.store import Results
+from loglinear.experiments.store import Store
+from loglinear.experiments.workers import OutOfMemory, Pool, Say
 from loglinear.structures.chain.structure import Chain
 
 Way = tuple[str, str | None]  # criterion, optimizer
@@ -99,9 +99,18 @@ class Settings:
             Tagger(criterion=criterion, optimizer=optimizer).check_options()
 
 
+def in_child(job: Job, observe: Say) -> dict[str, Any]:
+    """Do a job in a process of its own, so that its memory is its own; want of memory is a result, too."""
+    try:
+        with Pool(1) as pool:
+            return dict(pool.run({job.key: job}, lambda _, text: observe(text)))[job.key]
+    except OutOfMemory as error:
+        return {"failed": str(error).removeprefix(f"{job.key}: ")}
+
+
 @dataclass
 class Benchmark:
-    """The jobs of a benchmark over some corpora.
+    """The jobs of a benchmark over some corpora, and what they measured.
 
     Parameters
     ----------
@@ -109,28 +118,52 @@ class Benchmark:
     corpora : list of Corpus
     scratch : Path
         Folder for files that are made on the way.
-    results : Results
+    store : Store
         Where measurements go; those that it has already are not done again.
+    measure : callable
+        Does a job, and tells how it gets on.
+
+    Attributes
+    ----------
+    jobs : dict from key to Job
+        The measurements that were asked for; the store may hold others, with other settings.
+    described : dict from name to dict
+        Sizes of the corpora.
     """
 
     settings: Settings
     corpora: list[Corpus]
     scratch: Path
-    results: Results
-    measure: Callable[[Job, Callable[[str], None]], dict[str, Any]] = field(default=in_child)
+    store: Store
+    measure: Callable[[Job, Say], dict[str, Any]] = in_child
+    jobs: dict[str, Job] = field(default_factory=dict)
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def run(self, before: Callable[[int, int, Job], None], observe: Callable[[str], None]) -> None:
+    def run(self, before: Callable[[int, int, Job], None], observe: Say) -> None:
         """Do all jobs; ``before`` is told which comes, of how many, ``observe`` how it gets on."""
         jobs = [*self._jobs()]
         total = len(jobs) + self._growth_count()
         for number, job in enumerate(chain(jobs, self._growth()), 1):
-            self.results.asked.add(job.key)
-            if job.key not in self.results.runs:
+            self.jobs[job.key] = job
+            if self.store.get(job.key) is None:
                 before(number, total, job)
-                self.results.add(job, self.measure(job, observe))
+                self.store.put(job.key, {"job": job.identity, "result": self.measure(job, observe)})
+
+    @property
+    def results(self) -> list[tuple[Job, dict[str, Any]]]:
+        """The jobs that are done, with what they measured."""
+        return [(job, self.store.cells[key]["result"]) for key, job in self.jobs.items() if key in self.store.cells]
+
+    def of(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Results of the jobs of that kind whose fields are as wanted, those that failed left out."""
+        return [
+            result
+            for job, result in self.results
+            if job.kind == kind and "failed" not in result and all(getattr(job, n) == v for n, v in wanted.items())
+        ]
 
     def _job(self, kind: str, corpus: Corpus, **fields: Any) -> Job:
-        self.results.corpora[corpus.name] = {
+        self.described[corpus.name] = {
             "sentences": corpus.n_sentences, "tokens": corpus.n_tokens, "labels": corpus.n_labels,
             "metric": corpus.metric,
         }  # fmt: skip

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio
-from loglinear.experiments.bench.plan import GROWTH_PASSES, Settings, Way
-from loglinear.experiments.store import Results
+from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way
 from loglinear.experiments.tables import MISSING, Table, number, times
 
 Run = dict[str, Any]
@@ -27,64 +26,64 @@ class _Row:
     compared: bool = True
 
 
-def make_tables(results: Results, settings: Settings, peer_missing: bool = False) -> list[Table]:
+def make_tables(bench: Benchmark, peer_missing: bool = False) -> list[Table]:
     """All tables that the measurements so far allow."""
     tables: list[Table] = []
-    for task in _tasks(results):
-        tables += [_comparison(results, settings, task, way) for way in settings.ways]
-        tables += filter(None, [_algorithms(results, settings, task)])
-        tables += [_criteria(results, task)] if results.of("criteria", task=task) else []
-        tables += [table for way in settings.ways for table in _profiles(results, task, way)]
-    tables += filter(None, [growth(results, settings)])
+    for task in _tasks(bench):
+        tables += [_comparison(bench, task, way) for way in bench.settings.ways]
+        tables += filter(None, [_algorithms(bench, task)])
+        tables += [_criteria(bench, task)] if bench.of("criteria", task=task) else []
+        tables += [table for way in bench.settings.ways for table in _profiles(bench, task, way)]
+    tables += filter(None, [growth(bench)])
     if peer_missing:
         for table in tables[:1]:
             table.notes.append(INSTALL)
     return tables
 
 
-def _tasks(results: Results) -> list[str]:
-    found = dict.fromkeys(job.task for job, _ in results.current)
+def _tasks(bench: Benchmark) -> list[str]:
+    found = dict.fromkeys(job.task for job, _ in bench.results)
     return [task for task in found if not task.startswith("growth ")]
 
 
-def _name(way: Way, results: Results, task: str) -> str:
+def _name(way: Way, bench: Benchmark, task: str) -> str:
     criterion, optimizer = way
-    runs = results.of("ours", task=task, criterion=criterion, optimizer=optimizer)
+    runs = bench.of("ours", task=task, criterion=criterion, optimizer=optimizer)
     chosen = runs[0]["optimizer"] if runs else optimizer
     return f"{criterion} by {chosen}" + (" (the default)" if optimizer is None else "")
 
 
-def _by_pass(results: Results, task: str, way: Way, run: Run, what: str) -> list[tuple[float, float]]:
+def _by_pass(bench: Benchmark, task: str, way: Way, run: Run, what: str) -> list[tuple[float, float]]:
     """The run's seconds after each pass with the pass's ``objectives`` or ``scores``, which another run looked at."""
-    found = results.of("passes", task=task, criterion=way[0], optimizer=way[1])
+    found = bench.of("passes", task=task, criterion=way[0], optimizer=way[1])
     if not found:
         return [(s, v) for s, v in run["history"]] if what == "objectives" and run["exact_history"] else []
     values = found[0][what]
     return [(seconds, v) for (seconds, _), v in zip(run["history"], values, strict=False) if v is not None]
 
 
-def bound_of(results: Results, settings: Settings, task: str) -> float | None:
+def bound_of(bench: Benchmark, task: str) -> float | None:
     """The objective that counts as converged: within 0.1 % of the least end of all sides."""
-    ends = [run["objective"] for run in results.of("peer", task=task, algorithm="lbfgs")]
-    for criterion, optimizer in settings.ways:
+    ends = [run["objective"] for run in bench.of("peer", task=task, algorithm="lbfgs")]
+    for criterion, optimizer in bench.settings.ways:
         if criterion == "cll":
-            ends += [run["objective"] for run in results.of("ours", task=task, criterion="cll", optimizer=optimizer)]
+            ends += [run["objective"] for run in bench.of("ours", task=task, criterion="cll", optimizer=optimizer)]
     return objective_bound(ends)
 
 
-def _comparison(results: Results, settings: Settings, task: str, way: Way) -> Table:
-    peers = results.of("peer", task=task, algorithm="lbfgs")
-    corpus = results.corpora[task]
+def _comparison(bench: Benchmark, task: str, way: Way) -> Table:
+    peers = bench.of("peer", task=task, algorithm="lbfgs")
+    corpus = bench.described[task]
     score = median(run["score"] for run in peers)
-    bound = bound_of(results, settings, task) if way[0] == "cll" else None
+    bound = bound_of(bench, task) if way[0] == "cll" else None
     metric = {"f1": "test F1", "accuracy": "test accuracy"}[corpus["metric"]]
 
     def to_bound(run: Run) -> float | None:
-        history = _by_pass(results, task, way, run, "objectives")
+        history = _by_pass(bench, task, way, run, "objectives")
         return None if bound is None else first_at_most(history, bound)
 
     def to_score(run: Run) -> float | None:
-        history = _by_pass(results, task, way, run, "scores")
+        history = _by_pass(bench, task, way, run, "scores")
         return None if score is None else first_at_least(history, score - PERCENT)
 
     rows = [
@@ -108,14 +107,14 @@ def _comparison(results: Results, settings: Settings, task: str, way: Way) -> Ta
         _Row(metric, _get("score"), _get("score"), 2, compared=False),
     ]  # fmt: skip
     title = (
-        f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, results, task)}, "
-        f"l2 = {settings.l2:g}, medians of {settings.repeat}"
+        f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, bench, task)}, "
+        f"l2 = {bench.settings.l2:g}, medians of {bench.settings.repeat}"
     )
-    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in settings.threads]
+    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in bench.settings.threads]
     table = Table(title, ["", *labels, "python-crfsuite", *(f"times, {label}" for label in labels)])
     sides = [
-        results.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=settings.max_iter)
-        for n in settings.threads
+        bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=bench.settings.max_iter)
+        for n in bench.settings.threads
     ]
     for row in rows:
         ours = [median(map(row.ours, runs)) for runs in sides]
@@ -124,48 +123,48 @@ def _comparison(results: Results, settings: Settings, task: str, way: Way) -> Ta
         table.add(
             row.name, [*ours, theirs, *ratios], [*(number(v, row.digits) for v in (*ours, theirs)), *map(times, ratios)]
         )
-    listed = median(run["peak_mb"] for run in results.of("listed", task=task))
+    listed = median(run["peak_mb"] for run in bench.of("listed", task=task))
     if listed is not None:
         table.notes.append(
             "python-crfsuite's peak is with each sentence's features handed over as they are made; it is "
             f"{listed:,.0f} MB if those of all sentences are made first, as its tutorial has it."
         )
-    table.notes += _remarks(results, task, peers, bound)
+    table.notes += _remarks(bench, task, peers, bound)
     return table
 
 
-def _remarks(results: Results, task: str, peers: list[Run], bound: float | None) -> Iterator[str]:
+def _remarks(bench: Benchmark, task: str, peers: list[Run], bound: float | None) -> Iterator[str]:
     """What a reader must know about the figures."""
     yield "times is python-crfsuite's figure over ours; - is a goal that was not reached, or nothing to compare."
     if any(run["stopped_early"] for run in peers):
         yield f"python-crfsuite after {peers[0]['iterations']} iterations, where it was stopped: it had not converged."
-    for job, result in results.current:
+    for job, result in bench.results:
         if job.task == task and "failed" in result:
             yield f"{job.side}: {result['failed']}."
     if bound is not None:
         yield f"Within 0.1 % of the converged objective is below {bound:,.2f}."
 
 
-def _algorithms(results: Results, settings: Settings, task: str) -> Table | None:
+def _algorithms(bench: Benchmark, task: str) -> Table | None:
     """Each algorithm of the peer, and how long ours takes to its test score."""
-    names = [name for name in settings.algorithms if results.of("peer", task=task, algorithm=name)]
+    names = [name for name in bench.settings.algorithms if bench.of("peer", task=task, algorithm=name)]
     if not names:
         return None
-    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in settings.threads]
+    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in bench.settings.threads]
     table = Table(
         f"{task}: python-crfsuite's algorithms, and ours until its test score is theirs",
         ["algorithm", "passes", "score", "optimise (s)", "whole (s)", *(f"ours, {x} (s)" for x in labels),
          *(f"times, {x}" for x in labels), *(f"whole, times, {x}" for x in labels), "ours trained"],
     )  # fmt: skip
     for name in names:
-        peers = results.of("peer", task=task, algorithm=name)
+        peers = bench.of("peer", task=task, algorithm=name)
         passes, score, optimise, whole = (
             median(run[key] for run in peers) for key in ("iterations", "score", "optimise", "file_to_model")
         )
         assert score is not None
         best: list[tuple[float | None, float | None, str]] = []
-        for n in settings.threads:
-            reached = [found for way in settings.ways if (found := _reached(results, task, way, n, score))]
+        for n in bench.settings.threads:
+            reached = [found for way in bench.settings.ways if (found := _reached(bench, task, way, n, score))]
             best.append(min(reached, key=lambda found: found[0]) if reached else (None, None, ""))
         ours = [one[0] for one in best]
         quicker = [ratio(optimise, one[0]) for one in best] + [ratio(whole, one[1]) for one in best]
@@ -177,30 +176,30 @@ def _algorithms(results: Results, settings: Settings, task: str) -> Table | None
     table.notes.append(
         "whole is from file to model. Ours is the quickest way measured; - is a score that no pass of ours reached."
     )
-    limits = {run["iterations"] for name in names for run in results.of("peer", task=task, algorithm=name)
+    limits = {run["iterations"] for name in names for run in bench.of("peer", task=task, algorithm=name)
               if run["stopped_early"]}  # fmt: skip
     if limits:
         table.notes.append(f"python-crfsuite was stopped after {max(limits)} passes where it had not ended before.")
     return table
 
 
-def _reached(results: Results, task: str, way: Way, threads: int, score: float) -> tuple[float, float, str] | None:
+def _reached(bench: Benchmark, task: str, way: Way, threads: int, score: float) -> tuple[float, float, str] | None:
     """Seconds of optimising, and from file to model, until a score; and the way."""
-    runs = results.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=threads)
+    runs = bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=threads)
     until = []
     for run in runs:
-        seconds = first_at_least(_by_pass(results, task, way, run, "scores"), score - PERCENT)
+        seconds = first_at_least(_by_pass(bench, task, way, run, "scores"), score - PERCENT)
         if seconds is not None:
             until.append((seconds, run["file_to_model"] - run["optimise"] + seconds))
     if not until:
         return None
     optimise, whole = (median(values) for values in zip(*until, strict=True))
     assert optimise is not None and whole is not None
-    return optimise, whole, _name(way, results, task)
+    return optimise, whole, _name(way, bench, task)
 
 
-def _criteria(results: Results, task: str) -> Table:
-    seconds: dict[str, float] = results.of("criteria", task=task)[-1]["per_evaluation"]
+def _criteria(bench: Benchmark, task: str) -> Table:
+    seconds: dict[str, float] = bench.of("criteria", task=task)[-1]["per_evaluation"]
     table = Table(f"{task}: value and gradient by each criterion, one thread", ["criterion", "seconds", "to cll"])
     for name, value in seconds.items():
         share = value / seconds["cll"]
@@ -208,8 +207,8 @@ def _criteria(results: Results, task: str) -> Table:
     return table
 
 
-def _profiles(results: Results, task: str, way: Way) -> Iterator[Table]:
-    for found in results.of("profile", task=task, criterion=way[0], optimizer=way[1])[-1:]:
+def _profiles(bench: Benchmark, task: str, way: Way) -> Iterator[Table]:
+    for found in bench.of("profile", task=task, criterion=way[0], optimizer=way[1])[-1:]:
         for part, rows in found.items():
             if part == "optimizer":
                 continue
@@ -239,24 +238,24 @@ def _sum(*keys: str) -> Callable[[Run], float | None]:
 PARTS = ("encode", "evaluation", "pass", "tag")
 
 
-def growth(results: Results, settings: Settings) -> Table | None:
+def growth(bench: Benchmark) -> Table | None:
     """The table, None if nothing of it was measured."""
-    jobs = [job for job, _ in results.current if job.task.startswith("growth ")]
+    jobs = [job for job, _ in bench.results if job.task.startswith("growth ")]
     sizes = sorted({(job.tokens, job.task) for job in jobs})
     if not sizes:
         return None
     table = Table(
-        f"generated corpora: how cost grows; {GROWTH_PASSES} passes, medians of {settings.repeat}",
+        f"generated corpora: how cost grows; {GROWTH_PASSES} passes, medians of {bench.settings.repeat}",
         ["side", "tokens", "read and encode (s)", "value and gradient (s)", "a pass (s)", "tag (s)", "peak (MB)",
          *(f"{part} (µs a token)" for part in PARTS), "kB a token"],
     )  # fmt: skip
     sides: list[tuple[str, dict[str, Any]]] = [
-        (f"ours, {n} thread{'s' if n > 1 else ''}", {"kind": "ours", "threads": n}) for n in settings.threads
+        (f"ours, {n} thread{'s' if n > 1 else ''}", {"kind": "ours", "threads": n}) for n in bench.settings.threads
     ]
     for name, wanted in [*sides, ("python-crfsuite", {"kind": "peer", "algorithm": "lbfgs"})]:
         per_token = []
         for tokens, task in sizes:
-            runs = results.of(task=task, **wanted)
+            runs = bench.of(task=task, **wanted)
             if not runs:
                 continue
             seconds = [
@@ -274,7 +273,7 @@ def growth(results: Results, settings: Settings) -> Table | None:
             )  # fmt: skip
         if remark := flatness(name, per_token):
             table.notes.append(remark)
-    for job, result in results.current:
+    for job, result in bench.results:
         if job.task.startswith("growth ") and "failed" in result:
             table.notes.append(f"{job.tokens:,} tokens, {job.side}: {result['failed']}.")
     table.notes.append("Each size tags its own training file.")

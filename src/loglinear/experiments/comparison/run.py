@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,40 @@ from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
+from loglinear.experiments.chains import load_like
 from loglinear.experiments.comparison.result import ComparisonResult, System, examined
-from loglinear.experiments.store import Cell, TuningCells, key_of
+from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, key_of, misfit
 from loglinear.experiments.tuning.data import METRICS, Data, all_scores, metric_for
 from loglinear.experiments.tuning.grid import Candidate, candidates, rehearsed
-from loglinear.experiments.tuning.run import Tuning, TuningProgress, rungs_of
+from loglinear.experiments.tuning.run import (
+    SCORED,
+    SHAPES,
+    TRAINED,
+    Tuning,
+    TuningProgress,
+    outcome,
+    rungs_of,
+    shape_of,
+)
 from loglinear.options import options_of, spec_name
 from loglinear.structures.chain.structure import Chain
 
 MOST_POINTS = 200  # of a training's history that are kept
 Observe = Callable[[str, TuningProgress], None]
+
+
+def _is_point(value: Any) -> bool:
+    return not misfit(value, [NUMBER]) and len(value) == 2
+
+
+COMPARED: dict[str, Any] = {
+    "tuned": SHAPES["tuned"],
+    "size": SCORED,
+    "final": {
+        **TRAINED, "objective": (*NUMBER, NOTHING), "features": int, "bytes": int,
+        "history": [_is_point],
+    },
+}  # fmt: skip
 
 
 def compare(
@@ -99,11 +124,10 @@ def compare(
         )
     mark = {"training data": data.mark(), "dev data": dev.mark(), "test data": test.mark(), "metric": figure,
             "seed": prototype.seed}  # fmt: skip
-    cells = TuningCells(results, "compare", mark)
-    job = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, cells, observe)
-    result = job.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
-    cells.summary = {"comparison": result.to_dict()}
-    cells.save()
+    store = Store(results, "compare", mark, lambda key, cell: shape_of(key, cell, COMPARED))
+    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, observe)
+    result = comparison.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
+    store.finish({"comparison": result.to_dict()})
     return result
 
 
@@ -112,10 +136,10 @@ class _Comparison:
 
     def __init__(
         self, data: Data, dev: Data, test: Data, figure: str, rungs: Sequence[float], jobs: int, prototype: Tagger,
-        cells: TuningCells, observe: Observe | None,
+        store: Store, observe: Observe | None,
     ) -> None:  # fmt: skip
         self.data, self.dev, self.test, self.figure, self.rungs = data, dev, test, figure, rungs
-        self.jobs, self.prototype, self.cells, self.observe = jobs, prototype, cells, observe
+        self.jobs, self.prototype, self.store, self.observe = jobs, prototype, store, observe
         self.gold = test.gold()
 
     def run(
@@ -154,7 +178,7 @@ class _Comparison:
 
     def _system(self, spec: str, chosen: Sequence[Candidate], sizes: Sequence[float]) -> System:
         tuning = Tuning(
-            self.data, self.dev, None, self.figure, self.rungs, True, self.jobs, self.prototype, self.cells,
+            self.data, self.dev, None, self.figure, self.rungs, True, self.jobs, self.prototype, self.store,
             lambda progress: self._tell(spec, progress), keep_best=False,
         )  # fmt: skip
         tuned = tuning.run(chosen)
@@ -168,26 +192,18 @@ class _Comparison:
 
     def _final(self, spec: str, best: Candidate) -> tuple[Cell, Tagger]:
         """The tuned setting trained from zero, alone on all threads."""
-        key = key_of({"final": best.options()})
-        cell, tagger = self.cells.get(key), self.cells.tagger(key, best.tagger)
+        key = key_of("final", best.options())
+        cell, tagger = self.store.get(key), self.store.model(key, partial(load_like, best.tagger))
         if cell is None or tagger is None:
             tagger, seconds = self._fit(spec, best, self.data, "the best setting from zero")
-            cell = {
-                "seconds": seconds,
-                "passes": tagger.n_evaluations_,
-                "objective": tagger.objective_,
-                "features": tagger.model_.features.n_features,
-                "bytes": len(tagger.to_bytes()),
-                "history": _history(tagger),
-                "message": tagger.message_,
-            }
-            self.cells.put(key, cell, tagger)
+            cell = {**outcome(tagger, seconds), "bytes": len(tagger.to_bytes()), "history": _history(tagger)}
+            self.store.put(key, cell, tagger)
         return cell, tagger
 
     def _smaller(self, spec: str, best: Candidate, share: float) -> float:
         """The figure on the test data of the same setting, trained on a part of the sentences."""
-        key = key_of({"size": share, "options": best.options()})
-        cell = self.cells.get(key)
+        key = key_of("size", {"size": share, "options": best.options()})
+        cell = self.store.get(key)
         if cell is None:
             if share == 1.0:
                 tagger, seconds = self._final(spec, best)[1], None
@@ -197,7 +213,7 @@ class _Comparison:
             predicted = self.test.labelled_apart(tagger.predict_numbers(self.test.corpus)[0], tagger.classes_)
             scores = all_scores(self.gold, predicted)
             cell = {"score": scores[self.figure], "scores": scores, "seconds": seconds}
-            self.cells.put(key, cell)
+            self.store.put(key, cell)
         return float(cell["score"])
 
     def _fit(self, spec: str, best: Candidate, data: Data, what: str) -> tuple[Tagger, float]:

@@ -13,7 +13,7 @@ F1 on the tuning sentences; L-BFGS from zero, at most 100 iterations. All of tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,16 @@ from loglinear.experiments.reproduce.tasks import (
     BOOTSTRAP,
     DEPENDENCIES,
     PROCESSOR,
-    Cell,
+    Cells,
     Job,
+    System,
     against,
     beside,
     best,
+    figures_of,
     penalty,
 )
-from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
 HMM, EXTENDED = "HMM features", "extended features"
@@ -41,27 +43,12 @@ FEATURES: dict[str, dict[str, Any]] = {
 VARIANCES = (*np.logspace(-1, 1, 7).round(4).tolist(), math.inf)
 QUICK_VARIANCES = (0.1, 1.0, 10.0)
 SIZES = (250, 500, 1000, 2000, 4000)
-CURVE_SMOOTHING = (
-    0.1  # of the transitions: in few sentences not all are met, and some test sentences would be impossible
-)
+CURVE_SMOOTHING = 0.1  # of transitions: few sentences do not have all, and some test sentences would be impossible
 QUICK_SIZES = (40, 80)
 ITERATIONS = 100
 
 
-@dataclass(frozen=True)
-class System:
-    """A way of training, and the published precision, recall and F1 with each set of features it has there."""
-
-    options: dict[str, Any]
-    published: dict[str, tuple[float | None, float | None, float]] = field(default_factory=dict)
-    hours: str = ""  # of Fig. 1
-
-    @property
-    def unknown(self) -> bool:
-        """Whether first occurrences are to be made unknown ones: a base does that by itself."""
-        return self.options["criterion"].partition(":")[0] not in ("hmm", "m-estimation")
-
-
+# How each system is trained, its P, R and F1 in the paper with each set of features, and its time (Fig. 1).
 SYSTEMS = {
     "HMM": System({"criterion": "hmm"}, {HMM: (85.60, 88.68, 87.11)}, "2 s"),
     "CRF": System({"criterion": "cll"}, {HMM: (90.40, 89.56, 89.98), EXTENDED: (94.04, 93.68, 93.86)}, "64:18 h"),
@@ -102,18 +89,33 @@ class Grid:
     """
 
     files: tuple[str, ...]
-    cells: ReproduceCells
+    cells: Cells
     seed: int = 0
+
+    @property
+    def corpus(self) -> str:
+        """Its name."""
+        return "conll2000" if self.files else "bundled"
 
     def job(self, name: str, features: str, c: float, n_train: int | None = None) -> Job:
         """The training of a system with a set of features and a variance."""
-        system = {**SYSTEMS, **BASES}[name]
-        options = {**system.options, "order": 2}
-        if n_train is not None and not system.unknown:
+        options = {**(SYSTEMS | BASES)[name].options, "order": 2}
+        unknown = options["criterion"].partition(":")[0] not in ("hmm", "m-estimation")  # a base does that by itself
+        if n_train is not None and not unknown:
             options["criterion"] += f":transition_smoothing={CURVE_SMOOTHING}"
-        if system.options["criterion"] != "hmm":
+        if name != "HMM":
             options |= {**FEATURES[features], **penalty(c), "max_iter": ITERATIONS}
-        return Job("noun-phrases", self.files, options, self.seed, system.unknown, n_train)
+        return Job("noun-phrases", self.files, options, self.seed, unknown, n_train)
+
+    def jobs(self, name: str, features: str, n_train: int | None = None, c: float | None = None) -> dict[str, Job]:
+        """The trainings of a system by the names of their cells, for all variances or the one that was chosen."""
+        size = "" if n_train is None else f", {n_train} sentences"
+        return {
+            f"{self.corpus} {name}, {features}{'' if math.isnan(value) else f', c={value:g}'}{size}": self.job(
+                name, features, value, n_train
+            )
+            for value in (self.variances(name) if c is None else (c,))
+        }
 
     def variances(self, name: str) -> tuple[float, ...]:
         """Of a system; a hidden Markov model has none."""
@@ -121,111 +123,87 @@ class Grid:
 
     def train(self) -> dict[tuple[str, str], dict[str, Cell]]:
         """The cells of each system and set of features, by name."""
-        jobs: dict[tuple[str, str], dict[str, Job]] = {}
-        for features in (EXTENDED, HMM):
-            for name in SLOW_FIRST:
-                if features in SYSTEMS[name].published if name in SYSTEMS else features == EXTENDED:
-                    jobs[name, features] = {
-                        self.label(name, features, c): self.job(name, features, c) for c in self.variances(name)
-                    }
-        cells = self.cells.trained({label: job for of in jobs.values() for label, job in of.items()})
-        return {key: {label: cells[label] for label in of} for key, of in jobs.items()}
+        rows = [
+            (name, features) for features in (EXTENDED, HMM) for name in SLOW_FIRST if features in features_of(name)
+        ]
+        return self.cells.by_row({row: self.jobs(*row) for row in rows})
 
-    def label(self, name: str, features: str, c: float, n_train: int | None = None) -> str:
-        """The name of a cell."""
-        corpus = "conll2000" if self.files else "bundled"
-        size = "" if n_train is None else f", {n_train} sentences"
-        return f"{corpus} {name}, {features}" + ("" if math.isnan(c) else f", c={c:g}") + size
-
-    def variance_of(self, label: str) -> str:
-        """The variance that is part of a cell's name."""
-        return label.partition(", c=")[2].partition(",")[0] or "-"
-
-    def curves(self, chosen: dict[str, str]) -> dict[str, dict[int, Cell]]:
+    def curves(self, chosen: dict[str, Cell]) -> dict[str, dict[int, Cell]]:
         """Cells of fewer training sentences, each system's with the variance chosen for all of them."""
-        jobs: dict[str, Job] = {}
-        places: dict[str, tuple[str, int]] = {}
-        for name, label in chosen.items():
-            c = float(self.variance_of(label).replace("-", "nan"))
-            for size in SIZES if self.files else QUICK_SIZES:
-                features = EXTENDED if EXTENDED in SYSTEMS[name].published else HMM
-                smaller = self.label(name, features, c, size)
-                jobs[smaller], places[smaller] = self.job(name, features, c, size), (name, size)
-        found: dict[str, dict[int, Cell]] = {name: {} for name in chosen}
-        for label, cell in self.cells.trained(jobs).items():
-            name, size = places[label]
-            if "failed" not in cell:
-                found[name][size] = cell
-        return found
+        sizes = SIZES if self.files else QUICK_SIZES
+        jobs = {
+            (name, size): self.jobs(name, features_of(name)[-1], size, variance_of(cell))
+            for name, cell in chosen.items()
+            for size in sizes
+        }
+        made = {row: next(iter(of.values())) for row, of in self.cells.by_row(jobs).items()}
+        return {name: {size: made[name, size] for size in sizes if "failed" not in made[name, size]} for name in chosen}
 
 
-def reproduce(files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> tuple[list[Table], list[Chart]]:
+def features_of(name: str) -> tuple[str, ...]:
+    """The sets of features that the paper has a system with, the larger last; bases are tried with that alone."""
+    return tuple(SYSTEMS[name].published) if name in SYSTEMS else (EXTENDED,)
+
+
+def variance_of(cell: Cell) -> float:
+    """The variance that a cell was trained with; not a number for a hidden Markov model."""
+    options = cell["job"]["options"]
+    return math.inf if options.get("l2") == 0.0 else options.get("variance", math.nan)
+
+
+def shown_variance(cell: Cell) -> str:
+    """The same in a table."""
+    return "-" if math.isnan(variance_of(cell)) else f"{variance_of(cell):g}"
+
+
+def reproduce(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """The paper's tables and figures."""
     grid = Grid(files, cells, seed)
     found = grid.train()
-    chosen = {key: best(of) for key, of in found.items()}
-    at_full_size = {
-        name: chosen[name, EXTENDED if EXTENDED in system.published else HMM] for name, system in SYSTEMS.items()
-    }
-    curves = grid.curves(at_full_size)
-    tables = [_table_1(grid, chosen), _table_2(grid, found), _times(grid, at_full_size)]
-    return tables, [_figure_1(grid, at_full_size), _figure_2(grid, at_full_size, curves), _figure_3(grid, found)]
+    chosen = {row: of[best(of)] for row, of in found.items()}
+    full = {name: chosen[name, features_of(name)[-1]] for name in SYSTEMS}
+    curves = grid.curves(full)
+    return [
+        _table_1(grid, chosen), _table_2(found), _times(full),
+        _figure_1(full), _figure_2(full, curves), _figure_3(grid, found),
+    ]  # fmt: skip
 
 
-def _figures(cell: Cell) -> list[float]:
-    return [cell["test"][what] for what in ("precision", "recall", "f1")]
-
-
-def _table_1(grid: Grid, chosen: dict[tuple[str, str], str]) -> Table:
-    hmm = grid.cells.done[chosen["HMM", HMM]]
-    corpus = "conll2000" if grid.files else "bundled"
+def _table_1(grid: Grid, chosen: dict[tuple[str, str], Cell]) -> Table:
+    hmm = chosen["HMM", HMM]
     table = Table(
-        f"M-estimation, Table 1: noun phrases of {corpus}, {hmm['sentences']:,} training sentences",
+        f"M-estimation, Table 1: noun phrases of {grid.corpus}, {hmm['sentences']:,} training sentences",
         ["", "P", "R", "F1", "published P R F1", "F1 less published", "F1 less the HMM's (p)", "c", "iterations", "s"],
     )
-    for features in (HMM, EXTENDED):
-        for name, system in SYSTEMS.items():
-            if features not in system.published:
-                continue
-            label = chosen[name, features]
-            cell = grid.cells.done[label]
-            figures = _figures(cell)
+    for name, features in [(name, features) for features in (HMM, EXTENDED) for name in SYSTEMS]:
+        if features in features_of(name):
+            cell = chosen[name, features]
+            figures, shown = figures_of(cell)
+            shown += [*beside(figures, SYSTEMS[name].published[features]), against(hmm, cell), shown_variance(cell)]
             table.add(
-                f"{name}, {features}", figures,
-                [
-                    *(number(figure, 2) for figure in figures), *beside(figures, system.published[features]),
-                    "" if cell is hmm else against(hmm, cell), grid.variance_of(label),
-                    str(cell["iterations"] or "-"), number(cell["seconds"], 1),
-                ],
-            )  # fmt: skip
+                f"{name}, {features}", figures, [*shown, str(cell["iterations"] or "-"), number(cell["seconds"], 1)]
+            )
     table.notes += [f"{BOOTSTRAP} c is chosen by F1 on the tuning sentences.", PROCESSOR]
-    extended = grid.cells.done[chosen["M-est.", EXTENDED]]["features"]
     table.notes.append(
-        f"The extended set has {extended:,} features here, 630,862 in the paper. PL is the conditional form. "
-        "Precision, recall and F1 are conlleval's."
+        f"The extended set has {chosen['M-est.', EXTENDED]['features']:,} features here, 630,862 in the paper. PL is "
+        "the conditional form. Precision, recall and F1 are conlleval's."
     )
     return table
 
 
-def _table_2(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]]) -> Table:
+def _table_2(found: dict[tuple[str, str], dict[str, Cell]]) -> Table:
     table = Table(
         "M-estimation, Table 2: base distributions, extended features; and input-only features (section 5.2)",
         ["base", "chosen by", "P", "R", "F1", "published P R F1", "F1 less published", "F1 less HMM base's (p)", "c"],
     )
     first = found["M-est.", EXTENDED]
     base = first[best(first)]
-    for name, shown, metric, published in TABLE_2:
+    for name, title, metric, published in TABLE_2:
         of = found[name, EXTENDED]
-        label = best(of, metric)
-        figures = _figures(of[label])
-        compared = "" if of[label] is base else against(base, of[label])
-        table.add(
-            shown, figures,
-            [
-                {"f1": "F1"}.get(metric, metric), *(number(figure, 2) for figure in figures),
-                *beside(figures, published), compared, grid.variance_of(label),
-            ],
-        )  # fmt: skip
+        cell = of[best(of, metric)]
+        figures, shown = figures_of(cell)
+        shown += [*beside(figures, published), against(base, cell), shown_variance(cell)]
+        table.add(title, figures, [{"f1": "F1"}.get(metric, metric), *shown])
     failed = [label for of in found.values() for label, cell in of.items() if "failed" in cell]
     table.notes.append(f"{BOOTSTRAP} c is chosen on the tuning sentences.")
     if failed:
@@ -234,22 +212,16 @@ def _table_2(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]]) -> Table
     return table
 
 
-def _times(grid: Grid, chosen: dict[str, str]) -> Table:
+def _times(cells: dict[str, Cell]) -> Table:
     table = Table(
         "M-estimation, Figure 1: training time of the models with extended features",
         ["", "seconds", "iterations", "seconds for 100 iterations", "times the M-estimate's", "published"],
     )
-    cells = {name: grid.cells.done[label] for name, label in chosen.items()}
-    per_100 = {name: _for_100(cell) for name, cell in cells.items()}
-    for name, system in SYSTEMS.items():
-        ratio = per_100[name] / per_100["M-est."]
-        table.add(
-            name, [cells[name]["seconds"], per_100[name]],
-            [
-                number(cells[name]["seconds"], 1), str(cells[name]["iterations"] or "-"), number(per_100[name], 1),
-                number(ratio, 1), system.hours,
-            ],
-        )  # fmt: skip
+    for name, cell in cells.items():
+        figures = [cell["seconds"], _for_100(cell)]
+        ratio = figures[1] / _for_100(cells["M-est."])
+        shown = [number(figures[0], 1), str(cell["iterations"] or "-"), number(figures[1], 1), number(ratio, 1)]
+        table.add(name, figures, [*shown, SYSTEMS[name].hours])
     table.notes += [PROCESSOR, "The paper's are hours on the clock of a 2.2 GHz Opteron."]
     return table
 
@@ -259,23 +231,20 @@ def _for_100(cell: Cell) -> float:
     return cell["seconds"] * (ITERATIONS / cell["iterations"] if cell["iterations"] else 1.0)
 
 
-def _figure_1(grid: Grid, chosen: dict[str, str]) -> Chart:
-    seconds = [_for_100(grid.cells.done[chosen[name]]) for name in SYSTEMS]
-    labels = [
-        f"{value:.3g} s (published {system.hours})" for value, system in zip(seconds, SYSTEMS.values(), strict=True)
-    ]
-    bars = {"name": "", "x": list(SYSTEMS), "y": seconds, "labels": labels}
+def _figure_1(cells: dict[str, Cell]) -> Chart:
+    seconds = {name: _for_100(cell) for name, cell in cells.items()}
+    labels = [f"{value:.3g} s (published {SYSTEMS[name].hours})" for name, value in seconds.items()]
+    bars = {"name": "", "x": list(seconds), "y": list(seconds.values()), "labels": labels}
     return Chart(
         "m-estimation-1", "Training time: 100 L-BFGS iterations, extended features", "seconds of processor time", "",
         [bars], kind="bars", log_x=True, note="Figure 1 of the paper: training time.",
     )  # fmt: skip
 
 
-def _figure_2(grid: Grid, chosen: dict[str, str], curves: dict[str, dict[int, Cell]]) -> Chart:
+def _figure_2(cells: dict[str, Cell], curves: dict[str, dict[int, Cell]]) -> Chart:
     lines = []
-    for name, of in curves.items():
-        whole = grid.cells.done[chosen[name]]
-        points = {**of, whole["sentences"]: whole}
+    for name, whole in cells.items():
+        points = {**curves[name], whole["sentences"]: whole}
         lines.append({"name": name, "x": list(points), "y": [cell["test"]["f1"] for cell in points.values()]})
     return Chart(
         "m-estimation-2", "Learning curves, extended features", "training sentences", "F1 on the test sentences",
@@ -288,8 +257,8 @@ def _figure_2(grid: Grid, chosen: dict[str, str], curves: dict[str, dict[int, Ce
 
 def _figure_3(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]]) -> Chart:
     lines, unbounded = [], []
-    for name, system in SYSTEMS.items():
-        of = found[name, EXTENDED if EXTENDED in system.published else HMM]
+    for name in SYSTEMS:
+        of = found[name, features_of(name)[-1]]
         cells = [cell for cell in of.values() if "failed" not in cell]
         unbounded += [name] if len(cells) < len(of) else []
         lines.append({
@@ -319,45 +288,34 @@ COLUMNS = ["system", "UAS", "LAS", "exact", "UAS less the base's (p)", "seconds"
 TAGS = "head-outward:words=no"
 
 
-@dataclass(frozen=True)
-class DependencySystem:
-    """A row: the parser's options, the row of its base, and what the talk has."""
-
-    options: dict[str, Any] = field(default_factory=dict)
-    base: str = ""
-    published: str = ""
-
-
 DEPENDENCY_SYSTEMS = {
-    "generative, tags alone": DependencySystem({"criterion": "generative", "base": TAGS}),
-    "m-estimation over tags alone": DependencySystem(
-        {"criterion": "m-estimation", "base": TAGS, "variance": 1.0}, "generative, tags alone"
+    "generative, tags alone": System({"criterion": "generative", "base": TAGS}),
+    "m-estimation over tags alone": System(
+        {"criterion": "m-estimation", "base": TAGS, "variance": 1.0}, like="generative, tags alone"
     ),
-    "generative": DependencySystem({"criterion": "generative"}, published="85.2"),
-    "m-estimation": DependencySystem({"criterion": "m-estimation"}, "generative", "86.4"),
-    "mira": DependencySystem({"criterion": "mira"}),
-    "cll": DependencySystem({"criterion": "cll"}),
+    "generative": System({"criterion": "generative"}, "85.2"),
+    "m-estimation": System({"criterion": "m-estimation"}, "86.4", like="generative"),
+    "mira": System({"criterion": "mira"}),
+    "cll": System({"criterion": "cll"}),
 }
 QUICK_DEPENDENCIES = ("generative", "m-estimation", "mira")
 
 
-def table_of(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> Table:
+def dependencies(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """The table of one corpus, given its training and dev files; of the bundled one if there are none."""
-    rows = tuple(DEPENDENCY_SYSTEMS if files else QUICK_DEPENDENCIES)
+    rows = {row: DEPENDENCY_SYSTEMS[row] for row in (DEPENDENCY_SYSTEMS if files else QUICK_DEPENDENCIES)}
     made = cells.trained(
-        {f"{corpus} {row}": Job(DEPENDENCIES, files, DEPENDENCY_SYSTEMS[row].options, seed) for row in rows}
+        {f"{corpus} {row}": Job(DEPENDENCIES, files, system.options, seed) for row, system in rows.items()}
     )
-    found = {row: made[f"{corpus} {row}"] for row in rows}
-    first = found[rows[0]]
+    found = dict(zip(rows, made.values(), strict=True))
+    first = next(iter(made.values()))
     table = Table(
         f"M-estimation, dependencies: {corpus}, {first['sentences']:,} sentences, {len(first['counts']):,} of dev",
         COLUMNS,
     )
-    for row, cell in found.items():
-        system = DEPENDENCY_SYSTEMS[row]
-        compared = against(found[system.base], cell) if system.base else ""
-        figures = [cell["test"]["uas"], cell["test"]["las"]]
-        shown = [*(number(figure, 2) for figure in figures), number(cell["test"]["exact"], 1)]
-        table.add(row, figures, [*shown, compared, number(cell["seconds"], 0), system.published])
+    for row, system in rows.items():
+        figures, shown = figures_of(found[row], ("uas", "las"))
+        shown += [number(found[row]["test"]["exact"], 1), against(found.get(system.like), found[row])]
+        table.add(row, figures, [*shown, number(found[row]["seconds"], 0), system.published or ""])
     table.notes += [f"Gold tags; every token counts. {BOOTSTRAP}", PROCESSOR]
-    return table
+    return [table]

@@ -10,11 +10,11 @@ from loglinear.errors import OptionError
 from loglinear.experiments import corpora
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
-from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.reproduce.tasks import Cells
 from loglinear.experiments.tables import Table
 
-Made = tuple[list[Table], list[Chart]]
 Files = dict[str, list[Path]]
+Part = Callable[[str, tuple[str, ...], Cells, int], list[Table | Chart]]
 LANGUAGES = tuple(softmax_margin.LANGUAGES)
 
 
@@ -25,80 +25,57 @@ class Paper:
     Parameters
     ----------
     title : str
-    corpora : tuple of str
-        All that it can be run on.
+    parts : list of (corpora, function)
+        From the name of each of these corpora, its files (none for the bundled one), the cells and the seed to tables
+        and charts.
     chosen : callable
         From the corpora that are there to those that are taken if none is asked for.
-    make : callable
-        From the corpora's files (none for the bundled corpus), the cells and the seed to tables and charts.
     """
 
     title: str
-    corpora: tuple[str, ...]
+    parts: list[tuple[tuple[str, ...], Part]]
     chosen: Callable[[Sequence[str]], list[str]]
-    make: Callable[[Files, ReproduceCells, int], Made]
 
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """All that it can be run on."""
+        return tuple(name for names, _ in self.parts for name in names)
 
-def _paths(files: Files, name: str) -> tuple[str, ...]:
-    return tuple(map(str, files[name])) if name in files else ()
+    def make(self, files: Files, cells: Cells, seed: int) -> tuple[list[Table], list[Chart]]:
+        """Tables and charts of the corpora with these files, or of the bundled corpus if there are none."""
+        made = [
+            one
+            for names, part in self.parts
+            for corpus in files or ("bundled",)
+            if corpus in names or not files
+            for one in part(corpus, tuple(map(str, files.get(corpus, ()))), cells, seed)
+        ]
+        return [one for one in made if isinstance(one, Table)], [one for one in made if isinstance(one, Chart)]
 
 
 def _first_language(there: Sequence[str]) -> list[str]:
     return [name for name in LANGUAGES if name in there][:1]
 
 
-def _m_estimation(files: Files, cells: ReproduceCells, seed: int) -> Made:
-    names = list(files) or ["bundled"]
-    tables: list[Table] = []
-    charts: list[Chart] = []
-    if "conll2000" in files or not files:
-        tables, charts = m_estimation.reproduce(_paths(files, "conll2000"), cells, seed)
-    tables += [
-        m_estimation.table_of(name, _paths(files, name), cells, seed)
-        for name in names
-        if name in (*m_estimation.CORPORA, "bundled")
-    ]
-    return tables, charts
-
-
-def _softmax_margin(files: Files, cells: ReproduceCells, seed: int) -> Made:
-    return [softmax_margin.table_of(name, _paths(files, name), cells, seed) for name in files or ("bundled",)], []
-
-
-def _piecewise(files: Files, cells: ReproduceCells, seed: int) -> Made:
-    names = list(files) or ["bundled"]
-    tables = [
-        piecewise.entities(name, _paths(files, name), cells, seed) for name in names if name in (*LANGUAGES, "bundled")
-    ]
-    tables += [
-        piecewise.tags(name, _paths(files, name), cells, seed) for name in names if name in ("conll2000", "bundled")
-    ]
-    tables += [
-        piecewise.table_of(name, _paths(files, name), cells, seed)
-        for name in names
-        if name in (*piecewise.CORPORA, "bundled")
-    ]
-    return tables, []
-
-
 PAPERS = {
     "m-estimation": Paper(
         "Computationally efficient M-estimation of log-linear structure models (Smith, Vail & Lafferty 2007)",
-        ("conll2000", *m_estimation.CORPORA),
+        [(("conll2000",), m_estimation.reproduce), (m_estimation.CORPORA, m_estimation.dependencies)],
         lambda there: [name for name in there if name == "conll2000"],
-        _m_estimation,
     ),
     "softmax-margin": Paper(
         "Softmax-margin CRFs: training log-linear models with cost functions (Gimpel & Smith 2010)",
-        LANGUAGES,
+        [(LANGUAGES, softmax_margin.entities)],
         _first_language,
-        _softmax_margin,
     ),
     "piecewise": Paper(
         "Fast, piecewise training for discriminative finite-state and parsing models (Sutton & McCallum 2005)",
-        (*LANGUAGES, "conll2000", *piecewise.CORPORA),
+        [
+            (LANGUAGES, piecewise.entities),
+            (("conll2000",), piecewise.tags),
+            (piecewise.CORPORA, piecewise.parsing),
+        ],
         lambda there: [*_first_language(there), *(name for name in there if name not in LANGUAGES)],
-        _piecewise,
     ),
 }
 

@@ -1,6 +1,6 @@
 """Tables 1 and 2 of the piecewise paper (Sutton & McCallum 2005): taggers, then parsers.
 
-Table 1 of the piecewise paper (Sutton & McCallum 2005): an MEMM, a CRF and a CRF trained in pieces (CRF-PT).
+Table 1 has an MEMM, a CRF and a CRF trained in pieces (CRF-PT).
 
 Entities, scored on the *dev* sentences as there, all pieces with features of label pairs; the CRF-PT has every wrong
 context as a none-of-the-above instance, and a factor for each state learnt globally. Parts of speech, trained on 1,154
@@ -14,12 +14,22 @@ is then trained on all, and as many others for parts of speech. L-BFGS, at most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
+from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.softmax_margin import LANGUAGES
-from loglinear.experiments.reproduce.tasks import BOOTSTRAP, LONGEST, PROCESSOR, TREES, Cell, Job, against, beside, best
-from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.reproduce.tasks import (
+    BOOTSTRAP,
+    LONGEST,
+    PROCESSOR,
+    TREES,
+    Cells,
+    Job,
+    System,
+    against,
+    beside,
+    best,
+    figures_of,
+)
+from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
 PENALTIES = {"entities-held": (0.1, 1.0, 10.0), "tags": (0.01, 0.1, 1.0)}
@@ -27,112 +37,82 @@ ITERATIONS = 100
 CRF = "CRF"
 
 
-@dataclass(frozen=True)
-class System:
+def _system(
+    criterion: str, published: float | None = None, hours: str = "", like: str = "", template: str = ""
+) -> System:
     """A row: its criterion, the paper's figure and time; the row whose L2 factor it takes and a template, if others."""
-
-    criterion: str
-    published: float | None = None
-    hours: str = ""
-    tuned_as: str = ""
-    template: str = ""
+    options = {"criterion": criterion, **({"optimizer": "lbfgs"} if criterion == "cll" else {})}
+    return System({**options, **({"template": template} if template else {})}, published, hours, like)
 
 
 ENTITIES = {
-    "MEMM": System("memm", 88.90, "1 h"),
-    CRF: System("cll", 89.87, "9 h"),
-    "CRF-PT": System("nota:scaling", 90.47, "5:35 h"),
-    "CRF-PT, local decoding": System("nota:decoding=local", tuned_as="CRF-PT"),
+    "MEMM": _system("memm", 88.90, "1 h"),
+    CRF: _system("cll", 89.87, "9 h"),
+    "CRF-PT": _system("nota:scaling", 90.47, "5:35 h"),
+    "CRF-PT, local decoding": _system("nota:decoding=local", like="CRF-PT"),
 }
 TAGS = {
-    "MEMM": System("memm", 88.1, "2:08 h"),
-    CRF: System("cll", 88.1, "14 h"),
-    "CRF-PT": System("nota:threshold=0.2,after=20,decoding=local", 88.8, "2:30 h"),
-    "CRF-PT, global decoding": System("nota:threshold=0.2,after=20", tuned_as="CRF-PT"),
-    "MEMM, affixes and shapes": System("memm", template="pos"),
-    "CRF, affixes and shapes": System("cll", template="pos"),
-    "CRF-PT, affixes and shapes": System("nota:threshold=0.2,after=20,decoding=local", template="pos"),
+    "MEMM": _system("memm", 88.1, "2:08 h"),
+    CRF: _system("cll", 88.1, "14 h"),
+    "CRF-PT": _system("nota:threshold=0.2,after=20,decoding=local", 88.8, "2:30 h"),
+    "CRF-PT, global decoding": _system("nota:threshold=0.2,after=20", like="CRF-PT"),
+    "MEMM, affixes and shapes": _system("memm", template="pos"),
+    "CRF, affixes and shapes": _system("cll", template="pos"),
+    "CRF-PT, affixes and shapes": _system("nota:threshold=0.2,after=20,decoding=local", template="pos"),
 }
-
-
-def _job(task: str, files: tuple[str, ...], system: System, l2: float, seed: int) -> Job:
-    more: dict[str, Any] = {"template": "words"} if task == "tags" else {"template": "ner", "pair_features": True}
-    if system.template:
-        more["template"] = system.template
-    if system.criterion == "cll":
-        more["optimizer"] = "lbfgs"
-    return Job(task, files, {"criterion": system.criterion, "l2": l2, "max_iter": ITERATIONS, **more}, seed)
 
 
 def _trained(
-    task: str, corpus: str, files: tuple[str, ...], systems: dict[str, System], cells: ReproduceCells, seed: int
-) -> tuple[dict[str, Cell], dict[str, str]]:
-    """The chosen cell of each row, and its L2 factor."""
-    jobs = {
-        name: {f"{corpus} {task} {name}, l2={l2:g}": _job(task, files, system, l2, seed) for l2 in PENALTIES[task]}
-        for name, system in systems.items()
-        if not system.tuned_as
-    }
-    made = cells.trained({label: job for of in jobs.values() for label, job in of.items()})
+    task: str, corpus: str, files: tuple[str, ...], systems: dict[str, System], cells: Cells, seed: int
+) -> dict[str, Cell]:
+    """The cell of each row with the L2 factor chosen for it, trained on all sentences."""
+
+    def jobs(task: str, name: str, factors: tuple[float, ...]) -> dict[str, Job]:
+        features = {"template": "words"} if task == "tags" else {"template": "ner", "pair_features": True}
+        options = {**features, **systems[name].options, "max_iter": ITERATIONS}
+        return {f"{corpus} {task} {name}, l2={l2:g}": Job(task, files, {**options, "l2": l2}, seed) for l2 in factors}
+
+    tuned = cells.by_row({name: jobs(task, name, PENALTIES[task]) for name in systems if not systems[name].like})
     metric = "accuracy" if task == "tags" else "f1"
-    chosen = {name: best({label: made[label] for label in of}, metric) for name, of in jobs.items()}
-    factors = {name: chosen[system.tuned_as or name].rpartition("=")[2] for name, system in systems.items()}
+    l2 = {name: of[best(of, metric)]["job"]["options"]["l2"] for name, of in tuned.items()}
     last = {"entities-held": "entities-all"}.get(task, task)  # a cell of its own, or the same again
-    final = {
-        name: (f"{corpus} {last} {name}, l2={factors[name]}", _job(last, files, system, float(factors[name]), seed))
-        for name, system in systems.items()
-    }
-    made = cells.trained(dict(final.values()))
-    return {name: made[label] for name, (label, _) in final.items()}, factors
+    final = cells.by_row({name: jobs(last, name, (l2[system.like or name],)) for name, system in systems.items()})
+    return {name: next(iter(of.values())) for name, of in final.items()}
 
 
-def entities(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> Table:
+def entities(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """Named entities, F1 on the dev sentences."""
-    found, factors = _trained("entities-held", corpus, files, ENTITIES, cells, seed)
-    table = _table(
-        f"Piecewise training, Table 1: entities of {LANGUAGES.get(corpus, 'the bundled corpus')}, dev sentences, "
-        f"{found[CRF]['sentences']:,} training sentences",
-        "f1", ENTITIES, found, factors,
-    )  # fmt: skip
-    if corpus != "eng":
-        table.notes.insert(0, "The published figures are of CoNLL-2003 English, with features of its own.")
-    return table
+    found = _trained("entities-held", corpus, files, ENTITIES, cells, seed)
+    language = LANGUAGES.get(corpus, "the bundled corpus")
+    what = f"entities of {language}, dev sentences, {found[CRF]['sentences']:,} training sentences"
+    other = ["The published figures are of CoNLL-2003 English, with features of its own."] if corpus != "eng" else []
+    return [_table(what, "f1", ENTITIES, found, other)]
 
 
-def tags(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> Table:
+def tags(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """Parts of speech from few sentences, accuracy on the test sentences."""
-    found, factors = _trained("tags", corpus, files, TAGS, cells, seed)
-    table = _table(
-        f"Piecewise training, Table 1: parts of speech of {corpus}, {found[CRF]['sentences']:,} training sentences, "
-        f"{len(found[CRF]['counts']):,} to test",
-        "accuracy", TAGS, found, factors,
-    )  # fmt: skip
-    table.notes.insert(
-        0,
+    found = _trained("tags", corpus, files, TAGS, cells, seed)
+    sizes = f"{found[CRF]['sentences']:,} training sentences, {len(found[CRF]['counts']):,} to test"
+    note = (
         "The published figures are of 1,154 other sentences of the same newspaper, tested on sections 20 and 21. The "
         "paper does not say its features: of four sets that were tried, the one whose accuracy on the test sentences "
-        "is nearest to the published level was taken.",
+        "is nearest to the published level was taken."
     )
-    return table
+    return [_table(f"parts of speech of {corpus}, {sizes}", "accuracy", TAGS, found, [note])]
 
 
-def _table(
-    title: str, metric: str, systems: dict[str, System], found: dict[str, Cell], factors: dict[str, str]
-) -> Table:
+def _table(what: str, metric: str, systems: dict[str, System], found: dict[str, Cell], notes: list[str]) -> Table:
     shown = "accuracy" if metric == "accuracy" else "F1"
     columns = ["", shown, "published", "less published", f"less the {CRF}'s (p)", "l2", "s", "published time"]
-    table = Table(title, columns)
+    table = Table(f"Piecewise training, Table 1: {what}", columns)
     for name, system in systems.items():
-        figure = found[name]["test"][metric]
-        compared = "" if name == CRF else against(found[CRF], found[name])
+        cell = found[name]
+        figures, cells = figures_of(cell, (metric,))
+        cells += [*beside(figures, [system.published]), against(found[CRF], cell)]
         table.add(
-            name, [figure],
-            [
-                number(figure, 2), *beside([figure], [system.published]), compared, factors[name],
-                number(found[name]["seconds"], 1), system.hours,
-            ],
-        )  # fmt: skip
-    table.notes += [f"{BOOTSTRAP} l2 is chosen on training sentences left out.", PROCESSOR]
+            name, figures, [*cells, f"{cell['job']['options']['l2']:g}", number(cell["seconds"], 1), system.hours]
+        )
+    table.notes += [*notes, f"{BOOTSTRAP} l2 is chosen on training sentences left out.", PROCESSOR]
     return table
 
 
@@ -149,53 +129,42 @@ AGAINST = "mecfg"
 COLUMNS = ["system", "P", "R", "F1", f"F1 less {AGAINST}'s (p)", "wrong edges", "exact", "seconds", "published P, R"]
 
 
-@dataclass(frozen=True)
-class ParsingSystem:
-    """A row: the parser's criterion, its seed (after the run's), and the paper's precision and recall."""
-
-    criterion: str
-    seed: int = 0
-    published: str = ""
-
-
 PARSING_SYSTEMS = {
-    "generative": ParsingSystem("pcfg", published="81.7, 83.1"),
-    "mecfg": ParsingSystem("mecfg", published="81.4, 82.7"),
-    "pt-cfg": ParsingSystem("nota", published="81.7, 83.2"),
-    "pt-cfg, local decoding": ParsingSystem("nota:decoding=local"),
-    "mecfg, the paper's features": ParsingSystem("mecfg:places=first+last"),
-    "pt-cfg, the paper's features": ParsingSystem("nota:places=first+last"),
-    "pt-cfg, a sample of all wrong edges": ParsingSystem("nota:wrong=sample"),
-    "pt-cfg, another sample": ParsingSystem("nota:wrong=sample", seed=1),
-    "pt-cfg, a third sample": ParsingSystem("nota:wrong=sample", seed=2),
-    "m-estimation": ParsingSystem("m-estimation"),
-    "crf-cfg": ParsingSystem("cll"),
+    "generative": System({"criterion": "pcfg"}, "81.7, 83.1"),
+    "mecfg": System({"criterion": "mecfg"}, "81.4, 82.7"),
+    "pt-cfg": System({"criterion": "nota"}, "81.7, 83.2"),
+    "pt-cfg, local decoding": System({"criterion": "nota:decoding=local"}),
+    "mecfg, the paper's features": System({"criterion": "mecfg:places=first+last"}),
+    "pt-cfg, the paper's features": System({"criterion": "nota:places=first+last"}),
+    "pt-cfg, a sample of all wrong edges": System({"criterion": "nota:wrong=sample"}),
+    "pt-cfg, another sample": System({"criterion": "nota:wrong=sample"}, seed=1),
+    "pt-cfg, a third sample": System({"criterion": "nota:wrong=sample"}, seed=2),
+    "m-estimation": System({"criterion": "m-estimation"}),
+    "crf-cfg": System({"criterion": "cll"}),
 }
 QUICK_PARSING = ("generative", "mecfg", "pt-cfg")
 
 
-def table_of(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> Table:
+def parsing(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """The table of one corpus, given its files; of the bundled one, a small version, if there are none."""
-    jobs = {
-        row: Job(TREES, files, {"criterion": PARSING_SYSTEMS[row].criterion}, seed + PARSING_SYSTEMS[row].seed)
-        for row in (PARSING_SYSTEMS if files else QUICK_PARSING)
-    }
-    made = cells.trained({f"{corpus} parsing {row}": job for row, job in reversed(jobs.items())})  # the slow ones first
-    found = {row: made[f"{corpus} parsing {row}"] for row in jobs}
-    base = found[AGAINST]
+    rows = {row: PARSING_SYSTEMS[row] for row in (PARSING_SYSTEMS if files else QUICK_PARSING)}
+    made = cells.trained({
+        f"{corpus} parsing {row}": Job(TREES, files, system.options, seed + system.seed)
+        for row, system in reversed(rows.items())  # the slow ones first
+    })  # fmt: skip
+    base = made[f"{corpus} parsing {AGAINST}"]
     table = Table(
         f"Piecewise training, Table 2: {corpus}, {base['sentences']:,} trees of at most {LONGEST} words, "
         f"{len(base['counts']):,} to test",
         COLUMNS,
     )
-    for row, cell in found.items():
-        compared = "" if row == AGAINST else against(base, cell)
-        figures = [cell["test"][what] for what in ("precision", "recall", "f1")]
-        shown = [number(figure, 2) for figure in figures]
-        more = [compared, cell["wrong_edges"], number(cell["test"]["exact"], 1), number(cell["seconds"], 0)]
-        table.add(row, figures, [*shown, *more, PARSING_SYSTEMS[row].published])
+    for row, system in rows.items():
+        cell = made[f"{corpus} parsing {row}"]
+        figures, shown = figures_of(cell)
+        shown += [against(base, cell), cell["wrong_edges"], number(cell["test"]["exact"], 1)]
+        table.add(row, figures, [*shown, number(cell["seconds"], 0), system.published or ""])
     table.notes += [
         f"{BOOTSTRAP} The paper's figures are of other, larger data; its PT-CFG had 1,564,827 wrong edges.",
         PROCESSOR,
     ]
-    return table
+    return [table]

@@ -10,7 +10,7 @@ from loglinear.data import atomic_output
 from loglinear.errors import DataError
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
-from loglinear.experiments.store import FINISHED, misfit, read_results, unreadable
+from loglinear.experiments.store import NOTHING, NUMBER, is_finite, misfit, read_results, unreadable
 from loglinear.experiments.tables import Table, table_text
 
 FIGURES = "figures"
@@ -21,6 +21,34 @@ The tables of the founding papers, run again. This page is written by `loglinear
 """
 
 
+def _is_line(value: Any) -> bool:
+    """Whether it is a line of a chart: as many y, and labels if there are any, as x."""
+    if misfit(value, {"name": str, "x": [(*NUMBER, str)], "y": [is_finite]}):
+        return False
+    labels = value.get("labels", value["x"])
+    return not misfit(labels, [(*NUMBER, str)]) and len(value["x"]) == len(value["y"]) == len(labels)
+
+
+TABLE = {
+    "title": str, "columns": [str], "notes": [str],
+    "rows": [{"name": str, "figures": [(*NUMBER, NOTHING)], "cells": [str]}],
+}  # fmt: skip
+CHART = {
+    "name": lambda value: isinstance(value, str) and value.replace("-", "").isalnum(),  # it names a file
+    "title": str, "x_label": str, "y_label": str, "note": str, "log_x": bool,
+    "kind": lambda value: value in ("lines", "bars"),
+    "lines": lambda value: bool(value) and not misfit(value, [_is_line]),
+}  # fmt: skip
+FINISHED = {
+    "about": {
+        "paper": lambda value: isinstance(value, str) and value in PAPERS,
+        "command": str, "seed": int, "date": str, "clock_seconds": NUMBER,
+        "machine": {"versions": {...: str}, "cores": int, "processor": str, "system": str},
+    },
+    "tables": [TABLE], "charts": [CHART], "cells": {...: {"seconds": NUMBER}},
+}  # fmt: skip
+
+
 def write_report(paths: list[Path], output: Path) -> list[Path]:
     """Write the page, and its figures in a folder beside it; give all files that were written.
 
@@ -29,14 +57,12 @@ def write_report(paths: list[Path], output: Path) -> list[Path]:
     """
     parts, figures, runs = [HEAD], dict[str, str](), Counter[str]()
     for path in paths:
-        content = read_results(path)
+        content = read_results(path, "reproduce")
         if "tables" not in content:
             raise DataError("the run has not come to its end; start it again and it goes on", str(path))
         if wrong := misfit(content, FINISHED):
             raise unreadable(wrong, path)
         paper = content["about"]["paper"]
-        if paper not in PAPERS:
-            raise unreadable(f"about.paper {paper!r}", path)
         runs[paper] += 1
         try:
             text, drawn = _section(content, runs[paper])

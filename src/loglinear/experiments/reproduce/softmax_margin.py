@@ -14,10 +14,13 @@ as risk and JRB were there; perceptron and MIRA by 20 passes, their weights aver
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
-from loglinear.experiments.reproduce.tasks import BOOTSTRAP, PROCESSOR, Cell, Job, against, beside, best
-from loglinear.experiments.store import ReproduceCells
+from loglinear.experiments.charts import Chart
+from loglinear.experiments.reproduce import tasks
+from loglinear.experiments.reproduce.tasks import BOOTSTRAP, PROCESSOR, Cells, Job, against, beside, best, figures_of
+from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
 LANGUAGES = {"eng": "CoNLL-2003 English", "esp": "CoNLL-2002 Spanish", "ned": "CoNLL-2002 Dutch"}
@@ -25,17 +28,14 @@ PENALTIES, MULTIPLES = (0.01, 0.1, 1.0, 3.0), (0.5, 1, 5, 10, 20)
 QUICK_PENALTIES, QUICK_MULTIPLES = (0.1, 1.0), (1, 5)
 FROM_ZERO, FROM_CLL, PASSES = 100, 40, 20
 REFERENCE = "softmax-margin"
-Options = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class System:
-    """A row: the options of its grid but for C and m, what C is, and the paper's F1 on dev and on test.
+@dataclass(frozen=True, kw_only=True)
+class System(tasks.System):
+    """A row: its options but for C and m, and the paper's F1 on dev and on test.
 
     Parameters
     ----------
-    options : dict
-        Of the tagger.
     penalty : {"l2", "C", "c", ""}
         Where C goes: the L2 factor, an option of the criterion, the variance; nowhere.
     values : tuple of float
@@ -44,46 +44,44 @@ class System:
         Whether m is tried too.
     warm : bool
         Whether it starts from the best cll model.
-    published : (float, float) or None
     """
 
-    options: Options
     penalty: str = "l2"
     values: tuple[float, ...] = ()
     cost: bool = False
     warm: bool = False
-    published: tuple[float, float] | None = None
 
 
-def _weights(criterion: str, **more: Any) -> Options:
+def _zero(criterion: str, **more: Any) -> dict[str, Any]:
     return {"criterion": criterion, "max_iter": FROM_ZERO, **more}
 
 
+def _from_cll(criterion: str, published: tuple[float, float], *values: float) -> System:
+    return System({"criterion": criterion, "max_iter": FROM_CLL}, published, values=values, cost=True, warm=True)
+
+
+def _online(criterion: str, published: tuple[float, float] | None = None, **more: Any) -> System:
+    return System({"criterion": criterion, "max_iter": PASSES}, published, **more)
+
+
+STEPS = (0.01, 0.1, 1.0)
 SYSTEMS: dict[str, System] = {
-    "perceptron": System({"criterion": "perceptron", "max_iter": PASSES}, "", published=(90.48, 83.98)),
-    "MIRA": System(
-        {"criterion": "mira", "max_iter": PASSES}, "C", (0.01, 0.1, 1.0), cost=True, published=(91.13, 85.72)
-    ),
-    "CLL": System(_weights("cll", optimizer="lbfgs"), published=(90.79, 85.46)),
-    "max-margin": System(
-        {"criterion": "max-margin", "max_iter": FROM_CLL}, cost=True, warm=True, published=(91.17, 85.28)
-    ),
-    "risk": System(
-        {"criterion": "risk", "max_iter": FROM_CLL}, values=(0.0, 0.01), cost=True, warm=True, published=(91.14, 85.59)
-    ),
-    "JRB": System(
-        {"criterion": "jrb", "max_iter": FROM_CLL}, values=(0.0, 0.01), cost=True, warm=True, published=(91.05, 85.65)
-    ),
-    REFERENCE: System(_weights("softmax-margin", optimizer="lbfgs"), cost=True, published=(91.30, 85.84)),
+    "perceptron": _online("perceptron", (90.48, 83.98), penalty=""),
+    "MIRA": _online("mira", (91.13, 85.72), penalty="C", values=STEPS, cost=True),
+    "CLL": System(_zero("cll", optimizer="lbfgs"), (90.79, 85.46)),
+    "max-margin": _from_cll("max-margin", (91.17, 85.28)),
+    "risk": _from_cll("risk", (91.14, 85.59), 0.0, 0.01),
+    "JRB": _from_cll("jrb", (91.05, 85.65), 0.0, 0.01),
+    REFERENCE: System(_zero("softmax-margin", optimizer="lbfgs"), (91.30, 85.84), cost=True),
 }
 OTHERS: dict[str, System] = {
-    "passive-aggressive": System({"criterion": "passive-aggressive", "max_iter": PASSES}, "C", (0.01, 0.1, 1.0)),
-    "MEMM": System(_weights("memm")),
-    "pseudolikelihood": System(_weights("pseudolikelihood")),
-    "piecewise": System(_weights("piecewise")),
-    "NOTA, threshold 0.2, local decoding": System(_weights("nota:threshold=0.2,decoding=local")),
-    "hidden Markov model": System({"criterion": "hmm"}, ""),
-    "M-estimation": System(_weights("m-estimation"), "c", (0.1, 1.0, 10.0)),
+    "passive-aggressive": _online("passive-aggressive", penalty="C", values=STEPS),
+    "MEMM": System(_zero("memm")),
+    "pseudolikelihood": System(_zero("pseudolikelihood")),
+    "piecewise": System(_zero("piecewise")),
+    "NOTA, threshold 0.2, local decoding": System(_zero("nota:threshold=0.2,decoding=local")),
+    "hidden Markov model": System({"criterion": "hmm"}, penalty=""),
+    "M-estimation": System(_zero("m-estimation"), penalty="c", values=(0.1, 1.0, 10.0)),
 }
 
 
@@ -102,56 +100,47 @@ class Grid:
 
     corpus: str
     files: tuple[str, ...]
-    cells: ReproduceCells
+    cells: Cells
     seed: int = 0
 
     def jobs(self, name: str, init: str = "") -> dict[str, Job]:
         """Every training of a row, by its cell's name."""
         system = (SYSTEMS | OTHERS)[name]
+        values, multiples = (PENALTIES, MULTIPLES) if self.files else (QUICK_PENALTIES, QUICK_MULTIPLES)
         jobs: dict[str, Job] = {}
-        for value in self._values(system):
-            for multiple in self._multiples(system):
-                options = dict(system.options)
-                if options["criterion"] != "hmm":
-                    options["template"] = "ner"
-                if system.penalty == "C":
-                    options["criterion"] += f":C={value:g}"
-                elif system.penalty:
-                    options["variance" if system.penalty == "c" else "l2"] = value
-                if multiple is not None:
-                    options["cost"] = f"hamming:{multiple:g}"
-                setting = [f"{system.penalty}={value:g}"] if system.penalty else []
-                setting += [] if multiple is None else [f"m={multiple:g}"]
-                label = " ".join([f"{self.corpus} {name}", *setting])
-                keep = str(self.cells.models / f"{self.corpus}-{value:g}.model") if name == "CLL" else ""
-                jobs[label] = Job("entities", self.files, options, self.seed, init=init, keep=keep)
+        for value, multiple in product(
+            (system.values or values) if system.penalty else (0.0,), multiples if system.cost else (None,)
+        ):
+            options, label = dict(system.options), f"{self.corpus} {name}"
+            if options["criterion"] != "hmm":
+                options["template"] = "ner"
+            if system.penalty == "C":
+                options["criterion"] += f":C={value:g}"
+            elif system.penalty:
+                options["variance" if system.penalty == "c" else "l2"] = value
+            label += f" {system.penalty}={value:g}" if system.penalty else ""
+            if multiple is not None:
+                options["cost"] = f"hamming:{multiple:g}"
+                label += f" m={multiple:g}"
+            keep = str(self.cells.store.model_path(label)) if name == "CLL" else ""
+            jobs[label] = Job("entities", self.files, options, self.seed, init=init, keep=keep)
         return jobs
-
-    def _values(self, system: System) -> tuple[float, ...]:
-        if not system.penalty:
-            return (0.0,)
-        return system.values or (PENALTIES if self.files else QUICK_PENALTIES)
-
-    def _multiples(self, system: System) -> tuple[float | None, ...]:
-        if not system.cost:
-            return (None,)
-        return MULTIPLES if self.files else QUICK_MULTIPLES
 
     def train(self, names: list[str]) -> dict[str, dict[str, Cell]]:
         """The cells of each row by name: first what starts from zero, then what starts from the best cll model."""
         systems = SYSTEMS | OTHERS
+        self.cells.store.folder.mkdir(parents=True, exist_ok=True)
         cold = {name: self.jobs(name) for name in ["CLL", *(n for n in names if not systems[n].warm and n != "CLL")]}
-        cells = self.cells.trained({label: job for of in cold.values() for label, job in of.items()})
-        chosen = best({label: cells[label] for label in cold["CLL"]})
-        warm = {name: self.jobs(name, cold["CLL"][chosen].keep) for name in names if systems[name].warm}
-        cells |= self.cells.trained({label: job for of in warm.values() for label, job in of.items()})
-        return {name: {label: cells[label] for label in (cold | warm)[name]} for name in names}
+        cells = self.cells.by_row(cold)
+        start = cold["CLL"][best(cells["CLL"])].keep
+        cells |= self.cells.by_row({name: self.jobs(name, start) for name in names if systems[name].warm})
+        return {name: cells[name] for name in names}
 
 
-def table_of(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: int = 0) -> Table:
+def entities(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
     """The paper's table, with the other criteria below it."""
-    names = [*SYSTEMS, *(OTHERS if files else ())]
-    found = Grid(corpus, files, cells, seed).train(names)
+    systems = SYSTEMS | (OTHERS if files else {})
+    found = Grid(corpus, files, cells, seed).train(list(systems))
     chosen = {name: best(of) for name, of in found.items()}
     reference = found[REFERENCE][chosen[REFERENCE]]
     train = f"{reference['sentences']:,} training sentences"
@@ -163,16 +152,11 @@ def table_of(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: i
         ],
     )  # fmt: skip
     for name, label in chosen.items():
-        cell, published = found[name][label], (SYSTEMS | OTHERS)[name].published
-        figures = [cell["dev"]["f1"], *(cell["test"][what] for what in ("precision", "recall", "f1"))]
-        table.add(
-            name, figures,
-            [
-                *(number(figure, 2) for figure in figures), *beside(figures, published or (None,)),
-                "" if name == REFERENCE else against(reference, cell),
-                label.removeprefix(f"{corpus} {name}").strip() or "-", number(cell["seconds"], 0),
-            ],
-        )  # fmt: skip
+        cell, dev = found[name][label], found[name][label]["dev"]["f1"]
+        figures, shown = figures_of(cell)
+        shown += [*beside(figures, systems[name].published or (None,)), against(reference, cell)]
+        shown += [label.removeprefix(f"{corpus} {name}").strip() or "-", number(cell["seconds"], 0)]
+        table.add(name, [dev, *figures], [number(dev, 2), *shown])
     if corpus != "eng":
         table.notes.append("The published figures are of CoNLL-2003 English, with features of its own.")
     table.notes += [
@@ -181,4 +165,4 @@ def table_of(corpus: str, files: tuple[str, ...], cells: ReproduceCells, seed: i
         f"CLL model; online learners: {PASSES} passes, averaged.",
         f"{PROCESSOR} That of the CLL model that others start from is not counted.",
     ]
-    return table
+    return [table]

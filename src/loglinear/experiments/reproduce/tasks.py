@@ -1,6 +1,6 @@
 """The papers' tasks: their sentences, training and scoring on them, and how results are compared.
 
-What the papers' taggers are trained and scored on: column files made into training, tuning and test sentences.
+Taggers are trained and scored on column files made into training, tuning and test sentences:
 
     noun-phrases    CoNLL-2000 with all labels but those of noun phrases made O; 900 training sentences are for tuning
                     (Smith, Vail & Lafferty 2007, section 5)
@@ -16,16 +16,16 @@ Which sentences are left out is drawn by the seed. Without files, the bundled co
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -44,8 +44,12 @@ from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.evaluation.significance import paired_bootstrap
+from loglinear.experiments import workers
+from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, is_finite, misfit, unreadable
 from loglinear.experiments.tables import MISSING, number
+from loglinear.experiments.workers import Say, warm_up
 
+Row = TypeVar("Row")
 Split = tuple[Columns, Columns, Columns]
 UNKNOWN = "<OOV>"
 TUNING_SENTENCES = 900  # of the noun phrases
@@ -154,7 +158,9 @@ def split_of(task: str, files: tuple[str, ...], seed: int, unknown: bool = False
 
 
 WARM_UP_SENTENCES, WARM_UP_ITERATIONS = 20, 2
-Cell = dict[str, Any]
+VARYING = ("variance", "l2", "max_iter")  # options that need no other kernels
+TREES, DEPENDENCIES = "trees", "dependencies"
+HERE = "loglinear.experiments.reproduce.tasks"
 
 
 def checksum(path: str) -> str:
@@ -169,13 +175,13 @@ def _checksum(path: str, size: int, changed: int) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(workers.Job):
     """A training.
 
     Parameters
     ----------
-    task : str
-        One of :data:`TASKS`, or a training of parsers.
+    kind : str
+        One of :data:`TASKS`, ``trees`` or ``dependencies``.
     files : tuple of str
         The corpus; none for the bundled one.
     options : dict
@@ -188,10 +194,14 @@ class Job:
         Model file to start from.
     keep : str
         Model file to write.
-    threads : int
     """
 
-    task: str
+    MEASURES: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(TASKS, f"{HERE}:measure_tagger"),
+        TREES: f"{HERE}:measure_trees",
+        DEPENDENCIES: f"{HERE}:measure_dependencies",
+    }
+
     files: tuple[str, ...]
     options: dict[str, Any]
     seed: int = 0
@@ -199,70 +209,55 @@ class Job:
     n_train: int | None = None
     init: str = ""
     keep: str = ""
-    threads: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {**asdict(self), "files": list(self.files)}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Job:
-        """The opposite."""
-        return cls(**{**fields, "files": tuple(fields["files"])})
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the outcome depends on, without a place of this machine."""
+        """All that the outcome depends on, without the places of files."""
         fields = self.to_dict()
         for place in ("files", "init", "keep", "threads"):
             del fields[place]
         return {**fields, "data": [checksum(file) for file in self.files], "warm": bool(self.init)}
 
 
-@dataclass
-class Warm:
-    """Which kinds of training this process has done, so that none pays for loading compiled kernels."""
+def _fitted(
+    job: Job, make: Callable[..., Any], train: Any, few: Any, use: Callable[[Any], object], shorter: bool = True,
+    **start: Any,
+) -> tuple[Any, Cell]:  # fmt: skip
+    """A model of the job's options, and its cell so far.
 
-    done: set[str] = field(default_factory=set)
-
-    def up(self, job: Job, practise: Callable[[], Any]) -> None:
-        """Practise, which is to do on a few sentences what the job will, unless something like it was done."""
-        varying = ("variance", "l2", "max_iter")
-        kind = repr([job.task, *sorted((k, v) for k, v in job.options.items() if k not in varying)])
-        if kind in self.done:
-            return
-        self.done.add(kind)
-        with suppress(LoglinearError):  # no minimum without a penalty; the kernels are loaded all the same
-            practise()
-
-
-def measure(job: Job, warm: Warm | None = None) -> Cell:
-    """Train and score; seconds are of processor time, with encoding and expectations, without loading kernels."""
-    train, dev, test = split_of(job.task, job.files, job.seed, job.unknown, job.n_train)
-    if warm is not None:
-        warm.up(job, lambda: _practise(job, train, test))
-    tagger = Tagger(**job.options, seed=job.seed, threads=job.threads)
+    Seconds are of processor time, with encoding and expectations, without loading kernels: they are warmed up by
+    training on ``few`` sentences, if possible in a few iterations, and by ``use`` of that model.
+    """
+    options = {**job.options, "seed": job.seed, "threads": job.threads}
+    least = {"max_iter": WARM_UP_ITERATIONS} if shorter else {}
+    similar = sorted((name, value) for name, value in job.options.items() if name not in VARYING)
+    warm_up(f"{job.kind} {similar}", lambda: use(make(**{**options, **least}).fit(few)))
+    model, cell = make(**options), {"job": job.identity}
     began = time.process_time()
     try:
-        tagger.fit(train, init=job.init or None)
+        model.fit(train, **start)
     except OptionError as error:  # without a penalty there may be no minimum
-        return {"job": job.identity, "failed": str(error), "seconds": time.process_time() - began}
-    seconds = time.process_time() - began
+        if job.kind not in TASKS:
+            raise
+        return None, {**cell, "failed": str(error), "seconds": time.process_time() - began}
+    return model, {**cell, "seconds": time.process_time() - began, "message": model.message_, "sentences": len(train)}
+
+
+def measure_tagger(job: Job, say: Say) -> Cell:
+    """Train and score a tagger."""
+    train, dev, test = split_of(job.kind, job.files, job.seed, job.unknown, job.n_train)
+    few, one = train.select(np.arange(min(WARM_UP_SENTENCES, len(train)))), test.select(np.arange(1))
+    iterates = job.options["criterion"] != "hmm"
+    tagger, cell = _fitted(
+        job, Tagger, train, few, lambda tagger: tagger.predict_numbers(one), iterates, init=job.init or None
+    )
+    if tagger is None:
+        return cell
     if job.keep:
         tagger.save(job.keep)
-    found: Cell = {"dev": scores(tagger, dev)[0]}
-    found["test"], found["counts"] = scores(tagger, test)
-    return {
-        "job": job.identity, **found, "seconds": seconds, "iterations": tagger.n_iter_,
-        "features": tagger.n_features_trained_, "message": tagger.message_, "sentences": len(train),
-    }  # fmt: skip
-
-
-def _practise(job: Job, train: Columns, test: Columns) -> None:
-    few = np.arange(min(WARM_UP_SENTENCES, len(train)))
-    options = job.options if job.options["criterion"] == "hmm" else {**job.options, "max_iter": WARM_UP_ITERATIONS}
-    tagger = Tagger(**options, seed=job.seed, threads=job.threads).fit(train.select(few))
-    tagger.predict_numbers(test.select(np.arange(1)))
+    cell["dev"] = scores(tagger, dev)[0]
+    cell["test"], cell["counts"] = scores(tagger, test)
+    return {**cell, "iterations": tagger.n_iter_, "features": tagger.n_features_trained_}
 
 
 def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list[int]]]:
@@ -286,7 +281,6 @@ def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list
 # Without files, the bundled corpus stands for them.
 
 
-TREES, DEPENDENCIES = "trees", "dependencies"
 LONGEST = 15
 
 
@@ -309,48 +303,136 @@ def dependencies_of(files: tuple[str, ...]) -> tuple[Dependencies, Dependencies]
     return train, test
 
 
-def measure_trees(job: Job, warm: Warm | None = None) -> Cell:
-    """Train and score a parser of constituents; seconds as :func:`measure` has them."""
+def measure_trees(job: Job, say: Say) -> Cell:
+    """Train and score a parser of constituents."""
     train, test = trees_of(job.files)
-    parser = Parser(**job.options, seed=job.seed, threads=job.threads)
     words = [tree.leaves() for tree in test]
-    if warm is not None:
-        warm.up(job, lambda: parser.fit(train[:WARM_UP_SENTENCES]).predict(words[:1]))
-    began = time.process_time()
-    parser.fit(train)
-    seconds = time.process_time() - began
+    few = train[:WARM_UP_SENTENCES]
+    parser, cell = _fitted(job, Parser, train, few, lambda parser: parser.predict(words[:1]), shorter=False)
     if parser.interrupted_:
         raise LoglinearError("the training was stopped by a signal")
     report = bracket_scores(test, parser.predict(words))
     wrong = re.search(r"([\d,]+) wrong ones", parser.message_)
     return {
-        "job": job.identity, "test": report.to_dict(), "counts": report.counts[:, :3].tolist(), "seconds": seconds,
-        "message": parser.message_, "sentences": len(train), "wrong_edges": wrong[1] if wrong else "",
+        **cell, "test": report.to_dict(), "counts": report.counts[:, :3].tolist(),
+        "wrong_edges": wrong[1] if wrong else "",
     }  # fmt: skip
 
 
-def measure_dependencies(job: Job, warm: Warm | None = None) -> Cell:
-    """The same of a parser of dependencies."""
+def measure_dependencies(job: Job, say: Say) -> Cell:
+    """Train and score a parser of dependencies."""
     train, test = dependencies_of(job.files)
-    make = partial(DependencyParser, seed=job.seed, threads=job.threads)
-    if warm is not None:
-        few = train.select(range(min(WARM_UP_SENTENCES, train.n_sentences)))
-        least = {} if job.options["criterion"] == "generative" else {"max_iter": WARM_UP_ITERATIONS}
-        warm.up(job, lambda: make(**{**job.options, **least}).fit(few).parse(few))
-    parser = make(**job.options)
-    began = time.process_time()
-    parser.fit(train)
-    seconds = time.process_time() - began
+    few = train.select(range(min(WARM_UP_SENTENCES, train.n_sentences)))
+    iterates = job.options["criterion"] != "generative"
+    parser, cell = _fitted(job, DependencyParser, train, few, lambda parser: parser.parse(few), iterates)
     parses = parser.parse(test)
-    return {
-        "job": job.identity, "test": attachment_scores(test, parses.heads, parses.relations).to_dict(),
-        "counts": attachment_counts(test, parses.heads).tolist(), "seconds": seconds, "message": parser.message_,
-        "sentences": train.n_sentences,
-    }  # fmt: skip
+    report = attachment_scores(test, parses.heads, parses.relations)
+    return {**cell, "test": report.to_dict(), "counts": attachment_counts(test, parses.heads).tolist()}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the tables share: choosing on the tuning sentences, the published figure beside ours, the bootstrap.
+# The cells of a run of a paper, and what its tables look at in them.
+
+
+PRF = ("precision", "recall", "f1")
+TRAINED = {
+    "counts": lambda rows: bool(rows) and not misfit(rows, [[int]]) and all(len(row) == 3 for row in rows),
+    "seconds": NUMBER,
+    "sentences": int,
+    "job": dict,
+}
+EXACT = {"exact": (*NUMBER, NOTHING)}
+
+
+def cell_shape(key: str, cell: Cell) -> Any:
+    """What the tables look at in a cell."""
+    kind = cell["job"].get("kind") if isinstance(cell.get("job"), dict) else None
+    if kind == TREES:
+        return {**TRAINED, "test": {**dict.fromkeys(PRF, is_finite), **EXACT}, "wrong_edges": str}
+    if kind == DEPENDENCIES:
+        return {**TRAINED, "test": {**dict.fromkeys(("uas", "las"), is_finite), **EXACT}}
+    if "failed" in cell:
+        return {"failed": str, "seconds": NUMBER, "job": dict}
+    figures = dict.fromkeys(("accuracy",) if kind == "tags" else PRF, is_finite)
+    return {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
+
+
+@dataclass
+class Cells:
+    """The trainings of a run, several at a time, and those that a store has already.
+
+    Parameters
+    ----------
+    store : Store
+    pool : Pool
+        What trains.
+    say : callable
+        Told of each cell that is made.
+    """
+
+    store: Store
+    pool: workers.Pool
+    say: Say = print
+
+    def trained(self, jobs: Mapping[str, Job]) -> dict[str, Cell]:
+        """The cells of these trainings by name; those that are not there yet are made."""
+        new = {name: job for name, job in jobs.items() if not self._has(name, job)}
+        for place, (name, cell) in enumerate(self.pool.run(new), 1):
+            self.store.put(name, cell)
+            self.say(f"{place} of {len(new)}: {name}: {_outcome(cell)}, {cell['seconds']:.0f} s")
+        found = {name: self.store.cells[name] for name in jobs}
+        if len({len(cell["counts"]) for cell in found.values() if "failed" not in cell}) > 1:
+            raise unreadable("counts of different test sentences", self.store.path)
+        return found
+
+    def by_row(self, rows: Mapping[Row, Mapping[str, Job]]) -> dict[Row, dict[str, Cell]]:
+        """The same of trainings that belong to the rows of a table."""
+        made = self.trained({name: job for jobs in rows.values() for name, job in jobs.items()})
+        return {row: {name: made[name] for name in jobs} for row, jobs in rows.items()}
+
+    def _has(self, name: str, job: Job) -> bool:
+        cell = self.store.get(name)
+        if cell is None or cell["job"] != json.loads(json.dumps(job.identity)):
+            return False
+        return not job.keep or Path(job.keep).exists()
+
+
+def _outcome(cell: Cell) -> str:
+    """What came of a training, in a few words: the figures it is chosen by, or those of the test sentences."""
+    if "failed" in cell:
+        return str(cell["failed"])
+    part = "dev" if "dev" in cell else "test"
+    shown = [f"{name} {cell[part][name]:.2f}" for name in (*PRF, "accuracy", "uas", "las") if name in cell[part]]
+    return f"{', '.join(shown)} on {part}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the tables share: their systems, choosing on the tuning sentences, the published figures, the bootstrap.
+
+
+@dataclass(frozen=True)
+class System:
+    """A row of a paper's table.
+
+    Parameters
+    ----------
+    options : dict
+        Of the tagger or parser.
+    published : any
+        What the paper has.
+    hours : str
+        The paper's time.
+    like : str
+        The row that it is compared with, or whose penalty it takes.
+    seed : int
+        After the run's.
+    """
+
+    options: dict[str, Any]
+    published: Any = None
+    hours: str = ""
+    like: str = ""
+    seed: int = 0
 
 
 BOOTSTRAP = "p is that of the paired bootstrap by sentence (10,000 draws)."
@@ -368,8 +450,16 @@ def best(cells: dict[str, Cell], metric: str = "f1") -> str:
     return max(able, key=lambda name: able[name]["dev"][metric])
 
 
-def against(base: Cell, cell: Cell) -> str:
-    """How much better a cell is than another on the test sentences, with the bootstrap's p."""
+def figures_of(cell: Cell, names: Sequence[str] = PRF) -> tuple[list[float], list[str]]:
+    """Figures on the test sentences, and how they are shown."""
+    figures = [cell["test"][name] for name in names]
+    return figures, [number(figure, 2) for figure in figures]
+
+
+def against(base: Cell | None, cell: Cell) -> str:
+    """How much better a cell is than another on the test sentences, with the bootstrap's p; nothing for itself."""
+    if base is None or base is cell:
+        return ""
     compared = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
     return f"{compared.second - compared.first:+.2f} ({compared.p:.3f})"
 

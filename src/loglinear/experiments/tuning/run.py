@@ -11,12 +11,10 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import math
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +23,13 @@ from sklearn.base import clone
 
 from loglinear.errors import DataError, InfeasibleError, LoglinearError, OptionError
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.experiments.store import Cell, TuningCells, content_of, key_of, setting_content
+from loglinear.experiments.chains import Chains, Finished, load_like
+from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, content_of, is_finite, key_of, setting_content
 from loglinear.experiments.tables import Table, number
 from loglinear.experiments.tuning.data import Data, Metric, judged, metric_for, metric_name
 from loglinear.experiments.tuning.grid import Candidate, candidates, chains, penalty_of, rehearsed
+from loglinear.experiments.workers import Emit, Pool
 from loglinear.system import thread_count
-from loglinear.training.run import Progress
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The trainings that make the cells of a tuning, and what an observer sees of them.
@@ -59,21 +58,19 @@ class Run:
     fold: int | None
     previous: Run | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """What the cell is kept by."""
-        return key_of({**self.described, "options": self.candidate.options()})
+        """What the cell is kept by: share, fold, options, and the penalties trained before, which it depends on too."""
+        options, after = self.candidate.options(), self._penalties()
+        return key_of("tuned", {"share": self.share, "fold": self.fold, "after": after, "options": options})
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Share, fold, and the penalties of those trained before, which it depends on too."""
-        before, run = [], self.previous
-        while run is not None:
-            penalty = penalty_of(run.candidate)
-            assert penalty is not None  # or nothing would start from it
-            before.append(float(run.candidate.setting[penalty]))
-            run = run.previous
-        return {"share": self.share, "fold": self.fold, "after": before[::-1]}
+    def _penalties(self) -> list[float]:
+        """The penalties of the runs before this one."""
+        if self.previous is None:
+            return []
+        penalty = penalty_of(self.previous.candidate)
+        assert penalty is not None  # or nothing would start from it
+        return [*self.previous._penalties(), float(self.previous.candidate.setting[penalty])]
 
     @property
     def name(self) -> str:
@@ -87,14 +84,19 @@ class Run:
 # The tuning.
 
 
-GOES_ON = 3  # with halving, one of so many
-
-
+HALVING_FACTOR = 3  # successive halving keeps the best third
 Observe = Callable[[TuningProgress], None]
+SCORED = {"score": is_finite, "scores": {...: is_finite}}
+TRAINED = {"seconds": NUMBER, "passes": (int, NOTHING)}
+SHAPES: dict[str, Any] = {  # of cells, by the first word of their keys
+    "tuned": {**SCORED, **TRAINED, "features": int, "warm": bool},
+    "final": TRAINED,
+}
 
 
-class _Stopped(Exception):
-    """A training that is to end because another failed, or the user said so."""
+def shape_of(key: str, cell: Cell, shapes: Mapping[str, Any] = SHAPES) -> Any:
+    """The shape of the cell with that key."""
+    return shapes.get(key.partition(" ")[0], lambda _: False)
 
 
 def tune(
@@ -143,7 +145,7 @@ def tune(
     results : path, optional
         JSON file that each finished cell is kept in, with a folder of models beside it; gone on with if it is there.
     observe : callable, optional
-        Called with a :class:`TuningProgress`, from several threads but never at the same time.
+        Called with a :class:`TuningProgress`, from this thread.
     """
     prototype = Tagger() if tagger is None else tagger
     chosen = candidates(prototype, grid)
@@ -163,15 +165,15 @@ def tune(
         "metric": metric if isinstance(metric, str) else content_of(metric),
         "seed": prototype.seed,
     }
-    cells = TuningCells(results, "tune", mark)
-    job = Tuning(data, dev, folds, metric, rungs, warm, jobs, prototype, cells, observe)
-    result = job.run(rehearsed(chosen, data))
-    cells.summary = result.to_dict()
-    cells.save()
+    store = Store(results, "tune", mark, shape_of)
+    tuning = Tuning(data, dev, folds, metric, rungs, warm, jobs, prototype, store, observe)
+    result = tuning.run(rehearsed(chosen, data))
+    store.finish(result.to_dict())
     return result
 
 
 def rungs_of(halving: Sequence[float] | None) -> tuple[float, ...]:
+    """The shares of the training sentences that successive halving goes through."""
     rungs = (1.0,) if halving is None else tuple(float(share) for share in halving)
     rising = all(0.0 < one < other for one, other in itertools.pairwise(rungs))
     if not rungs or not rising or rungs[0] <= 0.0 or rungs[-1] != 1.0:
@@ -184,34 +186,32 @@ class Tuning:
 
     def __init__(
         self, data: Data, dev: Data | None, folds: int | None, metric: Metric, rungs: Sequence[float], warm: bool,
-        jobs: int, prototype: Tagger, cells: TuningCells, observe: Observe | None = None, keep_best: bool = True,
+        jobs: int, prototype: Tagger, store: Store, observe: Observe | None = None, keep_best: bool = True,
     ) -> None:  # fmt: skip
         if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
             raise OptionError(f"jobs={jobs!r} must be a whole number from 1 up")
         self.data, self.dev, self.metric, self.rungs, self.warm = data, dev, metric, tuple(rungs), warm
-        self.jobs, self.cells, self.observe, self.keep_best = jobs, cells, observe, keep_best
+        self.jobs, self.store, self.observe, self.keep_best = jobs, store, observe, keep_best and dev is not None
         self.seed, self.threads = prototype.seed, thread_count(prototype.threads)
         self.parts = [(data, dev)] if dev is not None else data.folds(folds or 0, self.seed)
         self.gold = [held.gold() for _, held in self.parts if held is not None]
-        self._lock, self._stop = threading.RLock(), threading.Event()
-        self._total = self._done = 0
-        self._figures: dict[int, list[float]] = {}
+        self.chains = Chains(store, self._fit, lambda path, link: load_like(link.candidate.tagger, path))
+        self._done, self._threads = 0, self.threads
         self._best: tuple[float, Run] | None = None
-        self._smaller: dict[tuple[float, int], Data] = {}
+        self._inside: list[Data] = []  # of each fold, the part that is trained on
 
     def run(self, chosen: Sequence[Candidate]) -> TuningResult:
         """Train and score them all, and give the table and the best."""
-        self._total = sum(self._places(len(chosen), rung) for rung in range(len(self.rungs)))
+        counts = list(itertools.accumulate(self.rungs[1:], lambda n, _: -(-n // HALVING_FACTOR), initial=len(chosen)))
         left, tuned = list(chosen), {}
-        for rung, share in enumerate(self.rungs):
-            last, self._best, self._figures = rung + 1 == len(self.rungs), None, {}
+        for n, share in zip(counts, self.rungs, strict=True):
+            left = left[:n]
+            self._inside = [inside.part(share, self.seed) for inside, _ in self.parts]
             runs = self._chains_of_runs(left, share)
-            self._in_parallel(runs, keep_best=last and self.keep_best and self.dev is not None)
+            self._train(runs, sum(counts) * len(self.parts))
             for candidate in left:
                 tuned[candidate.number] = self._cell_of(candidate, runs)
             left.sort(key=lambda one: (-tuned[one.number].score, one.number))
-            if not last:
-                left = left[: math.ceil(len(left) / GOES_ON)]
         best = tuned[left[0].number]
         runs_of_best = {run.candidate.number: run for chain in runs for run in chain}
         return TuningResult(
@@ -219,81 +219,59 @@ class Tuning:
             lambda: self._trained(runs_of_best[left[0].number]),
         )  # fmt: skip
 
-    def _places(self, n: int, rung: int) -> int:
-        for _ in range(rung):
-            n = math.ceil(n / GOES_ON)
-        return n * len(self.parts)
-
     def _chains_of_runs(self, left: Sequence[Candidate], share: float) -> list[list[Run]]:
         found = []
-        for fold in range(len(self.parts)):
+        folds: Iterable[int | None] = range(len(self.parts)) if self.dev is None else [None]
+        for fold in folds:
             for chain in chains(left, self.warm):
                 runs: list[Run] = []
                 for candidate in chain:
-                    runs.append(Run(candidate, share, self._fold(fold), runs[-1] if runs else None))
+                    runs.append(Run(candidate, share, fold, runs[-1] if runs else None))
                 found.append(runs)
         return found
 
-    def _fold(self, number: int) -> int | None:
-        return None if self.dev is not None else number
-
-    # -- trainings -----------------------------------------------------------------------------------------------
-
-    def _in_parallel(self, runs: list[list[Run]], keep_best: bool) -> None:
+    def _train(self, runs: list[list[Run]], total: int) -> None:
+        """Train the runs of a rung that are not in the store, and keep the best model of the last rung."""
         at_once = max(1, min(self.jobs, len(runs)))
-        threads = max(1, self.threads // at_once)
-        pool = ThreadPoolExecutor(at_once)
-        futures = [pool.submit(self._do, chain, threads, keep_best) for chain in runs]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException as error:
-            self._stop.set()  # the others end after their iteration
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise (_first_failure(futures) or error) from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._threads = max(1, self.threads // at_once)
+        figures: dict[int, list[float]] = {}
+        self._best = None
 
-    def _do(self, chain: list[Run], threads: int, keep_best: bool) -> None:
-        for place, run in enumerate(chain, 1):
-            if self._stop.is_set():
-                raise _Stopped
-            cell, last = self.cells.get(run.key), place == len(chain)
-            if cell is None:
-                try:
-                    tagger, seconds = self._fit(run, threads)
-                    cell = self._judge(run, tagger, seconds)
-                except LoglinearError as error:
-                    raise OptionError(f"{run.candidate.name}: {error}") from None
-                self.cells.put(run.key, cell, tagger if keep_best or not last else None)
-            self._tell(run, cell, keep_best, last)
+        def is_best(run: Run, cell: Cell) -> bool:
+            scores = figures.setdefault(run.candidate.number, [])
+            scores.append(cell["score"])
+            rank = (float(np.mean(scores)), -run.candidate.number)
+            if len(scores) < len(self.parts) or (
+                self._best is not None and rank < (self._best[0], -self._best[1].candidate.number)
+            ):
+                return False
+            self._best = (rank[0], run)
+            return self.keep_best and run.share == self.rungs[-1]
 
-    def _fit(self, run: Run, threads: int) -> tuple[Tagger, float]:
-        init = None
-        if run.previous is not None:
-            init = self.cells.tagger(run.previous.key, run.previous.candidate.tagger)
-            init = self._fit(run.previous, threads)[0] if init is None else init
-        tagger = clone(run.candidate.tagger, safe=False).set_params(threads=threads)
+        for event in self.chains.train(runs, Pool(at_once), is_best):
+            if isinstance(event, Finished):
+                self._done += 1
+                self._show(event.link, total, score=event.cell["score"], seconds=event.cell["seconds"])
+            else:
+                run, progress = event
+                self._show(run, total, iteration=progress.iteration, seconds=progress.seconds)
 
-        def watch(progress: Progress) -> None:
-            if self._stop.is_set():
-                raise _Stopped
-            self._show(run, iteration=progress.iteration, seconds=progress.seconds)
+    def _show(self, run: Run, total: int, **more: Any) -> None:
+        if self.observe is not None:
+            score, name = (None, None) if self._best is None else (self._best[0], self._best[1].candidate.name)
+            self.observe(TuningProgress(self._done, total, run.name, best_name=name, best_score=score, **more))
 
-        data = self._part(run.share, run.fold)
+    def _fit(self, run: Run, init: Tagger | None, emit: Emit) -> tuple[Tagger, Cell]:
+        tagger = clone(run.candidate.tagger, safe=False).set_params(threads=self._threads)
         began = time.perf_counter()
-        tagger.fit(**data.fit_arguments(), init=init, observe=watch)
-        return tagger, time.perf_counter() - began
+        try:
+            arguments = self._inside[run.fold or 0].fit_arguments()
+            tagger.fit(**arguments, init=init, observe=lambda progress: emit((run, progress)))
+            return tagger, self._judged(run, tagger, time.perf_counter() - began)
+        except LoglinearError as error:
+            raise OptionError(f"{run.candidate.name}: {error}") from None
 
-    def _part(self, share: float, fold: int | None) -> Data:
-        with self._lock:
-            place = (share, fold or 0)
-            if place not in self._smaller:
-                self._smaller = {p: d for p, d in self._smaller.items() if p[0] == share}
-                self._smaller[place] = self.parts[fold or 0][0].part(share, self.seed)
-            return self._smaller[place]
-
-    def _judge(self, run: Run, tagger: Tagger, seconds: float) -> Cell:
+    def _judged(self, run: Run, tagger: Tagger, seconds: float) -> Cell:
         fold = run.fold or 0
         held = self.parts[fold][1]
         assert held is not None
@@ -302,49 +280,12 @@ class Tuning:
         except InfeasibleError as error:
             raise DataError(f"on the data to judge by: {error}", held.corpus.name) from None
         score, scores = judged(self.metric, self.gold[fold], predicted)
-        return {
-            "score": score,
-            "scores": scores,
-            "seconds": seconds,
-            "passes": tagger.n_evaluations_,
-            "objective": tagger.objective_,
-            "features": tagger.model_.features.n_features,
-            "warm": run.previous is not None,
-            "message": tagger.message_,
-        }
-
-    def _tell(self, run: Run, cell: Cell, keep_best: bool, last: bool) -> None:
-        """A cell is finished: remember the best, let go of models that nothing needs any more."""
-        with self._lock:
-            self._done += 1
-            figures = self._figures.setdefault(run.candidate.number, [])
-            figures.append(cell["score"])
-            figure, best = float(np.mean(figures)), self._best
-            rank = (-figure, run.candidate.number)
-            better = len(figures) == len(self.parts) and (best is None or rank < (-best[0], best[1].candidate.number))
-            if better:
-                self._best = (figure, run)
-            if keep_best and best is not None and better and best[1] is not run.previous:
-                self.cells.forget(best[1].key)
-            previous = run.previous
-            if previous is not None and not (keep_best and self._best is not None and self._best[1] is previous):
-                self.cells.forget(previous.key)
-            if last and not (keep_best and better):
-                self.cells.forget(run.key)
-            self._show(run, score=cell["score"], seconds=cell["seconds"])
-
-    def _show(self, run: Run, **more: Any) -> None:
-        if self.observe is None:
-            return
-        with self._lock:
-            best = (None, None) if self._best is None else (self._best[1].candidate.name, self._best[0])
-            self.observe(TuningProgress(self._done, self._total, run.name, best_name=best[0], best_score=best[1],
-                                        **more))  # fmt: skip
+        return {"score": score, "scores": scores, **outcome(tagger, seconds), "warm": run.previous is not None}
 
     # -- results -------------------------------------------------------------------------------------------------
 
     def _cell_of(self, candidate: Candidate, runs: list[list[Run]]) -> TunedCell:
-        own = [self.cells.done[run.key] for chain in runs for run in chain if run.candidate is candidate]
+        own = [self.store.cells[run.key] for chain in runs for run in chain if run.candidate is candidate]
         share = next(run.share for chain in runs for run in chain if run.candidate is candidate)
         scores = {
             name: float(np.mean([cell["scores"][name] for cell in own]))
@@ -367,21 +308,25 @@ class Tuning:
 
     def _trained(self, run: Run) -> Tagger:
         """The model of a cell; after cross-validation, one of all the data, from zero."""
+        self._threads = self.threads
+        tagger: Tagger | None
         if self.dev is not None:
-            tagger = self.cells.tagger(run.key, run.candidate.tagger)
-            return self._fit(run, self.threads)[0] if tagger is None else tagger
-        key = key_of({"final": run.candidate.options()})
-        tagger = self.cells.tagger(key, run.candidate.tagger)
+            best: Tagger = self.chains.model(run)
+            return best
+        key = key_of("final", run.candidate.options())
+        tagger = self.store.model(key, partial(load_like, run.candidate.tagger))
         if tagger is None:
             tagger = clone(run.candidate.tagger, safe=False).fit(**self.data.fit_arguments())
-            self.cells.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
+            self.store.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
         return tagger
 
 
-def _first_failure(futures: list[Future[None]]) -> BaseException | None:
-    """What went wrong, rather than that the others were stopped for it."""
-    failures = [future.exception() for future in futures if future.done() and not future.cancelled()]
-    return next((error for error in failures if error is not None and not isinstance(error, _Stopped)), None)
+def outcome(tagger: Tagger, seconds: float) -> Cell:
+    """What cells keep of a training."""
+    return {
+        "seconds": seconds, "passes": tagger.n_evaluations_, "objective": tagger.objective_,
+        "features": tagger.model_.features.n_features, "message": tagger.message_,
+    }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------

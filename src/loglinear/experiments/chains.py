@@ -1,0 +1,105 @@
+"""Chains of trainings, each of which starts from the model of the one before and makes a cell of a store.
+
+Chains are trained at the same time, the links of a chain one after the other. A model is kept while the next link may
+need it, or while it is the best, so that a run that was killed goes on with the same starts and gives the same cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from loglinear.experiments.store import Cell, Store
+from loglinear.experiments.workers import Emit, Pool
+
+
+class Link(Protocol):
+    """A training: the key of its cell, and the training it starts from, if any."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def previous(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A link and its cell; the model is None if the cell was in the store already."""
+
+    link: Any
+    cell: Cell
+    model: Any = None
+
+
+@dataclass(frozen=True)
+class Chains:
+    """How links are trained.
+
+    Parameters
+    ----------
+    store : Store
+    fit : callable
+        From a link, the model to start from (or None) and what to emit progress with, to a model and its cell.
+    load : callable
+        From a model file and the link whose model it holds to the model.
+    """
+
+    store: Store
+    fit: Callable[[Any, Any, Emit], tuple[Any, Cell]]
+    load: Callable[[Path, Any], Any]
+
+    def train(
+        self, chains: Sequence[Sequence[Link]], pool: Pool, is_best: Callable[[Any, Cell], bool] = lambda *_: False
+    ) -> Iterator[Any]:
+        """What the trainings emit, and a :class:`Finished` for each link, once its cell is kept.
+
+        ``is_best`` says of a link and its cell whether its model is the one to keep from now on.
+        """
+        places = {link.key: number for number, chain in enumerate(chains) for link in chain}
+        last = {chain[-1].key for chain in chains}
+        awaited: dict[int, str] = {}  # the key of the model that the next link of a chain starts from
+        best, held = "", set[str]()
+        with closing(pool.stream(partial(self._follow, chain) for chain in chains)) as events:
+            for event in events:
+                if isinstance(event, Finished):
+                    key = event.link.key
+                    best = key if is_best(event.link, event.cell) else best
+                    awaited[places[key]] = "" if key in last else key
+                    needed = {best, *awaited.values()}
+                    if event.model is not None:
+                        self.store.put(key, event.cell, event.model if key in needed else None)
+                    for other in {*held, key} - needed:
+                        self.store.forget(other)
+                    held = {*held, key} & needed
+                yield event
+
+    def _follow(self, chain: Sequence[Link], emit: Emit) -> None:
+        before = None
+        for link in chain:
+            cell = self.store.get(link.key)
+            if cell is None:
+                if before is None or link.previous is None:
+                    before = self.model(link.previous, emit)
+                before, cell = self.fit(link, before, emit)
+                emit(Finished(link, cell, before))
+            else:
+                before = None
+                emit(Finished(link, cell))
+
+    def model(self, link: Any, emit: Emit = lambda _: None) -> Any:
+        """The model of a link, trained again if it is not kept; None for no link."""
+        if link is None:
+            return None
+        kept = self.store.model(link.key, lambda path: self.load(path, link))
+        return self.fit(link, self.model(link.previous, emit), emit)[0] if kept is None else kept
+
+
+def load_like(estimator: Any, path: Path) -> Any:
+    """The trained model in a file; ``estimator`` has its options, and its base if that is the user's own."""
+    base = getattr(estimator, "base", None)
+    return type(estimator).load(path, **({} if base is None or isinstance(base, str) else {"base": base}))
