@@ -232,6 +232,29 @@ def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
                 assert len(found.table.rows) == 1 and found.to_csv() and np.isfinite(found.best_score)
 
 
+def test_the_model_of_all_the_data_is_kept_too(train, tmp_path, monkeypatch):
+    arguments = {"grid": {"l2": [0.1, 1.0]}, "folds": 2, "tagger": Tagger(template="words", max_iter=3)}
+    first = tune(train, **arguments, results=tmp_path / "cells.json").best_model
+    monkeypatch.setattr("loglinear.experiments.tuning.run.Tuning._fit", lambda *_: pytest.fail("trained again"))
+    again = tune(train, **arguments, results=tmp_path / "cells.json")
+    monkeypatch.setattr(Tagger, "fit", lambda *_, **__: pytest.fail("trained again"))
+    assert np.array_equal(again.best_model.model_.weights, first.model_.weights)
+
+
+def test_only_models_that_something_needs_are_kept_on_the_way(train, dev, tmp_path):
+    results, seen = tmp_path / "cells.json", []
+    grid = {"l2": PENALTIES, "order": [1, 2]}
+
+    def look(progress):
+        folder = tmp_path / "cells.json.models"
+        seen.append(len(list(folder.iterdir())) if folder.exists() else 0)
+
+    tagger = Tagger(template="words", criterion="memm", max_iter=3)
+    tune(train, X_dev=dev, grid=grid, tagger=tagger, results=results, jobs=2, observe=look)
+    assert 1 <= max(seen) <= 3, "the best, and what the next of each chain starts from"
+    assert seen[-1] == 1
+
+
 def test_models_that_were_lost_are_trained_again(train, dev, tmp_path):
     results = tmp_path / "cells.json"
     prototype = Tagger(template="words", optimizer="lbfgs", max_iter=10)
