@@ -125,6 +125,14 @@ class Clock:
         """Seconds of several stretches."""
         return sum(self.seconds[name] for name in names)
 
+    def report(self, job: Job, optimise: float, iterations: int) -> dict[str, Any]:
+        """What is said of either side: the stretches, and the optimizer's seconds and passes."""
+        return {
+            **{name: spent for name, spent in self.seconds.items() if name != "fit"}, "optimise": optimise,
+            "iterations": iterations, "per_pass": optimise / max(1, iterations),
+            "stopped_early": job.max_iter is not None and iterations >= job.max_iter,
+        }  # fmt: skip
+
 
 def peak_megabytes() -> float:
     """The most memory this process has had so far, in MB (10^6 bytes).

@@ -5,7 +5,6 @@ Numba's compilation is no part of any figure: a small piece of the corpus goes t
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -25,6 +24,8 @@ from loglinear.experiments.workers import Say, warm_up
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.optimizers.optimizer import OPTIMIZERS
+from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.structure import Chain
 from loglinear.system import available_cores
 from loglinear.training.dev import DevData
@@ -96,23 +97,13 @@ def measure_ours(job: Job, say: Say) -> dict[str, Any]:
     with clock.timing("save"):
         tagger.save(model)
     peak = peak_megabytes()
-    history = [(progress.seconds, progress.objective) for progress in tagger.history_]
     optimise, iterations = float(tagger.seconds_ or 0.0), int(tagger.n_iter_ or 0)
     result: dict[str, Any] = {
-        "optimise": optimise,
-        "file_to_model": clock.total("read", "fit", "save"),
-        "peak_mb": peak,
-        "model_mb": os.path.getsize(model) / 1e6,
-        "iterations": iterations,
-        "per_pass": optimise / max(1, iterations),
-        "history": history,
-        "exact_history": OPTIMIZERS.part(optimizer_of(job)).exact,
-        "optimizer": optimizer_of(job),
-        "objective": tagger.objective_,
-        "message": tagger.message_,
-        "features": tagger.model_.features.n_features,
-        "stopped_early": job.max_iter is not None and iterations >= job.max_iter,
-    }
+        "file_to_model": clock.total("read", "fit", "save"), "peak_mb": peak, "model_mb": os.path.getsize(model) / 1e6,
+        "history": [(progress.seconds, progress.objective) for progress in tagger.history_],
+        "exact_history": OPTIMIZERS.part(optimizer_of(job)).exact, "optimizer": optimizer_of(job),
+        "objective": tagger.objective_, "message": tagger.message_, "features": tagger.model_.features.n_features,
+    }  # fmt: skip
     del tagger
     say("tagging")
     with clock.timing("load"):
@@ -126,7 +117,7 @@ def measure_ours(job: Job, say: Say) -> dict[str, Any]:
     with clock.timing("encode"):
         TemplateEncoder(TemplateSet.parse(job.template)).fit(corpus)
     result["per_evaluation"] = evaluation_seconds(job, corpus)
-    return {**result, **{name: clock.seconds[name] for name in ("read", "encode", "save", "load", "tag")}}
+    return {**result, **clock.report(job, optimise, iterations)}
 
 
 def score_passes(job: Job, say: Say) -> dict[str, Any]:
@@ -189,25 +180,22 @@ def _telling(say: Say) -> Any:
 
 
 Place = tuple[Any, str]
-OURS = "loglinear.experiments.bench.ours"
+HERE = sys.modules[__name__]
 TRAINING: dict[str, list[Place]] = {
-    "read": [(__name__, "read_columns")],
-    "encode": [("loglinear.features.templates.encoder:TemplateEncoder", "fit")],
-    "collect features": [("loglinear.structures.chain.features:ChainFeatures", "collect")],
-    "layout": [
-        ("loglinear.structures.chain.features:ChainFeatures", "lay_out"),
-        ("loglinear.structures.chain.padded:PaddedLayout", "__init__"),
-    ],
-    "save": [("loglinear.estimators.tagger.estimator:Tagger", "save")],
+    "read": [(HERE, "read_columns")],
+    "encode": [(TemplateEncoder, "fit")],
+    "collect features": [(ChainFeatures, "collect")],
+    "layout": [(ChainFeatures, "lay_out"), (PaddedLayout, "__init__")],
+    "save": [(Tagger, "save")],
 }
 TAGGING: dict[str, list[Place]] = {
-    "load": [("loglinear.estimators.tagger.estimator:Tagger", "load")],
-    "read": [(OURS, "read_columns")],
-    "encode": [("loglinear.features.templates.encoder:TemplateEncoder", "transform")],
-    "layout": [("loglinear.structures.chain.features:ChainFeatures", "lay_out")],
-    "score": [("loglinear.structures.chain.features:ChainFeatures", "scores")],
-    "decode": [("loglinear.structures.chain.structure:Chain", "viterbi")],
-    "write": [(OURS, "write_columns")],
+    "load": [(Tagger, "load")],
+    "read": [(HERE, "read_columns")],
+    "encode": [(TemplateEncoder, "transform")],
+    "layout": [(ChainFeatures, "lay_out")],
+    "score": [(ChainFeatures, "scores")],
+    "decode": [(Chain, "viterbi")],
+    "write": [(HERE, "write_columns")],
 }
 
 
@@ -237,13 +225,11 @@ class Stages:
 
     @contextmanager
     def watching(self, places: dict[str, list[Place]]) -> Iterator[None]:
-        """Wrap the functions at each stage's places; those that are not there are passed over."""
+        """Wrap the functions at each stage's places."""
         before: list[tuple[Any, str, Any]] = []
         for name, owners in places.items():
-            for where, attribute in owners:
-                owner = _found(where) if isinstance(where, str) else where
-                if owner is None or attribute not in vars(owner):
-                    continue
+            for place, attribute in owners:
+                owner = next(one for one in getattr(place, "__mro__", [place]) if attribute in vars(one))
                 plain = vars(owner)[attribute]
                 before.append((owner, attribute, plain))
                 if isinstance(plain, classmethod | staticmethod):
@@ -267,8 +253,7 @@ def profile(job: Job, say: Say) -> dict[str, Any]:
     say("warming up")
     warm_up(f"{job.criterion} by {job.optimizer}", lambda: _practise(job))
     optimizer = OPTIMIZERS.part(optimizer_of(job))
-    owner = next(kind for kind in optimizer.__mro__ if "minimise" in vars(kind))
-    training: dict[str, list[Place]] = {**TRAINING, "passes": [(owner, "minimise")]}
+    training: dict[str, list[Place]] = {**TRAINING, "passes": [(optimizer, "minimise")]}
     model, tagged = (Path(job.scratch) / f"profile.{kind}" for kind in ("model", "tagged"))
     result: dict[str, Any] = {"optimizer": optimizer_of(job)}
 
@@ -315,13 +300,3 @@ def kernel_places() -> dict[str, list[Place]]:
         for kernel, places in found.values()
         if (kernel.py_func.__module__, kernel.py_func.__name__) not in called
     }
-
-
-def _found(where: str) -> Any:
-    """A module, or ``module:class``; None if it is not there."""
-    module, _, name = where.partition(":")
-    try:
-        owner = importlib.import_module(module)
-    except ModuleNotFoundError:
-        return None
-    return getattr(owner, name, None) if name else owner

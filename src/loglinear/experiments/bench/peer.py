@@ -92,24 +92,13 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
             labels = tagger.tag(attributes(sentence))
             rows = (" ".join((*row, label)) for row, label in zip(sentence, labels, strict=True))
             out.write("\n".join(rows) + "\n\n")
-    result = {
-        "read": clock.seconds["read"],
-        "encode": clock.seconds["encode"],
-        "optimise": trainer.ended - trainer.began,
-        "file_to_model": clock.total("read", "encode", "fit"),
-        "load": clock.seconds["load"],
-        "tag": clock.seconds["tag"],
-        "peak_mb": peak,
-        "model_mb": os.path.getsize(model) / 1e6,
-        "iterations": len(history),
-        "history": history,
+    return {
+        **clock.report(job, trainer.ended - trainer.began, len(history)),
+        "file_to_model": clock.total("read", "encode", "fit"), "peak_mb": peak,
+        "model_mb": os.path.getsize(model) / 1e6, "history": history,
         "objective": history[-1][1] if history and job.algorithm == "lbfgs" else None,
-        "stopped_early": job.max_iter is not None and len(history) >= job.max_iter,
-        "features": log.featgen_num_features,
-        "score": score_tagged(tagged, job.metric),
-    }
-    result["per_pass"] = result["optimise"] / max(1, result["iterations"])
-    return result
+        "features": log.featgen_num_features, "score": score_tagged(tagged, job.metric),
+    }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------

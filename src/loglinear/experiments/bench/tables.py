@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio
@@ -11,39 +10,32 @@ from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way
 from loglinear.experiments.tables import MISSING, Table, number, times
 
 Run = dict[str, Any]
+Figure = Callable[[Run], float | None] | str  # of a run: a function, or a key of its result
 PERCENT = 1e-9  # slack of a comparison of scores, which are in percent
 INSTALL = "python-crfsuite is not installed, so only ours is measured: pip install python-crfsuite"
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row of the comparison: its name, what it takes from a run of either side, and digits."""
-
-    name: str
-    ours: Callable[[Run], float | None]
-    peer: Callable[[Run], float | None]
-    digits: int = 3
-    compared: bool = True
 
 
 def make_tables(bench: Benchmark, peer_missing: bool = False) -> list[Table]:
     """All tables that the measurements so far allow."""
     tables: list[Table] = []
-    for task in _tasks(bench):
+    for task in dict.fromkeys(job.task for job, _ in bench.results if not job.task.startswith("growth ")):
         tables += [_comparison(bench, task, way) for way in bench.settings.ways]
         tables += filter(None, [_algorithms(bench, task)])
         tables += [_criteria(bench, task)] if bench.of("criteria", task=task) else []
         tables += [table for way in bench.settings.ways for table in _profiles(bench, task, way)]
     tables += filter(None, [growth(bench)])
-    if peer_missing:
-        for table in tables[:1]:
-            table.notes.append(INSTALL)
+    for table in tables[:1] if peer_missing else []:
+        table.notes.append(INSTALL)
     return tables
 
 
-def _tasks(bench: Benchmark) -> list[str]:
-    found = dict.fromkeys(job.task for job, _ in bench.results)
-    return [task for task in found if not task.startswith("growth ")]
+def _median(runs: Sequence[Run], figure: Figure) -> float | None:
+    """The median of a figure over runs."""
+    return median(run[figure] if isinstance(figure, str) else figure(run) for run in runs)
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' if n > 1 else ''}"
 
 
 def _name(way: Way, bench: Benchmark, task: str) -> str:
@@ -86,43 +78,42 @@ def _comparison(bench: Benchmark, task: str, way: Way) -> Table:
         history = _by_pass(bench, task, way, run, "scores")
         return None if score is None else first_at_least(history, score - PERCENT)
 
-    rows = [
-        _Row("read and encode (s)", _sum("read", "encode"), _sum("read", "encode")),
-        _Row("optimise to the default stop (s)", _get("optimise"), _get("optimise")),
-        _Row(
-            "optimise to within 0.1 % of the converged objective (s)", to_bound,
-            lambda run: None if bound is None else first_at_most(run["history"], bound),
-        ),
-        _Row(f"optimise to python-crfsuite's {metric} (s)", to_score, _get("optimise")),
-        _Row("value and gradient, one full pass (s)", _get("per_evaluation"), _get("per_pass")),
-        _Row("a pass of the optimizer (s)", _get("per_pass"), _get("per_pass")),
-        _Row("file to model (s)", _get("file_to_model"), _get("file_to_model")),
-        _Row("load the model (s)", _get("load"), _get("load"), 4),
-        _Row("column file to tagged column file (s)", _get("tag"), _get("tag")),
-        _Row("peak memory (MB)", _get("peak_mb"), _get("peak_mb"), 0),
-        _Row("model file (MB)", _get("model_mb"), _get("model_mb"), 2),
-        _Row("passes", _get("iterations"), _get("iterations"), 0, compared=False),
-        _Row("features", _get("features"), _get("features"), 0, compared=False),
-        _Row("objective", _get("objective"), _get("objective"), 2, compared=False),
-        _Row(metric, _get("score"), _get("score"), 2, compared=False),
-    ]  # fmt: skip
-    title = (
-        f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, bench, task)}, "
-        f"l2 = {bench.settings.l2:g}, medians of {bench.settings.repeat}"
-    )
-    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in bench.settings.threads]
-    table = Table(title, ["", *labels, "python-crfsuite", *(f"times, {label}" for label in labels)])
-    sides = [
-        bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=bench.settings.max_iter)
-        for n in bench.settings.threads
+    def peer_to_bound(run: Run) -> float | None:
+        return None if bound is None else first_at_most(run["history"], bound)
+
+    def read_and_encode(run: Run) -> float:
+        return float(run["read"] + run["encode"])
+
+    compared: list[tuple[str, Figure, Figure, int]] = [  # name, ours, the peer's, digits
+        ("read and encode (s)", read_and_encode, read_and_encode, 3),
+        ("optimise to the default stop (s)", "optimise", "optimise", 3),
+        ("optimise to within 0.1 % of the converged objective (s)", to_bound, peer_to_bound, 3),
+        (f"optimise to python-crfsuite's {metric} (s)", to_score, "optimise", 3),
+        ("value and gradient, one full pass (s)", "per_evaluation", "per_pass", 3),
+        ("a pass of the optimizer (s)", "per_pass", "per_pass", 3),
+        ("file to model (s)", "file_to_model", "file_to_model", 3),
+        ("load the model (s)", "load", "load", 4),
+        ("column file to tagged column file (s)", "tag", "tag", 3),
+        ("peak memory (MB)", "peak_mb", "peak_mb", 0),
+        ("model file (MB)", "model_mb", "model_mb", 2),
     ]
-    for row in rows:
-        ours = [median(map(row.ours, runs)) for runs in sides]
-        theirs = median(map(row.peer, peers))
-        ratios = [ratio(theirs, value) if row.compared else None for value in ours]
-        table.add(
-            row.name, [*ours, theirs, *ratios], [*(number(v, row.digits) for v in (*ours, theirs)), *map(times, ratios)]
-        )
+    only_shown = [("passes", "iterations", 0), ("features", "features", 0), ("objective", "objective", 2)]
+    rows = [*compared, *((name, key, key, digits) for name, key, digits in (*only_shown, (metric, "score", 2)))]
+    settings, labels = bench.settings, [_threads(n) for n in bench.settings.threads]
+    table = Table(
+        f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, bench, task)}, "
+        f"l2 = {settings.l2:g}, medians of {settings.repeat}",
+        ["", *labels, "python-crfsuite", *(f"times, {label}" for label in labels)],
+    )
+    sides = [
+        bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=settings.max_iter)
+        for n in settings.threads
+    ]
+    for place, (name, our_figure, peer_figure, digits) in enumerate(rows):
+        ours, theirs = [_median(runs, our_figure) for runs in sides], _median(peers, peer_figure)
+        ratios = [ratio(theirs, value) if place < len(compared) else None for value in ours]
+        shown = [number(value, digits) for value in (*ours, theirs)]
+        table.add(name, [*ours, theirs, *ratios], [*shown, *map(times, ratios)])
     listed = median(run["peak_mb"] for run in bench.of("listed", task=task))
     if listed is not None:
         table.notes.append(
@@ -150,7 +141,7 @@ def _algorithms(bench: Benchmark, task: str) -> Table | None:
     names = [name for name in bench.settings.algorithms if bench.of("peer", task=task, algorithm=name)]
     if not names:
         return None
-    labels = [f"{n} thread{'s' if n > 1 else ''}" for n in bench.settings.threads]
+    labels = [_threads(n) for n in bench.settings.threads]
     table = Table(
         f"{task}: python-crfsuite's algorithms, and ours until its test score is theirs",
         ["algorithm", "passes", "score", "optimise (s)", "whole (s)", *(f"ours, {x} (s)" for x in labels),
@@ -223,19 +214,17 @@ def _profiles(bench: Benchmark, task: str, way: Way) -> Iterator[Table]:
             yield table
 
 
-def _get(key: str) -> Callable[[Run], float | None]:
-    return lambda run: run[key]
-
-
-def _sum(*keys: str) -> Callable[[Run], float | None]:
-    return lambda run: sum(run[key] for key in keys)
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # How cost grows with the corpus: a row for each size, side and number of threads, and the cost of a token.
 
 
 PARTS = ("encode", "evaluation", "pass", "tag")
+SECONDS: tuple[Figure, ...] = (
+    lambda run: run["read"] + run["encode"],
+    lambda run: run.get("per_evaluation"),
+    "per_pass",
+    "tag",
+)
 
 
 def growth(bench: Benchmark) -> Table | None:
@@ -250,27 +239,20 @@ def growth(bench: Benchmark) -> Table | None:
          *(f"{part} (µs a token)" for part in PARTS), "kB a token"],
     )  # fmt: skip
     sides: list[tuple[str, dict[str, Any]]] = [
-        (f"ours, {n} thread{'s' if n > 1 else ''}", {"kind": "ours", "threads": n}) for n in bench.settings.threads
+        *((f"ours, {_threads(n)}", {"kind": "ours", "threads": n}) for n in bench.settings.threads),
+        ("python-crfsuite", {"kind": "peer", "algorithm": "lbfgs"}),
     ]
-    for name, wanted in [*sides, ("python-crfsuite", {"kind": "peer", "algorithm": "lbfgs"})]:
+    for name, wanted in sides:
         per_token = []
         for tokens, task in sizes:
-            runs = bench.of(task=task, **wanted)
-            if not runs:
-                continue
-            seconds = [
-                median(run["read"] + run["encode"] for run in runs), median(run.get("per_evaluation") for run in runs),
-                median(run["per_pass"] for run in runs), median(run["tag"] for run in runs),
-            ]  # fmt: skip
-            peak = median(run["peak_mb"] for run in runs)
-            micro = [None if value is None else 1e6 * value / tokens for value in seconds]
-            kilobytes = None if peak is None else 1e3 * peak / tokens
-            per_token.append((tokens, [*micro, kilobytes]))
-            table.add(
-                name, [tokens, *seconds, peak, *micro, kilobytes],
-                [number(tokens, 0), *(number(value, 3) for value in seconds), number(peak, 0),
-                 *(number(value, 2) for value in micro), number(kilobytes, 2)],
-            )  # fmt: skip
+            if runs := bench.of(task=task, **wanted):
+                seconds, peak = [_median(runs, figure) for figure in SECONDS], _median(runs, "peak_mb")
+                micro = [None if value is None else 1e6 * value / tokens for value in seconds]
+                kilobytes = None if peak is None else 1e3 * peak / tokens
+                per_token.append((tokens, [*micro, kilobytes]))
+                shown = [number(tokens, 0), *(number(value, 3) for value in seconds), number(peak, 0)]
+                shown += [number(value, 2) for value in (*micro, kilobytes)]
+                table.add(name, [tokens, *seconds, peak, *micro, kilobytes], shown)
         if remark := flatness(name, per_token):
             table.notes.append(remark)
     for job, result in bench.results:

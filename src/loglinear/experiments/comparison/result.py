@@ -16,7 +16,6 @@ from loglinear.evaluation.labels import Labelling, Score, accuracy_report, align
 from loglinear.evaluation.significance import holm, mcnemar, paired_bootstrap, paired_t_test
 from loglinear.experiments.store import Cell, setting_content
 from loglinear.experiments.tuning.data import CHUNK_METRICS, all_scores
-from loglinear.experiments.tuning.grid import Candidate
 from loglinear.experiments.tuning.run import TunedCell, TuningResult
 
 LEVEL = 0.05
@@ -85,40 +84,27 @@ class System:
     confused: list[tuple[str, str, int]]
     predicted: Labelling
 
-
-def examined(
-    name: str, best: Candidate, tuned: TuningResult, training: Cell, curve: list[tuple[int, float]], gold: Labelling,
-    predicted: Labelling, confidence: Float, figure: str,
-) -> System:  # fmt: skip
-    """A system, from its predictions on the test data and their probabilities."""
-    labels = label_counts(gold, predicted)
-    right = labels[:, 1] == labels[:, 2]
-    counts = labels
-    if figure in CHUNK_METRICS:
-        counts = chunk_counts(gold, predicted)
-    elif figure == "sentence-accuracy":
-        counts = np.stack([np.ones_like(right), np.ones_like(right), right], axis=1).astype(np.int64)
-    scores = all_scores(gold, predicted)
-    chunked = "f1" in scores
-    types = chunk_scores(gold, predicted).types if chunked else accuracy_report(gold, predicted).labels
-    gold_ids, ids, _, _ = aligned(gold, predicted)
-    return System(
-        name=name,
-        best=tuned.best,
-        tuned=tuned.cells,
-        scores=scores,
-        training=training,
-        curve=curve,
-        types=types,
-        counts=counts,
-        right=right,
-        wrong=labels[:, 1] - labels[:, 2],
-        calibrations={
-            by: calibration(np.minimum(confidence, 1.0), gold_ids == ids, 10, by) for by in ("width", "mass")
-        },
-        confused=_confused(gold, predicted),
-        predicted=predicted,
-    )
+    @classmethod
+    def examined(
+        cls, name: str, tuned: TuningResult, training: Cell, curve: list[tuple[int, float]], gold: Labelling,
+        predicted: Labelling, confidence: Float, figure: str,
+    ) -> System:  # fmt: skip
+        """A system, from its predictions on the test data and their probabilities."""
+        counts = labels = label_counts(gold, predicted)
+        right = labels[:, 1] == labels[:, 2]
+        if figure in CHUNK_METRICS:
+            counts = chunk_counts(gold, predicted)
+        elif figure == "sentence-accuracy":
+            counts = np.stack([np.ones_like(right), np.ones_like(right), right], axis=1).astype(np.int64)
+        scores = all_scores(gold, predicted)
+        types = chunk_scores(gold, predicted).types if "f1" in scores else accuracy_report(gold, predicted).labels
+        gold_ids, ids, _, _ = aligned(gold, predicted)
+        sure = np.minimum(confidence, 1.0)
+        calibrations = {by: calibration(sure, gold_ids == ids, 10, by) for by in ("width", "mass")}
+        return cls(
+            name, tuned.best, tuned.cells, scores, training, curve, types, counts, right, labels[:, 1] - labels[:, 2],
+            calibrations, _confused(gold, predicted), predicted,
+        )  # fmt: skip
 
 
 def _confused(gold: Labelling, predicted: Labelling, most: int = 5) -> list[tuple[str, str, int]]:
@@ -163,19 +149,13 @@ class ComparisonResult:
         best, others = self.best, self.systems[1:]
         boots = [paired_bootstrap(best.counts, one.counts, self.draws, self._seed, figure) for one in others]
         corrected = holm([boot.p for boot in boots]).tolist()
-        return {
-            one.name: Against(
-                bootstrap=boot.p,
-                low=boot.low,
-                high=boot.high,
-                mcnemar=mcnemar(best.right, one.right).p,
-                mcnemar_corrected=mcnemar(best.right, one.right, exact=False).p,
-                t_test=paired_t_test(best.wrong, one.wrong).p,
-                differs=boot.p < LEVEL,
-                surely=sure < LEVEL,
-            )
-            for one, boot, sure in zip(others, boots, corrected, strict=True)
-        }
+        found = {}
+        for one, boot, sure in zip(others, boots, corrected, strict=True):
+            exact, approximate = (mcnemar(best.right, one.right, exact=how).p for how in (True, False))
+            t_test = paired_t_test(best.wrong, one.wrong).p
+            differs, surely = boot.p < LEVEL, sure < LEVEL
+            found[one.name] = Against(boot.p, boot.low, boot.high, exact, approximate, t_test, differs, surely)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.experiments.chains import load_like
-from loglinear.experiments.comparison.result import ComparisonResult, System, examined
+from loglinear.experiments.comparison.result import ComparisonResult, System
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, key_of, misfit
 from loglinear.experiments.tuning.data import METRICS, Data, all_scores, metric_for
 from loglinear.experiments.tuning.grid import Candidate, candidates, rehearsed
@@ -125,22 +126,29 @@ def compare(
     mark = {"training data": data.mark(), "dev data": dev.mark(), "test data": test.mark(), "metric": figure,
             "seed": prototype.seed}  # fmt: skip
     store = Store(results, "compare", mark, lambda key, cell: shape_of(key, cell, COMPARED))
-    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, observe)
+    tell = observe or (lambda spec, progress: None)
+    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, tell)
     result = comparison.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
     store.finish({"comparison": result.to_dict()})
     return result
 
 
+@dataclass
 class _Comparison:
     """A comparison on its way; arguments as for :func:`compare`, in the words of experiments."""
 
-    def __init__(
-        self, data: Data, dev: Data, test: Data, figure: str, rungs: Sequence[float], jobs: int, prototype: Tagger,
-        store: Store, observe: Observe | None,
-    ) -> None:  # fmt: skip
-        self.data, self.dev, self.test, self.figure, self.rungs = data, dev, test, figure, rungs
-        self.jobs, self.prototype, self.store, self.observe = jobs, prototype, store, observe
-        self.gold = test.gold()
+    data: Data
+    dev: Data
+    test: Data
+    figure: str
+    rungs: Sequence[float]
+    jobs: int
+    prototype: Tagger
+    store: Store
+    observe: Observe
+
+    def __post_init__(self) -> None:
+        self.gold = self.test.gold()
 
     def run(
         self, specs: Sequence[str], own: Mapping[str, Sequence[Any]], quick: bool, sizes: Sequence[float], draws: int
@@ -167,19 +175,16 @@ class _Comparison:
         if not systems:
             raise OptionError(f"none of the criteria could be trained: {next(iter(left_out.values()))}")
         facts = {
-            "training sentences": len(self.data),
-            "training tokens": self.data.corpus.n_tokens,
-            "dev sentences": len(self.dev),
-            "test sentences": len(self.test),
-            "test tokens": self.test.corpus.n_tokens,
-            "labels": len(labels),
-        }
+            "training sentences": len(self.data), "training tokens": self.data.corpus.n_tokens,
+            "dev sentences": len(self.dev), "test sentences": len(self.test),
+            "test tokens": self.test.corpus.n_tokens, "labels": len(labels),
+        }  # fmt: skip
         return ComparisonResult(systems, left_out, self.figure, facts, draws, self.prototype.seed, self.gold)
 
     def _system(self, spec: str, chosen: Sequence[Candidate], sizes: Sequence[float]) -> System:
         tuning = Tuning(
             self.data, self.dev, None, self.figure, self.rungs, True, self.jobs, self.prototype, self.store,
-            lambda progress: self._tell(spec, progress), keep_best=False,
+            partial(self.observe, spec), keep_best=False,
         )  # fmt: skip
         tuned = tuning.run(chosen)
         best = next(one for one in chosen if one.setting is tuned.best_setting)
@@ -188,7 +193,7 @@ class _Comparison:
         labels, confidence = tagger.predict_numbers(self.test.corpus, confidence=True)
         assert confidence is not None
         predicted = self.test.labelled_apart(labels, tagger.classes_)
-        return examined(spec, best, tuned, cell, curve, self.gold, predicted, confidence, self.figure)
+        return System.examined(spec, tuned, cell, curve, self.gold, predicted, confidence, self.figure)
 
     def _final(self, spec: str, best: Candidate) -> tuple[Cell, Tagger]:
         """The tuned setting trained from zero, alone on all threads."""
@@ -221,13 +226,9 @@ class _Comparison:
         began = time.perf_counter()
         tagger.fit(
             **data.fit_arguments(),
-            observe=lambda p: self._tell(spec, TuningProgress(0, 0, what, iteration=p.iteration, seconds=p.seconds)),
+            observe=lambda p: self.observe(spec, TuningProgress(0, 0, what, iteration=p.iteration, seconds=p.seconds)),
         )
         return tagger, time.perf_counter() - began
-
-    def _tell(self, spec: str, progress: TuningProgress) -> None:
-        if self.observe is not None:
-            self.observe(spec, progress)
 
 
 def _history(tagger: Tagger) -> list[list[float]]:

@@ -285,26 +285,18 @@ class Tuning:
     # -- results -------------------------------------------------------------------------------------------------
 
     def _cell_of(self, candidate: Candidate, runs: list[list[Run]]) -> TunedCell:
-        own = [self.store.cells[run.key] for chain in runs for run in chain if run.candidate is candidate]
-        share = next(run.share for chain in runs for run in chain if run.candidate is candidate)
-        scores = {
-            name: float(np.mean([cell["scores"][name] for cell in own]))
-            for name in own[0]["scores"]
-            if all(name in cell["scores"] for cell in own)
-        }
-        figures = [cell["score"] for cell in own]
+        of = [run for chain in runs for run in chain if run.candidate is candidate]
+        cells = [self.store.cells[run.key] for run in of]
+        names = [name for name in cells[0]["scores"] if all(name in cell["scores"] for cell in cells)]
+        figures = [cell["score"] for cell in cells]
         return TunedCell(
-            setting=candidate.setting,
-            name=candidate.name,
-            score=float(np.mean(figures)),
+            candidate.setting, candidate.name, float(np.mean(figures)),
             spread=float(np.std(figures, ddof=1)) if len(figures) > 1 else None,
-            scores=scores,
-            share=share,
-            seconds=float(sum(cell["seconds"] for cell in own)),
-            passes=sum(cell["passes"] or 0 for cell in own),
-            features=max(cell["features"] for cell in own),
-            warm=any(cell["warm"] for cell in own),
-        )
+            scores={name: float(np.mean([cell["scores"][name] for cell in cells])) for name in names},
+            share=of[0].share, seconds=float(sum(cell["seconds"] for cell in cells)),
+            passes=sum(cell["passes"] or 0 for cell in cells), features=max(cell["features"] for cell in cells),
+            warm=any(cell["warm"] for cell in cells),
+        )  # fmt: skip
 
     def _trained(self, run: Run) -> Tagger:
         """The model of a cell; after cross-validation, one of all the data, from zero."""
