@@ -65,3 +65,27 @@ class InfeasibleError(LoglinearError, ValueError):
 
 class ModelFileError(LoglinearError, ValueError):
     """A model file that is damaged, of another kind, or newer than this version reads."""
+
+
+class ModelKindError(ModelFileError):
+    """A model file of another kind than the one asked for.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file.
+    kind : str
+        The kind of the model in it, as ``"tagger"``.
+    wanted : str
+        The kind asked for.
+    """
+
+    def __init__(self, file: str, kind: str, wanted: str) -> None:
+        super().__init__(
+            f"{file} holds a model of kind {kind!r}, but one of kind {wanted!r} is needed here (loglinear.load opens "
+            "every kind)"
+        )
+        self.file, self.kind, self.wanted = file, kind, wanted
+
+    def __reduce__(self) -> tuple[type[ModelKindError], tuple[str, str, str]]:
+        return type(self), (self.file, self.kind, self.wanted)

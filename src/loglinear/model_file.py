@@ -17,6 +17,9 @@ The checksum is the SHA-256 of the whole file with its own 64 digits taken as ``
 not stop an adversary, who can compute it too, so :func:`load` also checks each number in the table before using it.
 The same content gives the same bytes: no date, no random order.
 
+What the header and the arrays mean is for each kind of model to say, in two functions: one makes header and arrays, the
+other reads them back through a :class:`Reader`, which checks each part as it is read.
+
 References
 ----------
 safetensors, the format: https://github.com/huggingface/safetensors
@@ -32,7 +35,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -42,8 +46,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear import __version__
-from loglinear.arrays import Array, Arrays, Float, Int64, UInt8
-from loglinear.errors import ModelFileError, OptionError
+from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
+from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
 
 FORMAT = "loglinear"
 FORMAT_VERSION = 1
@@ -86,12 +90,15 @@ class ModelFile:
         Read-only views on the file (or the bytes).
     size : int
         Bytes of the file.
+    name : str
+        What messages call it: its path, or "the model in memory".
     """
 
     kind: str
     header: dict[str, Any]
     arrays: dict[str, Array]
     size: int
+    name: str
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -231,7 +238,7 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
         A path is memory-mapped: processes that load the same file share its pages. Bytes are viewed; a buffer that
         could still change is copied.
     kind : str, optional
-        The kind the caller can use; another one is an error.
+        The kind the caller can use; another one is a :class:`ModelKindError`.
 
     Raises
     ------
@@ -254,8 +261,8 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
     if not isinstance(header, dict):
         _damaged(name, "its header is not a JSON object")
     if kind is not None and found != kind:
-        raise ModelFileError(f"{name} holds a model of kind {found[:40]!r}, but one of kind {kind!r} is needed here")
-    return ModelFile(found, header, _arrays(name, table, view, start), len(view))
+        raise ModelKindError(name, found[:40], kind)
+    return ModelFile(found, header, _arrays(name, table, view, start), len(view), name)
 
 
 def _damaged(name: str, detail: str) -> NoReturn:
@@ -406,7 +413,7 @@ def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> A
     return array
 
 
-# -- strings as arrays --------------------------------------------------------------------------------------------
+# -- what headers and arrays are made of ------------------------------------------------------------------------------
 
 
 def pack_strings(strings: Sequence[str]) -> tuple[UInt8, Int64]:
@@ -429,7 +436,7 @@ def unpack_strings(blob: UInt8, offsets: Int64) -> list[str]:
     fits = blob.dtype == np.uint8 and blob.ndim == 1 and offsets.dtype == np.int64 and offsets.ndim == 1
     fits = fits and offsets.size > 0 and offsets[0] == 0 and offsets[-1] == blob.size
     if not fits or bool(np.any(offsets[1:] < offsets[:-1])):
-        raise ModelFileError("the strings of the model do not fit together: copy it again, or train anew")
+        raise ModelFileError("the bytes of the strings and the places where each begins do not fit together")
     encoded, places = blob.tobytes(), pairwise(offsets.tolist())
     if encoded.isascii():  # bytes and characters count the same: one decoding for all
         text = encoded.decode("ascii")
@@ -437,77 +444,45 @@ def unpack_strings(blob: UInt8, offsets: Int64) -> list[str]:
     try:
         return [str(encoded[first:last], "utf-8", "surrogatepass") for first, last in places]
     except UnicodeDecodeError:
-        raise ModelFileError("a string of the model is not UTF-8: copy it again, or train anew") from None
+        raise ModelFileError("a string is not UTF-8") from None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Names in a model file: those of the columns that rows have, and the labels that rows can have.
-#
-# Columns are ``n_features_in_`` and, where the training data named them, ``feature_names_in_``. Labels are strings,
-# whole numbers, numbers or truth values, all of one kind, and come back as an array of the same kind.
+def string_arrays(part: str, strings: Sequence[str]) -> Arrays:
+    """The arrays ``part.bytes`` and ``part.offsets`` of strings; :meth:`Reader.strings` reads them back."""
+    blob, offsets = pack_strings(strings)
+    return {f"{part}.bytes": blob, f"{part}.offsets": offsets}
 
 
-_KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
-
-
-def store_columns(estimator: Any) -> Arrays:
-    """The arrays that hold the columns' names; none if they have none."""
+def column_arrays(estimator: Any) -> Arrays:
+    """The arrays of the names of the columns that an estimator was fitted to; none if they have none."""
     names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return {}
-    blob, offsets = pack_strings([str(name) for name in names])
-    return {"columns.bytes": blob, "columns.offsets": offsets}
+    return {} if names is None else string_arrays("columns", [str(name) for name in names])
 
 
-def restore_columns(estimator: Any, arrays: Arrays, n_columns: int) -> None:
-    """Give ``estimator`` the columns of a model of ``n_columns``."""
-    estimator.n_features_in_ = n_columns
-    if "columns.bytes" not in arrays:
-        return
-    names = unpack_strings(arrays["columns.bytes"], arrays["columns.offsets"])
-    if len(names) != n_columns or len(set(names)) != n_columns:
-        raise ValueError("the names of the columns do not fit")
-    estimator.feature_names_in_ = np.array(names, dtype=object)
+_LABEL_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "object": (str, bool, int, float),
+}
+_LABEL_DTYPES = {"str": np.str_, "int": np.int64, "float": np.float64, "bool": np.bool_, "object": np.object_}
+_TYPE_OF_DTYPE = {"U": "str", "O": "object", "b": "bool", "i": "int", "u": "int", "f": "float"}
 
 
-def store_labels(labels: Array) -> dict[str, Any]:
-    """Labels [Y] as JSON."""
+def label_header(labels: Array, key: str = "type") -> dict[str, Any]:
+    """Labels [Y] as JSON: their type, under ``key``, and values; :meth:`Reader.labels` reads them back."""
     values = labels.tolist()
-    for name, kind in _KINDS.items():
-        if all(type(value) is kind for value in values):
-            return {"kind": name, "values": values}
-    raise OptionError(
-        f"labels such as {values[0]!r:.40} cannot be written to a model file: use strings, whole numbers or numbers"
-    )
+    if labels.dtype.kind not in _TYPE_OF_DTYPE or not all(isinstance(value, str | int | float) for value in values):
+        raise OptionError(f"a model file cannot hold the label {values[0]!r:.60}; use strings or numbers as labels")
+    return {key: _TYPE_OF_DTYPE[labels.dtype.kind], "values": values}
 
 
-def restore_labels(stored: Any) -> Array:
-    """Labels [Y] from JSON, distinct and in ascending order."""
-    kind, values = _KINDS[stored["kind"]], stored["values"]
-    if not isinstance(values, list) or not values or not all(type(value) is kind for value in values):
-        raise ValueError("the labels are not of one kind")
-    if any(a >= b for a, b in pairwise(values)):
-        raise ValueError("the labels are not in ascending order")
-    return np.array(values)
+def plain(value: Any) -> Any:
+    """A value as JSON has it: NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def checked_floats(array: Array, shape: tuple[int, ...], what: str) -> Float:
-    """A copy of an array of finite float64 of such a shape; any other is a ValueError."""
-    if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-        raise ValueError(f"the {what} cannot be read")
-    return np.array(array)
-
-
-def checked_log_shares(array: Array, n: int, what: str) -> Float:
-    """A copy of log-probabilities [n] that add up to one; zero probability may be among them."""
-    if array.dtype != np.float64 or array.shape != (n,) or not (array <= 1e-9).all():
-        raise ValueError(f"the {what} cannot be read")
-    if not abs(float(np.exp(array).sum()) - 1.0) < 1e-6:
-        raise ValueError(f"the {what} do not add up to one")
-    return np.array(array)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
 # Weights as numbers of less precision: float64, float32 or float16, and a power of two that they are multiplied by.
 #
 #     w = 2^k s          s of the given precision, k = 0 unless the greatest weight is beyond what it holds
@@ -530,3 +505,265 @@ def stored(weights: Float, precision: npt.DTypeLike) -> tuple[Array, int]:
 def restored(numbers: Array, exponent: int) -> Float:
     """The weights that were :func:`stored`."""
     return np.asarray(np.ldexp(numbers.astype(np.float64), exponent))
+
+
+# -- a model file, part by part ---------------------------------------------------------------------------------------
+
+Shape = tuple[int | None, ...]  #: of an array, None where any length will do
+_MISSING: Any = object()
+
+
+def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None) -> Reader:
+    """Open a model file to be read part by part; arguments and errors as for :func:`load`."""
+    return Reader.of(load(source, kind))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model file, or a section of one, each part of which is checked when it is read.
+
+    A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked
+    before it is used. A part that is missing, or is not what was asked for, is a :class:`ModelFileError` that names the
+    file and the part. Arrays come as copies that can be written to, of one type: Numba would compile every kernel
+    again for others.
+
+    Parameters
+    ----------
+    file : str
+        What messages call the file.
+    kind : str
+        What the model is, as ``"tagger"``.
+    header : dict
+        The JSON document, or the object in it that is this section.
+    arrays : mapping of str to ndarray
+        Those of the section, without its prefix.
+    place : str
+        The section, as in ``"base."``; empty for the whole file.
+    """
+
+    file: str
+    kind: str
+    header: Mapping[str, Any]
+    arrays: Mapping[str, Array]
+    place: str = ""
+
+    @classmethod
+    def of(cls, stored: ModelFile) -> Reader:
+        """The reader of a whole file."""
+        return cls(stored.name, stored.kind, stored.header, stored.arrays)
+
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    def fail(self, part: str, detail: str) -> NoReturn:
+        """Raise the error that says what is wrong with a part."""
+        self._fail(f"{self.place}{part}: {detail}")
+
+    def _fail(self, detail: str) -> NoReturn:
+        raise ModelFileError(
+            f"{self.file}: the content of the model file does not fit together ({detail}); copy it again, or train anew"
+        ) from None
+
+    @contextmanager
+    def building(self, part: str) -> Iterator[None]:
+        """Around code that builds an object from values of the file: whatever it rejects is an error in ``part``."""
+        try:
+            yield
+        except ModelFileError:
+            raise
+        except KeyError as error:
+            self.fail(part, f"{error.args[0]!r:.80} is missing" if error.args else "an entry is missing")
+        except (
+            LoglinearError,
+            ArithmeticError,
+            AttributeError,
+            IndexError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as error:
+            self.fail(part, str(error) or type(error).__name__)
+
+    # -- the header --------------------------------------------------------------------------------------------------
+
+    def value(self, key: str, default: Any = _MISSING) -> Any:
+        """The JSON value under ``key``, unchecked; without a ``default`` it has to be there."""
+        if key in self.header:
+            return self.header[key]
+        if default is _MISSING:
+            self._fail(f"{self.place + key!r} is missing")
+        return default
+
+    def section(self, key: str, prefix: str | None = None) -> Reader:
+        """The JSON object under ``key``, with the arrays whose names begin with ``prefix`` (``"key."`` by default)."""
+        found = self.value(key)
+        if not isinstance(found, dict):
+            self.fail(key, f"{found!r:.40} is not a JSON object")
+        start = f"{key}." if prefix is None else prefix
+        arrays = {name.removeprefix(start): each for name, each in self.arrays.items() if name.startswith(start)}
+        return Reader(self.file, self.kind, found, arrays, f"{self.place}{key}.")
+
+    def has(self, key: str) -> bool:
+        """Whether something other than None is stored under ``key``."""
+        return self.header.get(key) is not None
+
+    def flag(self, key: str, default: Any = _MISSING) -> bool:
+        """True or False."""
+        found = self.value(key, default)
+        if not isinstance(found, bool):
+            self.fail(key, f"{found!r:.40} is neither true nor false")
+        return found
+
+    def integer(self, key: str, least: int = 0, most: int = 2**53, default: Any = _MISSING) -> int:
+        """A whole number from ``least`` to ``most``."""
+        found = self.value(key, default)
+        if type(found) is not int or not least <= found <= most:  # type(), since True is an int too
+            self.fail(key, f"{found!r:.40} is not a whole number from {least} to {most}")
+        return found
+
+    def number(self, key: str, least: float = -math.inf, above: float = -math.inf) -> float:
+        """A finite number that is at least ``least`` and greater than ``above``."""
+        found = self.value(key)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            self.fail(key, f"{found!r:.40} is not a number")
+        if not (least <= found and above < found and abs(found) <= np.finfo(np.float64).max):
+            bound = f" of at least {least:g}" if least > above else f" greater than {above:g}" if above > least else ""
+            self.fail(key, f"{found!r:.40} is not a finite number{bound}")
+        return float(found)
+
+    def text(self, key: str) -> str:
+        """A string."""
+        found = self.value(key)
+        if not isinstance(found, str):
+            self.fail(key, f"{found!r:.40} is not a string")
+        return found
+
+    def choice(self, key: str, choices: Collection[Any], default: Any = _MISSING) -> Any:
+        """One of ``choices``."""
+        found = self.value(key, default)
+        if not any(found == each and type(found) is type(each) for each in choices):
+            self.fail(key, f"{found!r:.40} is not one of {', '.join(map(str, choices))}")
+        return found
+
+    def names(self, key: str, least: int = 1) -> list[str]:
+        """A list of ``least`` or more distinct strings."""
+        found = self.value(key)
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            self.fail(key, "not a list of strings")
+        if len(found) < least or len(set(found)) != len(found):
+            self.fail(key, f"{'fewer strings than ' + str(least) if len(found) < least else 'a string is there twice'}")
+        return found
+
+    def labels(self, least: int = 1, key: str = "labels") -> Array:
+        """Labels [Y] as :func:`label_header` wrote them: distinct, ascending, and as many as ``least``."""
+        own = self.section(key)
+        type_ = own.choice("kind" if "kind" in own.header else "type", list(_LABEL_TYPES))
+        values = own.value("values")
+        wanted = _LABEL_TYPES[type_]
+        whole = isinstance(values, list) and len(values) >= least
+        if not whole or not all(isinstance(v, wanted) and (type_ != "int" or type(v) is int) for v in values):
+            own.fail("values", f"not a list of {least} or more labels of the type {type_}")
+        with own.building("values"):
+            labels: Array = np.array(values, dtype=_LABEL_DTYPES[type_])
+            if labels.tolist() != values or not np.array_equal(np.unique(labels), labels):
+                own.fail("values", "the labels are not distinct and sorted")
+        return labels
+
+    def options(self) -> dict[str, Any]:
+        """The options of the estimator, by name; it checks their values itself."""
+        return dict(self.section("options").header)
+
+    # -- the arrays --------------------------------------------------------------------------------------------------
+
+    def array(self, name: str, types: Sequence[npt.DTypeLike], shape: Shape) -> Array:
+        """The array of that name as it is in the file, of one of ``types`` and of a ``shape``."""
+        if name not in self.arrays:
+            self._fail(f"the array {self.place + name!r} is missing")
+        found = self.arrays[name]
+        if found.dtype not in [np.dtype(each) for each in types]:
+            self.fail(name, f"an array of {found.dtype}, not of {' or '.join(np.dtype(each).name for each in types)}")
+        if found.ndim != len(shape) or any(want not in (None, n) for n, want in zip(found.shape, shape, strict=True)):
+            wanted = ", ".join("any" if n is None else str(n) for n in shape)
+            self.fail(name, f"an array of shape {list(found.shape)}, not [{wanted}]")
+        return found
+
+    def floats(self, name: str, shape: Shape, low: float | None = None, high: float | None = None) -> Float:
+        """Numbers as float64: all finite or, with bounds, from ``low`` to ``high``, each of which may be infinite."""
+        found = self.array(name, (np.float64, np.float32, np.float16), shape).astype(np.float64)
+        if low is None and high is None:
+            if not np.isfinite(found).all():
+                self.fail(name, "not all numbers are finite")
+            return found
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        if not ((found >= least) & (found <= most)).all():  # false for NaN too
+            self.fail(name, f"not all numbers lie between {least:g} and {most:g}")
+        return found
+
+    def log_shares(self, name: str, n: int) -> Float:
+        """Log-probabilities [n] that add up to one; zero probability may be among them."""
+        found = self.floats(name, (n,), high=1e-9)
+        if not abs(float(np.exp(found).sum()) - 1.0) < 1e-6:
+            self.fail(name, "the probabilities do not add up to one")
+        return found
+
+    def ints(self, name: str, shape: Shape, below: int | None = None) -> Int32:
+        """Whole numbers from 0, all less than ``below``, as int32; the file may hold them as bytes."""
+        found = self.array(name, (np.uint8, np.int32), shape).astype(np.int32)
+        if found.size and (found.min() < 0 or (below is not None and found.max() >= below)):
+            self.fail(name, f"not all numbers are from 0 to {'2^31' if below is None else below} - 1")
+        return found
+
+    def ascending(self, name: str, below: int | None = None) -> Int64:
+        """Distinct numbers from 0 in ascending order, all less than ``below``, as int64."""
+        found = self.array(name, (np.int64,), (None,)).copy()
+        if len(found) and (found[0] < 0 or (np.diff(found) <= 0).any()):
+            self.fail(name, "not distinct numbers in ascending order")
+        if len(found) and below is not None and found[-1] >= below:
+            self.fail(name, f"not all numbers are from 0 to {below} - 1")
+        return found
+
+    def lists(self, first: str, entries: str, rows: int, below: int) -> tuple[Int64, Int32]:
+        """As many lists as ``rows`` of numbers less than ``below``: list i is ``entries[pointer[i] : pointer[i + 1]]``.
+
+        Parameters
+        ----------
+        first : str
+            The array of the lengths [rows] of the lists, or of the pointer itself [rows + 1].
+        entries : str
+            The array of all numbers [n].
+
+        Returns
+        -------
+        pointer : int64 [rows + 1]
+        entries : int32 [n]
+        """
+        found = self.ints(entries, (None,), below)
+        given = self.array(first, (np.uint8, np.int32, np.int64), (None,))
+        pointer = np.array(given, dtype=np.int64)
+        if len(given) == rows:
+            if (pointer < 0).any() or (pointer > len(found)).any():
+                self.fail(first, f"not all lengths are from 0 to {len(found)}")
+            pointer = np.concatenate([[0], np.cumsum(pointer)]).astype(np.int64)
+        if len(pointer) != rows + 1:
+            self.fail(first, f"{len(given)} numbers for {rows} lists")
+        if pointer[0] != 0 or pointer[-1] != len(found) or (np.diff(pointer) < 0).any():
+            self.fail(first, f"the lists do not cover the {len(found)} entries of {self.place}{entries}")
+        return pointer, found
+
+    def strings(self, part: str, distinct: bool = False) -> list[str]:
+        """The strings of :func:`string_arrays`."""
+        blob = self.array(f"{part}.bytes", (np.uint8,), (None,))
+        offsets = self.array(f"{part}.offsets", (np.int64,), (None,))
+        try:
+            found = unpack_strings(blob, offsets)
+        except ModelFileError as error:
+            self.fail(part, str(error))
+        if distinct and len(set(found)) != len(found):
+            self.fail(part, "a string is there twice")
+        return found
+
+    def columns(self, n_columns: int, part: str = "columns") -> list[str] | None:
+        """The names of ``n_columns`` columns, None if they have none (:func:`column_arrays`)."""
+        names = self.strings(part) if f"{part}.bytes" in self.arrays else []
+        if names and len(names) != n_columns:
+            self.fail(part, f"{len(names)} names for {n_columns} columns")
+        return names or None

@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from loglinear import Mixture, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.mixture import KIND, to_storage
 from problems.topics import text_set
 
 NEGATIVE = "the check's data is standardised, so it has negative numbers, which are no counts"
@@ -254,8 +253,8 @@ def test_mistakes_in_data_are_said() -> None:
 
 
 def test_damaged_content_is_refused() -> None:
-    gaussian = to_storage(Mixture(2, covariance="full").fit(load_iris()["data"]))
-    multinomial = to_storage(Mixture(2, components="multinomial").fit(text_set(30, 10)[0]))
+    gaussian = Mixture(2, covariance="full").fit(load_iris()["data"])._storage()
+    multinomial = Mixture(2, components="multinomial").fit(text_set(30, 10)[0])._storage()
     skewed = np.stack([np.eye(4), np.eye(4)])
     skewed[0, 0, 1] = 0.5
     bad: list[tuple[tuple[Any, Any], dict[str, Any], dict[str, Any]]] = [
@@ -282,10 +281,10 @@ def test_damaged_content_is_refused() -> None:
     ]
     for (header, arrays), changed, replaced in bad:
         with pytest.raises(ModelFileError, match="does not fit together"):
-            Mixture.load(model_file.dumps(KIND, {**header, **changed}, {**arrays, **replaced}))
+            Mixture.load(model_file.dumps(Mixture.kind, {**header, **changed}, {**arrays, **replaced}))
     for name in ("names", "options", "training", "covariance"):
         header = {key: value for key, value in gaussian[0].items() if key != name}
         with pytest.raises(ModelFileError, match="is missing"):
-            Mixture.load(model_file.dumps(KIND, header, gaussian[1]))
+            Mixture.load(model_file.dumps(Mixture.kind, header, gaussian[1]))
     with pytest.raises(ModelFileError, match="kind"):
         Mixture.load(model_file.dumps("tagger", *gaussian))

@@ -237,8 +237,9 @@ ANY = "(all labels)"
 def _classifier(stored: ModelFile, path: Path) -> tuple[dict[str, Any], dict[str, Weights]]:
     from loglinear.estimators.classifier import file as classifier_file
     from loglinear.estimators.classifier.model import CandidateModel
+    from loglinear.model_file import Reader
 
-    model = classifier_file.from_storage(stored.header, stored.arrays, str(path), None)
+    model = classifier_file.from_storage(Reader.of(stored), {})
     labels = [str(label) for label in model.labels.tolist()]
     facts = _linear_facts(stored, path, labels)
     if isinstance(model, CandidateModel):

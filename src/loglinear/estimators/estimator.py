@@ -1,26 +1,123 @@
-"""What estimators share: files that hold data only, and notes on how training went."""
+"""What estimators share: model files, pickles, the error before they are fitted, and notes on how training went.
+
+An estimator that can be stored says what its file holds (``_storage``) and takes that back (``_restore``); saving,
+loading and pickling follow. :func:`load` opens a model of any kind.
+
+Importing this takes no scikit-learn, so that files can be labelled without it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
+import loglinear
 from loglinear import model_file
-from loglinear.arrays import Array
+from loglinear.arrays import Arrays
+from loglinear.errors import ModelFileError, OptionError
+from loglinear.model_file import Reader, plain
+from loglinear.options import check, declared
 
 if TYPE_CHECKING:
     from loglinear.training.run import TrainingOutcome
 
+M = TypeVar("M")
 
-class StoredModel(ABC):
-    """An estimator that can be saved; it says what its model file holds."""
+ESTIMATORS = {
+    "tagger": "Tagger",
+    "classifier": "Classifier",
+    "parser": "Parser",
+    "dependency-parser": "DependencyParser",
+    "mixture": "Mixture",
+    "naive-bayes": "NaiveBayes",
+    "ridge": "Ridge",
+    "least-squares": "LeastSquares",
+}  #: by the kind of model that each one's files hold
+
+
+class Fitted(Generic[M]):
+    """Something that learns a model before it can be asked.
+
+    Attributes
+    ----------
+    model_
+        What was learnt.
+    """
+
+    model_: M
+    learnt: ClassVar[str] = "model_"  #: the attribute that fitting sets
+
+    def _fitted(self) -> M:
+        """What was learnt; an error if nothing has been yet."""
+        if not hasattr(self, self.learnt):
+            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
+
+            name = type(self).__name__
+            raise NotFittedError(
+                f"this {name} has no model yet; call fit" + (f", or {name}.load" if hasattr(self, "load") else "")
+            )
+        model: M = getattr(self, self.learnt)
+        return model
+
+
+class Estimator(Fitted[M], ABC):
+    """An estimator whose model can be stored. Its options are those of a class decorated with ``options``.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of its model files.
+    in_file : tuple of str
+        Fitted attributes that a pickle need not hold, because its model file does.
+    functions : tuple of str
+        Options that are objects of the user's own, which files cannot hold: :meth:`load` takes them again.
+    """
 
     kind: ClassVar[str]
+    in_file: ClassVar[tuple[str, ...]] = ("model_",)
+    functions: ClassVar[tuple[str, ...]] = ()
+
+    # -- what each estimator says ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
         """Header and arrays of the model file; an estimator that is not fitted raises an error."""
+
+    @abstractmethod
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        """Take the model from a file; the options are set already.
+
+        ``given`` are the user's own objects, by option.
+        """
+
+    def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """The same with all numbers as they are, for pickles."""
+        return self._storage()
+
+    def check_options(self) -> None:
+        """Refuse options that make no sense, by themselves or together, as :meth:`fit` does first of all."""
+        check(self)
+
+    def _stored_options(self) -> dict[str, Any]:
+        """The options as a model file records them: those that JSON can hold and the model does not say itself."""
+        return {name: plain(getattr(self, name)) for name, each in declared(type(self)).items() if each.stored}
+
+    @classmethod
+    def _read_options(cls, read: Reader) -> dict[str, Any]:
+        """The options that a file records, as the constructor takes them."""
+        return read.options()
+
+    @classmethod
+    def _check_given(cls, read: Reader, given: Mapping[str, Any]) -> None:
+        """Refuse to load a model without the objects of the user's own that it was trained with, or with others."""
+
+    def _given(self) -> dict[str, Any]:
+        """The objects of the user's own, by option."""
+        return {name: getattr(self, name) for name in self.functions}
+
+    # -- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that holds data only; functions of your own are not in it."""
@@ -30,10 +127,78 @@ class StoredModel(ABC):
         """The model file's content."""
         return model_file.dumps(self.kind, *self._storage())
 
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Self:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        return cls._read(model_file.read(source, cls.kind), {})
 
-def source_name(source: Any) -> str:
-    """What messages call a model's file, or its bytes."""
-    return "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
+    @classmethod
+    def _read(cls, read: Reader, given: Mapping[str, Any]) -> Self:
+        """The estimator of a file."""
+        cls._check_given(read, given)
+        options = cls._read_options(read)
+        with read.building("options"):
+            estimator = cls(**{**options, **{name: each for name, each in given.items() if each is not None}})
+            estimator.check_options()
+        estimator._restore(read, given)
+        return estimator
+
+    # -- pickles and copies --------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All attributes, the model as a model file."""
+        state: Any = super().__getstate__()  # scikit-learn's: a dict
+        if hasattr(self, self.learnt):
+            state = {name: value for name, value in state.items() if name not in self.in_file}
+            state["_model_file"] = model_file.dumps(self.kind, *self._exact_storage())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        content = state.pop("_model_file", None)
+        super().__setstate__(state)  # type: ignore[misc]  # scikit-learn's
+        if content is not None:
+            loaded = vars(type(self)._read(model_file.read(content, self.kind), self._given()))
+            vars(self).update({name: loaded[name] for name in self.in_file if name in loaded})
+
+    def __copy__(self) -> Self:
+        """A copy that shares the model."""
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+
+def load(source: str | Path | bytes, **functions: Any) -> Any:
+    """Open a model of any kind, from a file or from its bytes. Loading runs no code of the file's.
+
+    Parameters
+    ----------
+    source : path or bytes
+    **functions
+        Functions and other objects of your own that the model was trained with, which files do not hold: ``base`` of
+        taggers and classifiers; ``features``, ``feature_map`` and ``candidates`` of classifiers; ``span_features`` of
+        parsers.
+
+    Returns
+    -------
+    Tagger, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
+        A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
+    """
+    read = model_file.read(source)
+    if read.kind not in ESTIMATORS:
+        raise ModelFileError(
+            f"{read.file} holds a model of kind {read.kind[:40]!r}, which loglinear {loglinear.__version__} does not "
+            "know; upgrade with 'pip install --upgrade loglinear'"
+        )
+    estimator: type[Estimator[Any]] = getattr(loglinear, ESTIMATORS[read.kind])
+    for name in functions:
+        if name not in estimator.functions:
+            taken = ", ".join(estimator.functions) or "none"
+            raise OptionError(
+                f"{name}=...: {read.file} holds a model of kind {read.kind!r}; objects of your own that such models "
+                f"take: {taken}"
+            )
+    return estimator._read(read, functions)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -68,7 +233,26 @@ def notes_of(estimator: Any) -> dict[str, Any]:
     }
 
 
-def restore_notes(estimator: Any, notes: dict[str, Any]) -> None:
+NOTES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("objective", "dev_score", "pruned_score", "seconds"), (int, float)),
+    **dict.fromkeys(("iterations", "iteration", "best_iteration", "evaluations", "features"), (int,)),
+    **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
+    **dict.fromkeys(("message", "label_column"), (str,)),
+    **dict.fromkeys(("converged", "complete"), (bool,)),
+}  #: what notes on training are; None where nothing is known
+
+
+def read_notes(read: Reader) -> dict[str, Any]:
+    """The notes on training that a model file holds, those that are known checked."""
+    notes = read.section("training")
+    for name, kinds in NOTES.items():
+        value = notes.value(name, None)
+        if value is not None and (not isinstance(value, kinds) or (type(value) is bool) != (kinds == (bool,))):
+            notes.fail(name, f"{value!r:.40} is not of the type {' or '.join(kind.__name__ for kind in kinds)}")
+    return dict(notes.header)
+
+
+def restore_notes(estimator: Any, notes: Mapping[str, Any]) -> None:
     """Let an estimator tell what a model file kept, be it of a training that ended or a checkpoint."""
     estimator.objective_ = notes.get("objective")
     estimator.n_iter_ = notes.get("iterations", notes.get("iteration"))

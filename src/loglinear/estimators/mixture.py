@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from loglinear import model_file
 from loglinear.arrays import Arrays, Float, Int32
-from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.estimator import Estimator, read_notes
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
 from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.mixture import (
@@ -31,7 +30,7 @@ from loglinear.generative.mixture import (
     start_model,
 )
 from loglinear.generative.naive_bayes import check_counts
-from loglinear.model_file import checked_floats, checked_log_shares, restore_columns, store_columns
+from loglinear.model_file import Reader, column_arrays
 from loglinear.options import Option, documented
 
 
@@ -47,7 +46,7 @@ class MixtureProgress:
 
 
 @documented
-class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of Gaussians or multinomials, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
@@ -79,7 +78,7 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
     model_ : MixtureModel
     """
 
-    model_: MixtureModel
+    kind = "mixture"
     source_: Any = None  # how the command line made the columns
     component_names_: list[str | None]
     labels_: Int32
@@ -226,7 +225,7 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
 
     def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Int32]:
         """Rows [n, D] and their components [n], drawn; counts are sparse, their lengths Poisson."""
-        check_is_fitted(self, "model_")
+        self._fitted()
         Option("n_samples", 1, "", least=1, kind=int).check(n_samples)
         return self.model_.sample(n_samples, np.random.default_rng(seed))
 
@@ -260,7 +259,7 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
     def _rows(self, X: Any, reset: bool = False) -> Any:
         """Checked rows, float64."""
         if not reset:
-            check_is_fitted(self, "model_")
+            self._fitted()
         counts = self.components == "multinomial"
         rows = validate_data(self, X, accept_sparse="csr" if counts else False, dtype=np.float64, reset=reset)
         if counts:
@@ -269,23 +268,44 @@ class Mixture(MixtureOptions, ClusterMixin, DensityMixin, BaseEstimator):  # typ
 
     # -- files ---------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only; the training rows' ``labels_`` are not in it."""
-        check_is_fitted(self, "model_")
-        model_file.save(path, KIND, *to_storage(self))
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
+        check_mixture(self)
 
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        check_is_fitted(self, "model_")
-        return model_file.dumps(KIND, *to_storage(self))
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        self._fitted()
+        options = self._stored_options()
+        if not isinstance(self.start, str):
+            options["start"] = None
+        return to_storage(self, options)
 
     @classmethod
-    def load(cls, source: str | Path | bytes) -> Mixture:
-        """Read a model file, or its content; nothing in it is run, and every number is checked."""
-        stored = model_file.load(source, kind=KIND)
-        name = "the model in memory" if isinstance(source, bytes) else str(source)
-        found: Mixture = from_storage(cls, stored.header, stored.arrays, name)
-        return found
+    def _read_options(cls, read: Reader) -> dict[str, Any]:
+        options = read.options()
+        if options.get("start") is None:
+            options["start"] = read.floats("start", (None, None))
+        return options
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        k, notes = self.n_components, read_notes(read)
+        self.model_ = from_storage(read, k, FLOOR if self.floor is None else float(self.floor))
+        if read.value("components") != self.components:
+            read.fail("components", "the components are not of the kind that the options say")
+        names = read.value("names")
+        if not isinstance(names, list) or len(names) != k or not all(n is None or isinstance(n, str) for n in names):
+            read.fail("names", f"not a name, or null, for each of {k} components")
+        self.component_names_ = names
+        theta: Any = self.model_.components
+        self.n_features_in_ = (theta.log_theta if isinstance(theta, MultinomialComponents) else theta.means).shape[1]
+        if (columns := read.columns(self.n_features_in_)) is not None:
+            self.feature_names_in_ = np.array(columns, dtype=object)
+        for name in ("rounds", "converged", "message"):
+            if notes.get(name) is None:
+                read.fail("training", f"{name!r} is missing")
+        self.n_iter_, self.converged_, self.message_ = notes["rounds"], notes["converged"], notes["message"]
+        self.objectives_ = read.floats("objectives", (None,)).tolist()
+        self.log_likelihoods_ = read.floats("log_likelihoods", (len(self.objectives_),)).tolist()
+        self.source_ = read.value("source")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -370,7 +390,7 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What of a mixture stands in a model file, and how it is read back with every bound checked.
+# How a mixture is stored in a model file, and read back.
 #
 # header   options, components (gaussian or multinomial), names, training (rounds, converged, message), mean_length;
 #          words (free notes on how columns were made, for the command line)
@@ -378,21 +398,16 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 #          columns (packed strings); start [K, D] if centres were given
 
 
-KIND = "mixture"
-
-
-def to_storage(mixture: Any) -> tuple[dict[str, Any], Arrays]:
+def to_storage(mixture: Mixture, options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a model file."""
-    theta = mixture.model_.components
-    options = {name: _plain(value) for name, value in mixture.get_params(deep=False).items()}
+    theta: Any = mixture.model_.components
     arrays: Arrays = {
         "log_weights": mixture.model_.log_weights,
         "log_likelihoods": np.array(mixture.log_likelihoods_),
         "objectives": np.array(mixture.objectives_),
-        **store_columns(mixture),
+        **column_arrays(mixture),
     }
     if not isinstance(mixture.start, str):
-        options["start"] = None
         arrays["start"] = np.array(mixture.start, dtype=np.float64)
     header = {
         "options": options,
@@ -409,71 +424,32 @@ def to_storage(mixture: Any) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def from_storage(cls: Any, header: dict[str, Any], arrays: Arrays, name: str) -> Any:
-    """The estimator; what does not fit is a ModelFileError."""
-    try:
-        return _checked(cls, header, arrays)
-    except (LoglinearError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
+def from_storage(read: Reader, k: int, floor: float) -> MixtureModel:
+    """The model of a file, of ``k`` components; ``floor`` is the least share of a column's variance."""
+    multinomial = read.choice("components", KINDS) == "multinomial"
+    theta = _multinomials(read, k) if multinomial else _gaussians(read, k, floor)
+    return MixtureModel(read.log_shares("log_weights", k), theta)
 
 
-def _checked(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
-    options = dict(header["options"])
-    if options.get("start") is None:
-        options["start"] = np.array(arrays["start"])
-    mixture = cls(**options)
-    check_mixture(mixture)
-    k, kind = mixture.n_components, header["components"]
-    if kind not in KINDS or kind != mixture.components:
-        raise ValueError("the components cannot be read")
-    theta = _multinomials(header, arrays, k) if kind == "multinomial" else _gaussians(header, arrays, mixture, k)
-    mixture.model_ = MixtureModel(checked_log_shares(arrays["log_weights"], k, "shares of components"), theta)
-    names = header["names"]
-    if not isinstance(names, list) or len(names) != k or not all(n is None or isinstance(n, str) for n in names):
-        raise ValueError("the names of the components cannot be read")
-    mixture.component_names_ = names
-    d = int((theta.log_theta if isinstance(theta, MultinomialComponents) else theta.means).shape[1])
-    restore_columns(mixture, arrays, d)
-    notes, n = header["training"], arrays["objectives"].size
-    mixture.n_iter_, mixture.converged_ = int(notes["rounds"]), bool(notes["converged"])
-    mixture.message_ = str(notes["message"])
-    mixture.objectives_ = checked_floats(arrays["objectives"], (n,), "objectives").tolist()
-    mixture.log_likelihoods_ = checked_floats(arrays["log_likelihoods"], (n,), "log-likelihoods").tolist()
-    mixture.source_ = header["source"]
-    return mixture
+def _multinomials(read: Reader, k: int) -> MultinomialComponents:
+    length, smoothing = read.number("mean_length", least=0.0), read.number("smoothing", above=0.0)
+    return MultinomialComponents(read.floats("log_theta", (k, None)), smoothing, length)
 
 
-def _multinomials(header: dict[str, Any], arrays: Arrays, k: int) -> MultinomialComponents:
-    log_theta = checked_floats(arrays["log_theta"], (k, int(arrays["log_theta"].shape[1])), "probabilities")
-    length, smoothing = float(header["mean_length"]), float(header["smoothing"])
-    if not 0.0 <= length < np.inf or not 0.0 < smoothing < np.inf:
-        raise ValueError("the prior cannot be read")
-    return MultinomialComponents(log_theta, smoothing, length)
-
-
-def _gaussians(header: dict[str, Any], arrays: Arrays, mixture: Any, k: int) -> GaussianComponents:
-    covariance, d = header["covariance"], int(arrays["means"].shape[1])
-    if covariance not in SHAPES:
-        raise ValueError("the shape of the covariances cannot be read")
-    shape = SHAPES[covariance]
-    means = checked_floats(arrays["means"], (k, d), "means")
-    covariances = checked_floats(arrays["covariances"], shape.array_shape(k, d), "covariances")
-    spread = checked_floats(arrays["spread"], (d,), "variances of the columns")
+def _gaussians(read: Reader, k: int, floor: float) -> GaussianComponents:
+    covariance, means = read.choice("covariance", list(SHAPES)), read.floats("means", (k, None))
+    shape, d = SHAPES[covariance], means.shape[1]
+    covariances = read.floats("covariances", shape.array_shape(k, d))
+    spread, smoothing = read.floats("spread", (d,)), read.number("smoothing", least=0.0)
     expanded = shape.expanded(covariances, k, d)
     if shape.axial:
         positive = bool((expanded > 0.0).all())
     else:
-        positive = bool((np.linalg.eigvalsh(expanded) > 0.0).all()) and np.array_equal(
-            expanded, np.swapaxes(expanded, 1, 2)
-        )
-    smoothing = float(header["smoothing"])
-    if not positive or not (spread > 0.0).all() or not 0.0 <= smoothing < np.inf:
-        raise ValueError("the covariances are not positive")
-    floor = FLOOR if mixture.floor is None else float(mixture.floor)
+        with read.building("covariances"):
+            positive = bool((np.linalg.eigvalsh(expanded) > 0.0).all())
+        positive = positive and np.array_equal(expanded, np.swapaxes(expanded, 1, 2))
+    if not positive:
+        read.fail("covariances", "not positive definite")
+    if not (spread > 0.0).all():
+        read.fail("spread", "a variance is not positive")
     return GaussianComponents(means, covariances, covariance, CovariancePrior(spread, smoothing, floor))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from loglinear import model_file
-from loglinear.arrays import Array, Float
-from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.arrays import Array, Arrays, Float
+from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import NaiveBayesOptions
 from loglinear.generative.mixture import log_sums
 from loglinear.generative.naive_bayes import NaiveBayesModel
-from loglinear.model_file import (
-    checked_floats,
-    checked_log_shares,
-    restore_columns,
-    restore_labels,
-    store_columns,
-    store_labels,
-)
+from loglinear.model_file import Reader, column_arrays, label_header
 from loglinear.options import Option, check, documented
-
-KIND = "naive-bayes"
 
 
 @documented
-class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classes of counts: bags of words, or any non-negative numbers.
 
         p(x, y) = p(y) prod_j theta_yj^x_j p(sum_j x_j)
@@ -54,8 +44,8 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
     n_features_in_, feature_names_in_ : the columns of the training data.
     """
 
+    kind = "naive-bayes"
     classes_: Array
-    model_: NaiveBayesModel
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
@@ -100,8 +90,7 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
 
     def predict_joint_log_proba(self, X: Any) -> Float:
         """log p(x, y) [n, Y], but for what does not depend on the label."""
-        check_is_fitted(self, "model_")
-        return self.model_.scores(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        return self._fitted().scores(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def predict(self, X: Any) -> Array:
         """The most probable label of each row [n]."""
@@ -119,51 +108,29 @@ class NaiveBayes(NaiveBayesOptions, ClassifierMixin, BaseEstimator):  # type: ig
 
     def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Array]:
         """Rows [n, D] as a sparse matrix, and their labels, drawn; lengths are Poisson with the training rows' mean."""
-        check_is_fitted(self, "model_")
+        self._fitted()
         Option("n_samples", 1, "", least=1, kind=int).check(n_samples)
         rows, labels = self.model_.sample(n_samples, np.random.default_rng(seed))
         return rows, self.classes_[labels]
 
     # -- files ---------------------------------------------------------------------------------------------------
+    #
+    # header   options, labels (kind and values), mean_length
+    # arrays   log_theta [Y, D], log_prior [Y], columns (packed strings)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only."""
-        model_file.save(path, KIND, *self._storage())
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        return model_file.dumps(KIND, *self._storage())
-
-    @classmethod
-    def load(cls, source: str | Path | bytes) -> NaiveBayes:
-        """Read a model file, or its content; nothing in it is run, and every number is checked."""
-        stored = model_file.load(source, kind=KIND)
-        name = "the model in memory" if isinstance(source, bytes) else str(source)
-        header, arrays = stored.header, stored.arrays
-        try:
-            found = cls(**header["options"])
-            check(found)
-            found.classes_ = restore_labels(header["labels"])
-            n_labels, d = len(found.classes_), int(arrays["log_theta"].shape[1])
-            log_theta = checked_floats(arrays["log_theta"], (n_labels, d), "probabilities")
-            log_prior = checked_log_shares(arrays["log_prior"], n_labels, "probabilities of labels")
-            length = float(header["mean_length"])
-            if not 0.0 <= length < np.inf:
-                raise ValueError("the mean length cannot be read")
-            found.model_ = NaiveBayesModel(log_theta, log_prior, length)
-            restore_columns(found, arrays, d)
-        except (LoglinearError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise ModelFileError(
-                f"{name}: the model file's content does not fit together ({detail}); train anew"
-            ) from None
-        return found
-
-    def _storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        check_is_fitted(self, "model_")
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        model = self._fitted()
         header = {
             "options": {"smoothing": float(self.smoothing)},
-            "labels": store_labels(self.classes_),
-            "mean_length": self.model_.mean_length,
+            "labels": label_header(np.array(self.classes_.tolist()), "kind"),
+            "mean_length": model.mean_length,
         }
-        return header, {"log_theta": self.model_.log_theta, "log_prior": self.model_.log_prior, **store_columns(self)}
+        return header, {"log_theta": model.log_theta, "log_prior": model.log_prior, **column_arrays(self)}
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        self.classes_ = read.labels()
+        log_theta = read.floats("log_theta", (len(self.classes_), None))
+        log_prior, length = read.log_shares("log_prior", len(log_theta)), read.number("mean_length", least=0.0)
+        self.model_, self.n_features_in_ = NaiveBayesModel(log_theta, log_prior, length), log_theta.shape[1]
+        if (columns := read.columns(self.n_features_in_)) is not None:
+            self.feature_names_in_ = np.array(columns, dtype=object)

@@ -179,7 +179,7 @@ def test_files_hold_no_base_and_loading_wants_it(trained, data, more_data, tmp_p
     for kind, tagger in trained.items():
         path = tmp_path / "own.model"
         tagger.save(path)
-        with pytest.raises(OptionError, match=r"own \(problems\.distributions\.\w+\).*only be used from Python"):
+        with pytest.raises(OptionError, match=r"a custom base \(problems\.distributions\.\w+\).*only be used from Python"):
             Tagger.load(path)
         again = Tagger.load(path, base=kind())
         assert again.predict(more_data[0]) == tagger.predict(more_data[0])
@@ -188,7 +188,7 @@ def test_files_hold_no_base_and_loading_wants_it(trained, data, more_data, tmp_p
         again.fit(*data, init=tagger)
         assert Tagger.load(path, base=OwnBase(kind(), candidates=3)).model_.base.candidates == 3
     plain = Tagger(criterion="m-estimation", template="words").fit(*data)
-    with pytest.raises(OptionError, match="has no base of one's own"):
+    with pytest.raises(OptionError, match="was not trained over a base of one's own"):
         Tagger.load(plain.to_bytes(), base=Plain())
 
 
@@ -248,7 +248,7 @@ def broken(**methods):
     [
         (3, OptionError, "base=3 has no method log_prob"),
         (Plain, OptionError, "is a class; give an object of it"),
-        (broken(log_prob=lambda x, y: "much"), DataError, "log_prob said 'much', which is not a number"),
+        (broken(log_prob=lambda x, y: "much"), DataError, "log_prob said 'much', which is no number"),
         (broken(log_prob=lambda x, y: np.nan), DataError, "log_prob said nan"),
         (broken(log_prob=lambda x, y: -np.inf), DataError, "training sequence 0 .* is -inf: a base gives"),
         (broken(sample=lambda n, rng: [([("a", "N")], ["O"])]), DataError, r"sample\(2000, rng\) must give 2000 pairs"),

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.data.trees.tree import parse_tree
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.features.spans import ANYTHING, word_classes
 from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
 from loglinear.generative.pcfg.lexicon import LexiconSmoothing
 from loglinear.generative.pcfg.model import PCFG, UnaryClosure, draw_trees, radius_of
+from loglinear.model_file import Reader
 from problems.trees import random_trees
 
 few = settings(max_examples=25, deadline=None)
@@ -132,7 +133,7 @@ def test_draws_are_as_frequent_as_their_probability():
 def test_draws_have_a_probability_and_storage_keeps_all(seed):
     model = treebank_pcfg(random_trees(seed, 15, True), smoothing=0.1)
     header, arrays = model.to_arrays()
-    again = PCFG.from_arrays(header, {name: np.array(array) for name, array in arrays.items()})
+    again = PCFG.from_storage(Reader("a file", "parser", header, arrays))
     for tree in draw_trees(model, 5, np.random.default_rng(seed)):
         value = model.log_joint(tree)
         assert np.isfinite(value) and again.log_joint(tree) == value
@@ -181,7 +182,15 @@ def test_mistakes_are_named():
     with pytest.raises(DataError, match="binarise"):
         treebank_pcfg([parse_tree("(S (A a) (B b) (C c))")])
     header, arrays = treebank_pcfg([parse_tree("(S (A a) (B b))")]).to_arrays()
-    with pytest.raises(DataError, match="lexicon"):
-        PCFG.from_arrays(header, {**arrays, "lexicon_tags": arrays["lexicon_tags"] + np.int32(9)})
-    with pytest.raises(DataError, match="missing"):
-        PCFG.from_arrays(header, {name: array for name, array in arrays.items() if name != "binary"})
+    for name, value, message in [
+        ("lexicon_tags", arrays["lexicon_tags"] + np.int32(9), "from 0 to 2 - 1"),
+        ("lexicon_pointer", arrays["lexicon_pointer"][::-1], "do not cover"),
+        ("lexicon_log_p", arrays["lexicon_log_p"] + 1, "between -inf and"),
+        ("binary_rules", arrays["binary_rules"] + np.int32(9), "from 0 to"),
+        ("binary", arrays["binary"] + 1, "between 0 and 1"),
+        ("unary", arrays["unary"][None], "shape"),
+    ]:
+        with pytest.raises(ModelFileError, match=f"a file: .*{name}.*{message}"):
+            PCFG.from_storage(Reader("a file", "parser", header, {**arrays, name: value}))
+    with pytest.raises(ModelFileError, match="'binary' is missing"):
+        PCFG.from_storage(Reader("a file", "parser", header, {k: v for k, v in arrays.items() if k != "binary"}))

@@ -6,34 +6,37 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.costs import describe
-from loglinear.errors import ModelFileError, OptionError
+from loglinear.errors import OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
 from loglinear.estimators.classifier.options import check_classifier, own_base
 from loglinear.estimators.classifier.problem import ClassifierCheckpoint, DevExamples, Plan, prepared, split_labels
-from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
+from loglinear.estimators.estimator import Estimator, Fitted, keep_outcome, notes_of, read_notes, restore_notes
 from loglinear.estimators.options import ClassifierOptions
+from loglinear.model_file import Reader, plain
 from loglinear.options import documented
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import fingerprint
 from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
 
+Trained = LinearModel | CandidateModel
+
 # ----------------------------------------------------------------------------------------------------------------------
 # What can be asked of a trained classifier: labels, probabilities, scores, and why.
 
 
-class ClassifierPredictor:
+class ClassifierPredictor(Fitted[Trained]):
     """Prediction with a trained model; the estimator adds how it is trained.
 
     Attributes
@@ -47,7 +50,6 @@ class ClassifierPredictor:
     """
 
     classes_: Array
-    model_: LinearModel | CandidateModel
     threads: int | None
     features: Any
 
@@ -98,12 +100,6 @@ class ClassifierPredictor:
             for label, parts in zip(self.classes_.tolist(), found, strict=True)
         }
 
-    def _fitted(self) -> LinearModel | CandidateModel:
-        if not hasattr(self, "model_"):
-            name = type(self).__name__
-            raise NotFittedError(f"this {name} instance is not fitted yet; call fit, or {name}.load")
-        return self.model_
-
     def _encoded(self, X: Any) -> tuple[Any, Any]:
         """The model, and the examples as it takes them."""
         model = self._fitted()
@@ -126,7 +122,7 @@ FUNCTIONS = ("features", "feature_map", "candidates")
 
 
 @documented
-class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Gives each example one of several labels, by linear scores.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
@@ -158,6 +154,8 @@ class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, Classifier
     """
 
     kind = classifier_file.KIND
+    functions = (*FUNCTIONS, "base")
+    in_file = ("model_", "classes_", "coef_", "intercept_")
     objective_: float | None
     n_iter_: int | None
     converged_: bool
@@ -282,16 +280,25 @@ class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, Classifier
 
     # -- files ---------------------------------------------------------------------------------------------------
 
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
+        check_classifier(self)
+
     def _stored_options(self) -> dict[str, Any]:
-        """Constructor options that a model file keeps: all that JSON can hold and the model does not say itself."""
-        options = self.get_params(deep=False)
-        for name in ("template", "threads", "verbose", *FUNCTIONS):
-            options.pop(name)
+        options = super()._stored_options()
         options["cost"] = None if self.cost is None else describe(self.cost)
         options["base"] = None if own_base(self) else self.base
         if isinstance(self.class_weight, Mapping):
-            options["class_weight"] = [[_plain(k), float(v)] for k, v in self.class_weight.items()]
-        return {k: _plain(v) for k, v in options.items()}
+            options["class_weight"] = [[plain(k), float(v)] for k, v in self.class_weight.items()]
+        return options
+
+    @classmethod
+    def _read_options(cls, read: Reader) -> dict[str, Any]:
+        options = read.options()
+        with read.building("options"):
+            if isinstance(options.get("class_weight"), list):
+                options["class_weight"] = {label: float(weight) for label, weight in options["class_weight"]}
+        return options
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model, by_function = self._fitted(), self.features is not None
@@ -307,31 +314,26 @@ class Classifier(ClassifierOptions, StoredModel, ClassifierPredictor, Classifier
         feature_map: Callable[[Any, Any], Any] | None = None,
         candidates: Callable[[Any], Iterable[Any]] | None = None,
         base: Any = None,
-    ) -> Classifier:
+    ) -> Self:
         """Read a model from a file or from its bytes. Loading runs no code of the file's.
 
         Functions, and a base of your own, that the model was trained with are to be given again: files do not hold
         them.
         """
-        stored = model_file.load(source, kind=classifier_file.KIND)
-        name = source_name(source)
         given = {"features": features, "feature_map": feature_map, "candidates": candidates, "base": base}
-        model = classifier_file.from_storage(stored.header, stored.arrays, name, given)
-        try:
-            options, training = dict(stored.header["options"]), dict(stored.header["training"])
-            if isinstance(options.get("class_weight"), list):
-                options["class_weight"] = {label: float(weight) for label, weight in options["class_weight"]}
-            classifier = cls(**options | {k: v for k, v in given.items() if v is not None})
-            check_classifier(classifier)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
+        return cls._read(model_file.read(source, cls.kind), given)
+
+    def _given(self) -> dict[str, Any]:
+        return {**super()._given(), "base": self.base if own_base(self) else None}
+
+    @classmethod
+    def _check_given(cls, read: Reader, given: Mapping[str, Any]) -> None:
+        classifier_file.check_given(read, {name: given.get(name) for name in cls.functions})
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        model, notes = classifier_file.from_storage(read, given), read_notes(read)
         if isinstance(model, LinearModel) and isinstance(model.encoder, TemplateRows):
-            classifier.template = model.encoder.encoder.templates
-        classifier._set_model(model)
-        restore_notes(classifier, training)
-        classifier.label_column_ = training.get("label_column")
-        return classifier
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+            self.template = model.encoder.encoder.templates
+        self._set_model(model)
+        restore_notes(self, notes)
+        self.label_column_ = notes.get("label_column")

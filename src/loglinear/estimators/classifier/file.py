@@ -1,22 +1,20 @@
-"""What of a classifier stands in a model file, and how it is read back with every bound checked.
+"""How a classifier is stored in a model file, and read back.
 
     header   options, labels (type and values), encoder (kind and what it needs), by_function, one_versus_all, own_base,
              training (free notes)
     arrays   coef [R, A], intercept [R]; base.coef [R, A], base.intercept [R] if there is a naive Bayes base (the others
              hold the learnt part alone then); weights [D] for a feature map; strings (packed); encoder.*
 
-A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked before it
-is used as an index. Functions of the user's own (features, feature_map, candidates, base) are not in it.
+Objects of the user's own (features, feature_map, candidates, base) are not stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from loglinear.arrays import Array, Arrays, Float
-from loglinear.errors import LoglinearError, ModelFileError, OptionError
+from loglinear.arrays import Arrays
+from loglinear.errors import OptionError
 from loglinear.estimators.classifier import model as classifier_model
 from loglinear.estimators.classifier.inputs import ENCODERS
 from loglinear.estimators.classifier.model import (
@@ -27,43 +25,19 @@ from loglinear.estimators.classifier.model import (
     functions_again,
 )
 from loglinear.features.names import NameEncoder
-from loglinear.model_file import pack_strings, unpack_strings
+from loglinear.model_file import Reader, label_header, string_arrays
 
 KIND = "classifier"
-
-LABEL_TYPES = {"str": np.str_, "object": np.object_, "bool": np.bool_, "int": np.int64, "float": np.float64}
-
-
-def labels_to_header(labels: Array) -> dict[str, Any]:
-    """Labels as JSON: their type, and they."""
-    kinds = {"U": "str", "O": "object", "b": "bool", "i": "int", "u": "int", "f": "float"}
-    values = labels.tolist()
-    if labels.dtype.kind not in kinds or not all(isinstance(value, str | bool | int | float) for value in values):
-        raise OptionError(f"a model file cannot keep the label {values[0]!r:.60}; use strings or numbers as labels")
-    return {"type": kinds[labels.dtype.kind], "values": values}
-
-
-def labels_of_header(stored: Any) -> Array:
-    """The labels of a file, distinct and sorted."""
-    values = stored["values"]
-    if not isinstance(values, list) or len(values) < 2 or stored["type"] not in LABEL_TYPES:
-        raise ValueError("the labels cannot be read")
-    if not all(isinstance(value, str | bool | int | float) for value in values):
-        raise ValueError("the labels cannot be read")
-    labels: Array = np.array(values, dtype=LABEL_TYPES[stored["type"]])
-    if labels.tolist() != values or not np.array_equal(np.unique(labels), labels):
-        raise ValueError("the labels are not distinct and sorted")
-    return labels
 
 
 def to_storage(
     model: LinearModel | CandidateModel, options: dict[str, Any], training: dict[str, Any], by_function: bool = False
 ) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a model file."""
-    header = {
+    header: dict[str, Any] = {
         "options": options,
         "training": training,
-        "labels": labels_to_header(model.labels),
+        "labels": label_header(model.labels),
         "by_function": by_function,
     }
     if isinstance(model, CandidateModel):
@@ -81,59 +55,40 @@ def to_storage(
             "one_versus_all": model.one_versus_all,
             "own_base": model.own_base is not None,
         }
-    blob, offsets = pack_strings(encoder.strings)
-    arrays |= {"strings.bytes": blob, "strings.offsets": offsets}
+    arrays |= string_arrays("strings", encoder.strings)
     arrays |= {f"encoder.{name}": array for name, array in encoder.to_arrays().items()}
     return header, arrays
 
 
-def from_storage(header: Any, arrays: Arrays, name: str, given: dict[str, Any] | None) -> LinearModel | CandidateModel:
-    """The model of a file's header and arrays.
+def check_given(read: Reader, given: Mapping[str, Any]) -> None:
+    """Refuse to load a model without the user's functions and base that it was trained with, or with others.
 
-    ``given`` are the user's functions and base, by option; None if the model is to be looked at alone.
+    ``given`` has each of them by option, None where there is none.
     """
-    try:
-        kind, by_function = header["encoder"]["kind"], header["by_function"]
-        if given is not None:
-            functions_again(kind, by_function, {k: v for k, v in given.items() if k != "base"}, name)
-            if header.get("own_base", False) != (given["base"] is not None):
-                again = "over a base of your own; give it again, as in base=..."
-                raise OptionError(f"{name} was trained {again if given['base'] is None else 'without such a base'}")
-        return _checked(header, arrays, kind, given or dict.fromkeys(("feature_map", "candidates", "base")))
-    except OptionError:
-        raise
-    except (LoglinearError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
+    kind, by_function = read.section("encoder").text("kind"), read.flag("by_function")
+    functions_again(kind, by_function, {name: each for name, each in given.items() if name != "base"}, read.file)
+    if read.flag("own_base", False) != (given["base"] is not None):
+        again = "over a base of your own; give it again, as in base=..."
+        raise OptionError(f"{read.file} was trained {again if given['base'] is None else 'without such a base'}")
 
 
-def _checked(header: dict[str, Any], arrays: Arrays, kind: str, given: dict[str, Any]) -> LinearModel | CandidateModel:
-    if not isinstance(header["options"], dict) or not isinstance(header["training"], dict):
-        raise ValueError("the options or the notes on training cannot be read")
-    labels = labels_of_header(header["labels"])
-    strings = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
-    own = {key.removeprefix("encoder."): array for key, array in arrays.items() if key.startswith("encoder.")}
+def from_storage(read: Reader, given: Mapping[str, Any]) -> LinearModel | CandidateModel:
+    """The model of a file; ``given`` are the user's functions and base by option, none if it is only looked at."""
+    labels, strings, own = read.labels(least=2), read.strings("strings"), read.section("encoder")
+    kind = own.choice("kind", [*ENCODERS, classifier_model.KIND])
+    with read.building("encoder"):
+        encoder = ENCODERS.get(kind, NameEncoder).from_storage(own.header, own.arrays, strings)
     if kind == classifier_model.KIND:
-        names = NameEncoder.from_storage(header["encoder"], own, strings)
-        encoder = CandidateEncoder(given["feature_map"], given["candidates"], names)
-        return CandidateModel(labels, encoder, finite(arrays["weights"], (names.n_attributes,)))
-    if kind not in ENCODERS or not isinstance(header["one_versus_all"], bool):
-        raise ValueError(f"unknown encoder {kind!r:.40}")
-    rows = ENCODERS[kind].from_storage(header["encoder"], own, strings)
-    n = 1 if len(labels) == 2 else len(labels)
-    scores, base = _scores(arrays, "", n, rows.n_columns), None
-    if "base.coef" in arrays:
-        base = _scores(arrays, "base.", n, rows.n_columns)
+        feature_map: Any = given.get("feature_map")  # None if the model is only looked at
+        candidates = CandidateEncoder(feature_map, given.get("candidates"), encoder)
+        return CandidateModel(labels, candidates, read.floats("weights", (encoder.n_attributes,)))
+    shape = (1 if len(labels) == 2 else len(labels), encoder.n_columns)
+    scores, base = _scores(read, "", shape), None
+    if "base.coef" in read.arrays:
+        base = _scores(read, "base.", shape)
         scores = scores.plus(base)
-    return LinearModel(labels, rows, scores, header["one_versus_all"], base, given["base"])
+    return LinearModel(labels, encoder, scores, read.flag("one_versus_all"), base, given.get("base"))
 
 
-def _scores(arrays: Arrays, prefix: str, n: int, n_columns: int) -> LinearScores:
-    return LinearScores(finite(arrays[f"{prefix}coef"], (n, n_columns)), finite(arrays[f"{prefix}intercept"], (n,)))
-
-
-def finite(array: Array, shape: tuple[int, ...]) -> Float:
-    """An array of finite numbers of this shape, a copy."""
-    if array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
-        raise ValueError("the weights do not fit the columns and labels")
-    return np.array(array, dtype=np.float64)
+def _scores(read: Reader, prefix: str, shape: tuple[int, int]) -> LinearScores:
+    return LinearScores(read.floats(f"{prefix}coef", shape), read.floats(f"{prefix}intercept", shape[:1]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,13 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from scipy.sparse.linalg import LinearOperator, lsqr
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
-from loglinear.errors import LoglinearError, ModelFileError
-from loglinear.estimators.classifier.file import finite
-from loglinear.estimators.estimator import StoredModel, source_name
+from loglinear.estimators.estimator import Estimator, read_notes
 from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
 from loglinear.estimators.tagger.inputs import sequence_weights
-from loglinear.model_file import pack_strings, unpack_strings
+from loglinear.model_file import Reader, string_arrays
 from loglinear.options import check, documented
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -206,9 +202,11 @@ def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: fl
 # The estimators.
 
 
-class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both regressors share."""
 
+    learnt = "coef_"
+    in_file = ()
     coef_: Float
     intercept_: Any
     objective_: float
@@ -262,23 +260,19 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
 
     def predict(self, X: Any) -> Float:
         """What is expected of each row: [S], or [S, T] with several targets."""
-        self._check_fitted()
+        self._fitted()
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return np.asarray(rows @ self.coef_.T) + self.intercept_
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "coef_"):
-            name = type(self).__name__
-            raise NotFittedError(f"this {name} instance is not fitted yet; call fit, or {name}.load")
-
     # -- files -----------------------------------------------------------------------------------------------------
+    #
+    # header   options, one_target, training
+    # arrays   coef [T, A], intercept [T], strings (the columns' names, packed)
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        self._check_fitted()
-        options = self.get_params(deep=False).items()
-        blob, offsets = pack_strings(getattr(self, "feature_names_in_", np.zeros(0, dtype=object)).tolist())
+        coef = np.atleast_2d(self._fitted())
         header = {
-            "options": {k: v.item() if isinstance(v, np.generic) else v for k, v in options},
+            "options": self._stored_options(),
             "one_target": self.coef_.ndim == 1,
             "training": {
                 "complete": True,
@@ -288,37 +282,21 @@ class _LinearRegressor(StoredModel, MultiOutputMixin, RegressorMixin, BaseEstima
                 "message": self.message_,
             },
         }
-        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, dtype=np.float64))
-        return header, {"coef": coef, "intercept": intercept, "strings.bytes": blob, "strings.offsets": offsets}
+        names = getattr(self, "feature_names_in_", np.zeros(0, dtype=object)).tolist()
+        intercept = np.atleast_1d(np.asarray(self.intercept_, dtype=np.float64))
+        return header, {"coef": coef, "intercept": intercept, **string_arrays("strings", names)}
 
-    @classmethod
-    def load(cls, source: str | Path | bytes) -> Any:
-        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
-        stored = model_file.load(source, kind=cls.kind)
-        name = source_name(source)
-        try:
-            return _restored(cls, stored.header, stored.arrays)
-        except (LoglinearError, KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelFileError(f"{name}: the model file's content does not fit together ({error})") from None
-
-
-def _restored(cls: Any, header: dict[str, Any], arrays: Arrays) -> Any:
-    regressor = cls(**header["options"])
-    check(regressor)
-    t, n = arrays["coef"].shape
-    coef, intercept = finite(arrays["coef"], (t, n)), finite(arrays["intercept"], (t,))
-    names = unpack_strings(arrays["strings.bytes"], arrays["strings.offsets"])
-    if (header["one_target"] and t != 1) or not n or (names and len(names) != n):
-        raise ValueError("the weights do not fit together")
-    training = dict(header["training"])
-    solution = RidgeSolution(
-        coef, intercept, training["objective"], training["iterations"], training["converged"], training["message"]
-    )
-    regressor._keep(solution, bool(header["one_target"]))
-    regressor.n_features_in_, regressor.seconds_ = n, None
-    if names:
-        regressor.feature_names_in_ = np.array(names, dtype=object)
-    return regressor
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        one_target, notes = read.flag("one_target"), read_notes(read)
+        coef = read.floats("coef", (1 if one_target else None, None))
+        if not coef.size:
+            read.fail("coef", "there are no weights")
+        intercept, names = read.floats("intercept", (len(coef),)), read.columns(coef.shape[1], "strings")
+        told = (notes.get(name) for name in ("objective", "iterations", "converged", "message"))
+        self._keep(RidgeSolution(coef, intercept, *told), one_target)  # type: ignore[arg-type]  # notes are checked
+        self.n_features_in_, self.seconds_ = coef.shape[1], None
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
 
 @documented

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.data.dependencies import Dependencies, read_conllu
 from loglinear.errors import DataError, OptionError
@@ -20,9 +18,10 @@ from loglinear.estimators.dependency import file as dependency_file
 from loglinear.estimators.dependency.model import DependencyModel, DevTrees, Parses, rounded
 from loglinear.estimators.dependency.options import GENERATIVE, check_dependency_parser
 from loglinear.estimators.dependency.problem import DependencyProblem, phases
-from loglinear.estimators.estimator import StoredModel, keep_outcome, notes_of, restore_notes, source_name
+from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
 from loglinear.estimators.options import DependencyOptions
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
+from loglinear.model_file import Reader
 from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.checkpoint import fingerprint, kept_before
@@ -38,7 +37,7 @@ from loglinear.training.run import (
 
 
 @documented
-class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the heads, and where training has them the relations, of the tokens of sentences.
 
     ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)
@@ -54,7 +53,6 @@ class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: 
     n_trees_, n_tokens_ : how many were learnt from; None for a checkpoint.
     """
 
-    model_: DependencyModel
     kind = dependency_file.KIND
     objective_: float | None
     n_iter_: int | None
@@ -182,11 +180,6 @@ class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: 
         """The share of tokens with the right head."""
         return self.evaluate(X, y).uas / 100.0
 
-    def _fitted(self) -> DependencyModel:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this DependencyParser has not been trained; call fit, or load a model")
-        return self.model_
-
     def _corpus(self, X: Any, y: Any, trees: bool = True) -> Dependencies:
         if isinstance(X, str | Path):
             X = read_conllu(X, trees=trees, single_root=self.single_root)
@@ -199,23 +192,16 @@ class DependencyParser(DependencyOptions, StoredModel, BaseEstimator):  # type: 
 
     # -- files ---------------------------------------------------------------------------------------------------
 
-    def _stored_options(self) -> dict[str, Any]:
-        options = {k: v for k, v in self.get_params(deep=False).items() if k not in ("threads", "verbose")}
-        return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
+        check_dependency_parser(self)
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model = self._fitted()
         training = {**notes_of(self), "trees": self.n_trees_, "tokens": self.n_tokens_}
         return dependency_file.to_storage(model, self._stored_options(), training)
 
-    @classmethod
-    def load(cls, source: str | Path | bytes) -> DependencyParser:
-        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
-        stored = model_file.load(source, kind=dependency_file.KIND)
-        name = source_name(source)
-        model, options, training = dependency_file.from_storage(stored.header, stored.arrays, name)
-        parser = dependency_file.restored_estimator(cls, options, name)
-        parser.model_ = model
-        restore_notes(parser, training)
-        parser.n_trees_, parser.n_tokens_ = training.get("trees"), training.get("tokens")
-        return cast(DependencyParser, parser)
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        self.model_, notes = dependency_file.from_storage(read), read_notes(read)
+        restore_notes(self, notes)
+        self.n_trees_, self.n_tokens_ = notes.get("trees"), notes.get("tokens")

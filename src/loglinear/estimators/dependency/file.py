@@ -1,12 +1,9 @@
-"""What of a dependency parser stands in a model file, and how it is read back with every bound checked.
+"""How a dependency parser is stored in a model file, and read back.
 
-    header   options, tags, tag_column, projective, single_root, base (None or its sizes), relations (None or labels),
-             training (free notes)
-    arrays   words (packed strings); pairs; features [D], weights [D]; base.contexts, base.begins, base.outcomes,
-             base.counts; relation.features [A], relation.lengths [A], relation.codes [R], relation.weights [R]
-
-A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked before it
-is used as an index.
+header   options, tags, tag_column, projective, single_root, base (None or its sizes), relations (None or labels),
+         training (free notes)
+arrays   words (packed strings); pairs; features [D], weights [D]; base.contexts, base.begins, base.outcomes,
+         base.counts; relation.features [A], relation.lengths [A], relation.codes [R], relation.weights [R]
 """
 
 from __future__ import annotations
@@ -16,27 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Arrays, Float, Int64
-from loglinear.errors import LoglinearError, ModelFileError
+from loglinear.arrays import Arrays, Float
 from loglinear.estimators.dependency.model import DependencyModel, RelationModel
-from loglinear.estimators.dependency.options import check_dependency_parser
 from loglinear.features.arcs import ArcEncoder, TokenVocabulary
 from loglinear.features.block import FeatureBlock
 from loglinear.generative import head_outward
 from loglinear.generative.head_outward import HeadOutwardModel
-from loglinear.model_file import pack_strings, unpack_strings
+from loglinear.model_file import Reader, string_arrays
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.training.checkpoint import AnyCheckpoint
 
 KIND = "dependency-parser"
+MOST_FACTOR = 1e6  # by which the base leans on less specific counts
 
 
 def to_storage(
     model: DependencyModel, options: dict[str, Any], training: dict[str, Any]
 ) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a model file."""
-    blob, offsets = pack_strings(model.vocabulary.words)
     base, relations = model.base, model.relations
     header = {
         "options": options,
@@ -49,8 +44,7 @@ def to_storage(
         "relations": None if relations is None else relations.labels,
     }
     arrays: Arrays = {
-        "words.bytes": blob,
-        "words.offsets": offsets,
+        **string_arrays("words", model.vocabulary.words),
         "pairs": model.vocabulary.pairs,
         "features": model.encoder.features,
         "weights": model.weights.astype(np.float32),
@@ -68,102 +62,49 @@ def to_storage(
     return header, arrays
 
 
-def from_storage(header: Any, arrays: Arrays, name: str) -> tuple[DependencyModel, dict[str, Any], dict[str, Any]]:
-    """The model, the parser's options and the notes on its training; what does not fit is a ModelFileError."""
-    try:
-        model = _checked(header, arrays)
-        return model, dict(header["options"]), dict(header["training"])
-    except LoglinearError as error:
-        raise ModelFileError(f"{name}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
-
-
-def restored_estimator(kind: Any, options: dict[str, Any], name: str) -> Any:
-    """An estimator with the options of a file."""
-    try:
-        estimator = kind(**options)
-        check_dependency_parser(estimator)
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
-    return estimator
-
-
-def _checked(header: dict[str, Any], arrays: Arrays) -> DependencyModel:
-    tags, column = header["tags"], header["tag_column"]
-    if not _distinct_strings(tags) or column not in ("xpos", "upos"):
-        raise ValueError("the tags cannot be read")
-    words = unpack_strings(arrays["words.bytes"], arrays["words.offsets"])
-    if not words or len(set(words)) != len(words):
-        raise ValueError("the words are not distinct")
-    pairs = _ascending(arrays["pairs"], "pairs")
-    if not len(pairs) or pairs[-1] >= len(words) * len(tags):
-        raise ValueError("a pair of word and tag is out of range")
+def from_storage(read: Reader) -> DependencyModel:
+    """The model of a file."""
+    tags, words = read.names("tags"), read.strings("words", distinct=True)
+    pairs = read.ascending("pairs", below=len(words) * len(tags))
+    if not len(pairs):
+        read.fail("pairs", "there are no words")
     vocabulary = TokenVocabulary(words, tags, pairs)
-    for switch in ("projective", "single_root"):
-        if not isinstance(header[switch], bool):
-            raise ValueError("the kind of the trees cannot be read")
-    encoder = ArcEncoder(vocabulary, "arcs", _ascending(arrays["features"], "features"))
-    weights = _weights(arrays["weights"], encoder.n_features)
-    base = None if header["base"] is None else _base(header["base"], arrays, vocabulary)
+    encoder = ArcEncoder(vocabulary, "arcs", read.ascending("features"))
+    weights = read.floats("weights", (encoder.n_features,))
+    base = _base(read.section("base"), vocabulary) if read.value("base") is not None else None
     if base is None and not encoder.n_features:
-        raise ValueError("the model has neither weights nor a base")
-    relations = None if header["relations"] is None else _relations(header["relations"], arrays, vocabulary)
-    features = ArcFeatures(encoder.n_features, header["projective"], header["single_root"])
+        read.fail("features", "the model has neither weights nor a base")
+    relations = _relations(read, vocabulary) if read.value("relations") is not None else None
+    features = ArcFeatures(encoder.n_features, read.flag("projective"), read.flag("single_root"))
+    column = read.choice("tag_column", ("xpos", "upos"))
     return DependencyModel(vocabulary, column, encoder, features, weights, base, relations)
 
 
-def _distinct_strings(values: Any) -> bool:
-    whole = isinstance(values, list) and bool(values) and all(isinstance(value, str) for value in values)
-    return whole and len(set(values)) == len(values)
-
-
-def _ascending(array: Array, what: str) -> Int64:
-    if array.ndim != 1 or array.dtype != np.int64 or (len(array) and array[0] < 0) or (np.diff(array) <= 0).any():
-        raise ValueError(f"the {what} are not ascending numbers")
-    return np.array(array)
-
-
-def _weights(array: Array, n: int) -> Float:
-    if array.shape != (n,) or array.dtype.kind != "f" or not np.isfinite(array).all():
-        raise ValueError("the weights do not fit the features")
-    return array.astype(np.float64)
-
-
-def _base(header: dict[str, Any], arrays: Arrays, vocabulary: TokenVocabulary) -> HeadOutwardModel:
-    contexts = _ascending(arrays["base.contexts"], "contexts")
-    begins, outcomes, counts = (np.array(arrays[f"base.{name}"]) for name in ("begins", "outcomes", "counts"))
-    fits = begins.dtype == np.int64 and outcomes.dtype == np.int32 and counts.dtype == np.float64 and len(contexts)
-    fits = fits and begins.shape == (len(contexts) + 1,) and outcomes.shape == counts.shape == (begins[-1],)
-    if not fits or begins[0] != 0 or (np.diff(begins) <= 0).any() or not ((counts > 0) & np.isfinite(counts)).all():
-        raise ValueError("the counts of the base do not fit together")
-    shift = 2 * head_outward.TAG_BITS + head_outward.WORD_BITS + 2
-    kinds = np.repeat(contexts >> shift, np.diff(begins)) // 3
-    limits = np.array([2, len(vocabulary.tags), len(vocabulary.words)])
-    if kinds.max() > 2 or (outcomes < 0).any() or (outcomes >= limits[kinds]).any():
-        raise ValueError("an outcome of the base is out of range")
-    lexical, factors = header["lexical"], header["factors"]
-    if not isinstance(lexical, bool) or len(factors) != 3 or not all(0 < float(factor) < 1e6 for factor in factors):
-        raise ValueError("the base cannot be read")
+def _base(read: Reader, vocabulary: TokenVocabulary) -> HeadOutwardModel:
+    """The base of the section ``base``: for each context the outcomes and how often each was seen."""
     sizes = len(vocabulary.tags), len(vocabulary.words)
-    a, b, c = (float(factor) for factor in factors)
-    return HeadOutwardModel(*sizes, lexical, contexts, begins, outcomes, counts, (a, b, c))
+    contexts, limits = read.ascending("contexts"), np.array([2, *sizes])
+    begins, outcomes = read.lists("begins", "outcomes", len(contexts), int(limits.max()))
+    counts = read.floats("counts", outcomes.shape)
+    if not len(contexts) or (np.diff(begins) == 0).any() or (counts <= 0).any():
+        read.fail("counts", "a context without an outcome, or an outcome that was never seen")
+    kinds = np.repeat(contexts >> (2 * head_outward.TAG_BITS + head_outward.WORD_BITS + 2), np.diff(begins)) // 3
+    if kinds.max() > 2 or (outcomes >= limits[kinds]).any():
+        read.fail("outcomes", "an outcome is out of range for its context")
+    factors = read.value("factors")
+    with read.building("factors"):
+        a, b, c = (float(factor) for factor in factors)
+    if not all(0 < factor < MOST_FACTOR for factor in (a, b, c)):
+        read.fail("factors", f"not three numbers between 0 and {MOST_FACTOR:g}")
+    return HeadOutwardModel(*sizes, read.flag("lexical"), contexts, begins, outcomes, counts, (a, b, c))
 
 
-def _relations(labels: Any, arrays: Arrays, vocabulary: TokenVocabulary) -> RelationModel:
-    if not _distinct_strings(labels):
-        raise ValueError("the relations are not distinct strings")
-    encoder = ArcEncoder(vocabulary, "relations", _ascending(arrays["relation.features"], "features"))
-    lengths, codes = np.array(arrays["relation.lengths"]), np.array(arrays["relation.codes"])
-    fits = lengths.dtype == codes.dtype == np.int32 and lengths.shape == (encoder.n_features,) and codes.ndim == 1
-    fits = fits and not (lengths < 0).any() and lengths.sum(dtype=np.int64) == len(codes)
-    if not fits or (codes < 0).any() or (codes >= len(labels)).any():
-        raise ValueError("the features of relations do not fit together")
-    pointer = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    none = np.zeros(0, dtype=np.int32)
+def _relations(read: Reader, vocabulary: TokenVocabulary) -> RelationModel:
+    labels, none = read.names("relations"), np.zeros(0, dtype=np.int32)
+    encoder = ArcEncoder(vocabulary, "relations", read.ascending("relation.features"))
+    pointer, codes = read.lists("relation.lengths", "relation.codes", encoder.n_features, len(labels))
     features = ChainFeatures(len(labels), 1, FeatureBlock(pointer, codes, len(labels)), None, none, none)
-    return RelationModel(labels, encoder, features, _weights(arrays["relation.weights"], len(codes)))
+    return RelationModel(labels, encoder, features, read.floats("relation.weights", (len(codes),)))
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from loglinear import model_file
+from loglinear.arrays import Arrays
 from loglinear.data.trees.annotation import TreeTransform
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
 from loglinear.estimators.parser.problem import TreeTraining, tree_criterion
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.spans import Own
+from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
 from loglinear.training.run import catching_signals
 
 
 @documented
-class Parser(ParserOptions, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parse sentences into constituency trees.
 
     >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP
@@ -47,6 +49,13 @@ class Parser(ParserOptions, BaseEstimator):  # type: ignore[misc]  # scikit-lear
     interrupted_ : bool
         Whether Ctrl-C or a signal ended it early, after an iteration; the model is then what was learnt by then.
     """
+
+    kind = parser_file.KIND
+    functions = ("span_features",)
+    n_trees_: int
+    n_words_: int
+    seconds_: float
+    message_: str
 
     def check_options(self) -> None:
         """Refuse options that make no sense, by themselves or together."""
@@ -92,7 +101,7 @@ class Parser(ParserOptions, BaseEstimator):  # type: ignore[misc]  # scikit-lear
             trees, binary, values, thread_count(self.threads), self.seed, observe, self.span_features
         )
         with catching_signals() as training.stop:
-            self.model_: TreeModel = criterion.fit(training)
+            self.model_ = criterion.fit(training)
         self.message_, self.interrupted_ = training.message, training.stop.is_set()
         self.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
         self.n_trees_, self.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
@@ -144,41 +153,34 @@ class Parser(ParserOptions, BaseEstimator):  # type: ignore[misc]  # scikit-lear
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only."""
-        header, arrays = parser_file.to_storage(self)
-        model_file.save(path, parser_file.KIND, header, arrays)
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        header, arrays = parser_file.to_storage(self)
-        return model_file.dumps(parser_file.KIND, header, arrays)
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        model = self._fitted()
+        training = {
+            "trees": self.n_trees_,
+            "words": self.n_words_,
+            "seconds": self.seconds_,
+            "message": self.message_,
+        }
+        return parser_file.to_storage(model, self._stored_options(), self.classes_, training)
 
     @classmethod
-    def load(cls, source: str | Path | bytes, span_features: Own | None = None) -> Parser:
+    def load(cls, source: str | Path | bytes, span_features: Own | None = None) -> Self:
         """Read a model from a file or from its bytes. Loading runs no code of the file's.
 
         ``span_features`` is the function that the model was trained with, if it was.
         """
-        stored = model_file.load(source, kind=parser_file.KIND)
-        name = "the model in memory" if isinstance(source, bytes) else str(source)
-        return parser_file.from_storage(cls, stored.header, stored.arrays, name, span_features)
+        return cls._read(model_file.read(source, cls.kind), {"span_features": span_features})
 
-    def __getstate__(self) -> dict[str, Any]:
-        if not hasattr(self, "model_"):
-            return {"options": self.get_params()}
-        return {"model": self.to_bytes(), "span_features": self.span_features}
+    @classmethod
+    def _check_given(cls, read: Reader, given: Mapping[str, Any]) -> None:
+        parser_file.check_given(read, given.get("span_features"))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "model" in state:
-            self.__dict__ = type(self).load(state["model"], state["span_features"]).__dict__
-        else:
-            self.__dict__ = state["options"]
-
-    def _fitted(self) -> TreeModel:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this Parser has no model yet; call fit, or Parser.load")
-        return self.model_
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        criterion, _ = tree_criterion(self.criterion)
+        self.model_ = parser_file.from_storage(read, criterion.looks_at_words, given.get("span_features"))
+        self.classes_, notes = read.names("labels"), read.section("training")
+        self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
+        self.seconds_, self.message_ = notes.number("seconds"), notes.text("message")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -1,78 +1,110 @@
-"""What of a parser stands in a model file, and how it is read back.
+"""How a parser's model is stored in a model file, and read back.
 
-    header   options (of the parser), labels, training (trees, words, seconds, message), model (the criterion's own)
-    arrays   the criterion's own
+    header   options (of the parser), labels, training (trees, words, seconds, message), model (below)
+    arrays   those of the model
 
-A file with a right checksum may still come from a stranger: nothing in it is run, and numbers are checked before use.
+A grammar of probabilities (PCFG) is stored as :meth:`~loglinear.generative.pcfg.model.PCFG.to_arrays` says; one whose
+rules look at the words of their spans as
+
+    model    symbols, n_tags, root, chains, terminals, attributes, normalised
+    arrays   binary_rules [B, 3]; lexicon_pointer, lexicon_tags, lexicon_log_p (for each terminal its tags);
+             feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D]
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from loglinear.arrays import Arrays
-from loglinear.errors import LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import ParserOptions
-from loglinear.estimators.parser.problem import tree_criterion
-from loglinear.features.spans import Own
-from loglinear.options import declared
-
-if TYPE_CHECKING:
-    from loglinear.estimators.parser.estimator import Parser
+from loglinear.errors import OptionError
+from loglinear.estimators.parser.model import SpanModel
+from loglinear.features.block import FeatureBlock
+from loglinear.features.spans import Own, SpanAttributes
+from loglinear.generative.pcfg.lexicon import Lexicon
+from loglinear.generative.pcfg.model import PCFG
+from loglinear.model_file import Reader
+from loglinear.structures.tree.features import SpanFeatures
+from loglinear.structures.tree.grammar import CFGGrammar, Outcomes, TreeCoder
+from loglinear.structures.tree.pieces import PieceFeatures
 
 KIND = "parser"
 
 
-def _check_function(header: dict[str, Any], name: str, span_features: Own | None) -> None:
+def check_given(read: Reader, span_features: Own | None) -> None:
     """Refuse to load a model without the function of span features that it was trained with, or with one too many."""
-    model = header.get("model")
+    model = read.value("model", None)
     attributes = model.get("attributes") if isinstance(model, dict) else None
     had_one = isinstance(attributes, dict) and bool(attributes.get("own"))
     if had_one and span_features is None:
         raise OptionError(
-            f"{name}: trained with a function of span features; load it with the same (span_features=...)"
+            f"{read.file}: trained with a function of span features; load it with the same (span_features=...)"
         )
     if span_features is not None and not had_one:
-        raise OptionError(f"{name}: trained without a function of span features; load it without span_features")
+        raise OptionError(f"{read.file}: trained without a function of span features; load it without span_features")
 
 
-def to_storage(parser: Parser) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of the model file of a fitted parser."""
-    parser._fitted()
-    criterion, _ = tree_criterion(parser.criterion)
-    model, arrays = criterion.to_storage(parser.model_)
-    header = {
-        "options": {name: getattr(parser, name) for name, each in declared(ParserOptions).items() if each.stored},
-        "labels": parser.classes_,
-        "training": {
-            "trees": parser.n_trees_,
-            "words": parser.n_words_,
-            "seconds": parser.seconds_,
-            "message": parser.message_,
-        },
-        "model": model,
+def to_storage(
+    model: Any, options: dict[str, Any], labels: list[str], training: dict[str, Any]
+) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a model file."""
+    own, arrays = model.to_arrays() if isinstance(model, PCFG) else _span_to_storage(model)
+    return {"options": options, "labels": labels, "training": training, "model": own}, arrays
+
+
+def from_storage(read: Reader, looks_at_words: bool, span_features: Own | None = None) -> PCFG | SpanModel:
+    """The model of a file; ``looks_at_words`` says of which kind it is."""
+    own = read.section("model", prefix="")
+    return _span_from_storage(own, span_features) if looks_at_words else PCFG.from_storage(own)
+
+
+def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
+    grammar, block, lexicon = model.grammar, model.features.pieces.block, model.lexicon
+    header: dict[str, Any] = {
+        "symbols": model.coder.symbols,
+        "n_tags": model.coder.n_tags,
+        "root": grammar.root,
+        "chains": [list(chain) for chain in model.coder.chains],
+        "terminals": lexicon.terminals,
+        "attributes": model.attributes.to_header(),
+        "normalised": model.normalised,
+    }
+    arrays: Arrays = {
+        "binary_rules": grammar.binary,
+        "lexicon_pointer": lexicon.pointer,
+        "lexicon_tags": lexicon.tags,
+        "lexicon_log_p": lexicon.log_p,
+        "feature_pointer": block.pointer,
+        "feature_codes": block.codes,
+        "offsets": model.features.pieces.offsets,
+        "weights": model.weights,
     }
     return header, arrays
 
 
-def from_storage(
-    cls: type[Parser], header: dict[str, Any], arrays: Arrays, name: str, span_features: Own | None = None
-) -> Parser:
-    """The parser of a file's header and arrays; anything that does not fit is a :class:`ModelFileError`."""
-    _check_function(header, name, span_features)
-    try:
-        options = {str(key): value for key, value in header["options"].items() if key in declared(ParserOptions)}
-        parser = cls(**options, span_features=span_features)
-        parser.check_options()
-        criterion, _ = tree_criterion(parser.criterion)
-        parser.model_ = criterion.from_storage(header["model"], arrays, span_features)
-        labels, training = header["labels"], header["training"]
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ValueError("the labels are not a list of strings")
-        parser.classes_ = labels
-        parser.n_trees_, parser.n_words_ = int(training["trees"]), int(training["words"])
-        parser.seconds_, parser.message_ = float(training["seconds"]), str(training["message"])
-    except (LoglinearError, KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
-        detail = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModelFileError(f"{name}: the model file's content does not fit together ({detail}); train anew") from None
-    return parser
+def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
+    symbols, rules = read.names("symbols"), read.ints("binary_rules", (None, 3))
+    n_tags, root = read.integer("n_tags", 1, len(symbols)), read.integer("root", 0, len(symbols) - 1)
+    given = read.value("chains")
+    with read.building("chains"):
+        chains = [tuple(int(symbol) for symbol in chain) for chain in given]
+        if any(len(chain) < 2 for chain in chains):
+            read.fail("chains", "a chain has fewer than two symbols")
+    with read.building("binary_rules"):
+        steps = [(chain[0], chain[-1]) for chain in chains]
+        grammar = CFGGrammar(len(symbols), root, np.arange(n_tags), rules, steps)
+        coder, outcomes = TreeCoder(symbols, n_tags, grammar, chains), Outcomes(grammar)
+    with read.building("attributes"):
+        attributes = SpanAttributes.from_header(read.section("attributes").header, span_features)
+    e = outcomes.n_outcomes
+    lists = read.lists("feature_pointer", "feature_codes", attributes.n_attributes, e)
+    block = FeatureBlock(*lists, e).as_lists()
+    offsets = read.floats("offsets", (e,), high=float(np.finfo(np.float64).max))
+    weights = read.floats("weights", (e + len(lists[1]),))
+    terminals = read.names("terminals", least=0)
+    of_terminals = read.lists("lexicon_pointer", "lexicon_tags", len(terminals), n_tags)
+    log_p = read.floats("lexicon_log_p", of_terminals[1].shape, high=float(np.finfo(np.float64).max))
+    lexicon = Lexicon(n_tags, terminals, *of_terminals, log_p)
+    features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets))
+    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"))

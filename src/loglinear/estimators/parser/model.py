@@ -1,4 +1,4 @@
-"""Grammars whose rules look at the words of their span: the trained model, its training data in numbers, its file.
+"""Grammars whose rules look at the words of their span: the trained model, its training data in numbers.
 
 Expansions are those of :mod:`~loglinear.structures.tree.grammar`; words are given their tags by the lexicon of a
 generative grammar, p(word given tag), in every one of these models.
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from loglinear.arrays import Array, Float, Int32
+from loglinear.arrays import Float, Int32
 from loglinear.criteria.costs import BracketCost
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
 from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
-from loglinear.features.block import FeatureBlock
-from loglinear.features.spans import Own, SpanAttributes
+from loglinear.features.spans import SpanAttributes
 from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedWord, smoothed_lexicon
 from loglinear.generative.pcfg.model import PCFG
 from loglinear.structures.gold import Gold
@@ -88,68 +87,6 @@ class SpanModel:
         """The tag of each word that makes it most likely, without notes."""
         best = np.argmax(self.lexicon.scores(self.lexicon.terminal_of(words)), axis=1)
         return [base_label(self.coder.symbols[tag]) for tag in best.tolist()]
-
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    def to_storage(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What of the model stands in a file: a header of JSON, and arrays."""
-        grammar, block = self.grammar, self.features.pieces.block
-        header: dict[str, Any] = {
-            "symbols": self.coder.symbols, "n_tags": self.coder.n_tags, "root": grammar.root,
-            "chains": [list(chain) for chain in self.coder.chains], "terminals": self.lexicon.terminals,
-            "attributes": self.attributes.to_header(), "normalised": self.normalised,
-        }  # fmt: skip
-        arrays: dict[str, Array] = {
-            "binary_rules": grammar.binary, "lexicon_pointer": self.lexicon.pointer, "lexicon_tags": self.lexicon.tags,
-            "lexicon_log_p": self.lexicon.log_p, "feature_pointer": block.pointer, "feature_codes": block.codes,
-            "offsets": self.features.pieces.offsets, "weights": self.weights,
-        }  # fmt: skip
-        return header, arrays
-
-    @classmethod
-    def from_storage(cls, header: Mapping[str, Any], arrays: Mapping[str, Array], own: Own | None = None) -> SpanModel:
-        """The model of a file; whatever does not fit together is a ValueError or a DataError."""
-        symbols, n_tags = [str(symbol) for symbol in header["symbols"]], int(header["n_tags"])
-        chains = [tuple(int(a) for a in chain) for chain in header["chains"]]
-        if any(len(chain) < 2 for chain in chains):
-            raise ValueError("a chain has fewer than two symbols")
-        rules = _array(arrays, "binary_rules", "i", 2)
-        steps = [(chain[0], chain[-1]) for chain in chains]
-        grammar = CFGGrammar(len(symbols), int(header["root"]), np.arange(n_tags), rules, steps)
-        coder = TreeCoder(symbols, n_tags, grammar, chains)
-        attributes = SpanAttributes.from_header(header["attributes"], own)
-        outcomes = Outcomes(grammar)
-        e = outcomes.n_outcomes
-        pointer, codes = _array(arrays, "feature_pointer", "i", 1), _array(arrays, "feature_codes", "i", 1)
-        _check_pointer(pointer, attributes.n_attributes, codes, e)
-        block = FeatureBlock(pointer.astype(np.int64), codes.astype(np.int32), e).as_lists()
-        offsets, weights = _array(arrays, "offsets", "f", 1), _array(arrays, "weights", "f", 1)
-        if offsets.shape != (e,) or weights.shape != (e + len(codes),) or not np.isfinite(weights).all():
-            raise ValueError("the weights are not as many finite numbers as there are features")
-        if not (offsets < np.inf).all():
-            raise ValueError("a base score is no number")
-        terminals = [str(terminal) for terminal in header["terminals"]]
-        tags_of, tags = _array(arrays, "lexicon_pointer", "i", 1), _array(arrays, "lexicon_tags", "i", 1)
-        log_p = _array(arrays, "lexicon_log_p", "f", 1)
-        _check_pointer(tags_of, len(terminals), tags, n_tags)
-        if log_p.shape != tags.shape or not (log_p < np.inf).all():
-            raise ValueError("the lexicon's numbers do not fit its tags")
-        lexicon = Lexicon(n_tags, terminals, tags_of.astype(np.int64), tags.astype(np.int32), log_p.astype(np.float64))
-        features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets.astype(np.float64)))
-        return cls(coder, lexicon, attributes, features, weights.astype(np.float64), bool(header["normalised"]))
-
-
-def _array(arrays: Mapping[str, Array], name: str, kind: str, ndim: int) -> Array:
-    array = arrays[name]
-    if array.dtype.kind != kind or array.ndim != ndim:
-        raise ValueError(f"{name} is no array of {ndim} dimensions of the right kind")
-    return np.array(array)
-
-
-def _check_pointer(pointer: Array, n: int, entries: Array, below: int) -> None:
-    fits = len(pointer) == n + 1 and pointer[0] == 0 and pointer[-1] == len(entries) and (np.diff(pointer) >= 0).all()
-    if not fits or (len(entries) and not (entries.min() >= 0 and entries.max() < below)):
-        raise ValueError("lists do not fit together")
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from loglinear.arrays import Arrays, Float, Int64
+from loglinear.arrays import Float, Int64
 from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import OptionError
@@ -72,7 +72,7 @@ class TreeTraining:
 
 
 class TreeCriterion(ABC):
-    """How a model of trees is trained and stored."""
+    """How a model of trees is trained."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -87,16 +87,6 @@ class TreeCriterion(ABC):
     @abstractmethod
     def fit(cls, training: TreeTraining) -> TreeModel:
         """Train a model."""
-
-    @classmethod
-    @abstractmethod
-    def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
-        """What of the model stands in a file: a header of JSON, and arrays."""
-
-    @classmethod
-    @abstractmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> TreeModel:
-        """The model of a file; whatever does not fit together raises a ValueError, KeyError or TypeError."""
 
 
 C = TypeVar("C", bound=type[TreeCriterion])
@@ -160,16 +150,6 @@ class PcfgCriterion(TreeCriterion):
         training.message = f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
         return grammar
 
-    @classmethod
-    def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
-        """The grammar as data."""
-        return cast(PCFG, model).to_arrays()
-
-    @classmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> PCFG:
-        """The grammar of a file."""
-        return PCFG.from_arrays(header, arrays)
-
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
@@ -207,14 +187,6 @@ class SpanCriterion(TreeCriterion):
     @classmethod
     def check(cls, parser: Any, values: dict[str, Any]) -> None:
         span_attributes_of(values)
-
-    @classmethod
-    def to_storage(cls, model: Any) -> tuple[dict[str, Any], Arrays]:
-        return cast(SpanModel, model).to_storage()
-
-    @classmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays, span_features: Own | None = None) -> SpanModel:
-        return SpanModel.from_storage(header, arrays, span_features)
 
 
 def observer_of(training: TreeTraining, phase: str) -> Callable[[Any], bool]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from loglinear import model_file
-from loglinear.arrays import Array
+from loglinear.arrays import Arrays
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
-from loglinear.errors import ModelFileError, OptionError
-from loglinear.estimators.estimator import keep_outcome, notes_of, restore_notes
+from loglinear.errors import OptionError
+from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
 from loglinear.estimators.options import TaggerOptions, check_tagger, kept_of, l2_factor
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
@@ -41,6 +40,7 @@ from loglinear.estimators.tagger.training import (
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.generative.base import OwnBase, is_own
 from loglinear.generative.hmm.em import EMState
+from loglinear.model_file import Reader
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
 from loglinear.options import declared, documented, spec_name
 from loglinear.system import thread_count
@@ -51,7 +51,7 @@ from loglinear.training.run import Progress, Training, TrainingOutcome, print_pr
 
 
 @documented
-class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
@@ -77,6 +77,8 @@ class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[mi
         For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
     """
 
+    kind = tagger_file.KIND
+    functions = ("base",)
     objective_: float | None
     n_iter_: int | None
     n_evaluations_: int | None
@@ -266,15 +268,12 @@ class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[mi
     # -- files ---------------------------------------------------------------------------------------------------
 
     def _stored_options(self) -> dict[str, Any]:
-        """Constructor options that a model file keeps: all that JSON can hold and the model does not say itself."""
-        options = self.get_params(deep=False)
-        for name in ("template", "constraints", "gazetteers", "threads", "verbose"):
-            options.pop(name)
+        options = super()._stored_options()
         options["cost"] = None if self.cost is None else describe(self.cost)
         options["base"] = None if is_own(self.base) else self.base  # the file says so where it describes the base
-        return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+        return options
 
-    def _storage(self, precision: str | None) -> tuple[dict[str, Any], dict[str, Array]]:
+    def _storage(self, precision: str | None = None) -> tuple[dict[str, Any], Arrays]:
         if precision is not None and not CRITERIA.part(self.criterion).learns_weights:
             raise OptionError(
                 f"precision={precision!r}: criterion={self.criterion!r} has no weights to be kept as such"
@@ -282,51 +281,53 @@ class Tagger(TaggerOptions, DensityPredictor, BaseEstimator):  # type: ignore[mi
         precision = self.precision if precision is None else precision
         declared(TaggerOptions)["precision"].check(precision)
         model, options = self._fitted().rounded(precision), {**self._stored_options(), "precision": precision}
-        training = {
+        return tagger_file.to_storage(model, options, self._notes(), precision)
+
+    def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
+        return tagger_file.to_storage(self._fitted(), self._stored_options(), self._notes())
+
+    def _notes(self) -> dict[str, Any]:
+        return {
             **notes_of(self),
             "features": self.n_features_trained_,
             "evaluations": self.n_evaluations_,
             "pruned_score": self.pruned_score_,
         }
-        return tagger_file.to_storage(model, options, training, precision)
 
     def save(self, path: str | Path, precision: str | None = None) -> None:
         """Write the model to one file that holds data only, its weights as ``precision`` (else the tagger's own)."""
-        model_file.save(path, tagger_file.KIND, *self._storage(precision))
+        model_file.save(path, self.kind, *self._storage(precision))
 
     def to_bytes(self, precision: str | None = None) -> bytes:
         """The model file's content."""
-        return model_file.dumps(tagger_file.KIND, *self._storage(precision))
+        return model_file.dumps(self.kind, *self._storage(precision))
 
     @classmethod
-    def load(cls, source: str | Path | bytes, base: Any = None) -> Tagger:
+    def load(cls, source: str | Path | bytes, base: Any = None) -> Self:
         """Read a model from a file or from its bytes. Loading runs no code of the file's.
 
         ``base`` is the user's own distribution, for a model that was trained over one: files do not hold it.
         """
-        stored = model_file.load(source, kind=tagger_file.KIND)
-        name = "the model" if isinstance(source, bytes | bytearray | memoryview) else str(source)
-        own = tagger_file.own_base(stored.header, base, name)
-        model = tagger_file.from_storage(stored.header, stored.arrays, name, own)
-        try:
-            options, training = dict(stored.header["options"]), dict(stored.header["training"])
-            tagger = cls(**options)
-            tagger.base = tagger.base if own is None else base
-            tagger.check_options()
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{name}: the model's options cannot be read ({error}); train anew") from None
-        if isinstance(model.encoder, TemplateEncoder) and CRITERIA.part(tagger.criterion).learns_weights:
-            tagger.template = model.encoder.templates
-            tagger.gazetteers = list(model.encoder.gazetteers.values()) or None
-        tagger.constraints = model.constraints
-        tagger.model_ = model
-        tagger.classes_ = list(model.labels)
-        tagger.n_features_trained_ = training.get("features", model.features.n_features)
-        restore_notes(tagger, training)
-        tagger.n_evaluations_ = training.get("evaluations")
-        tagger.pruned_score_ = training.get("pruned_score")
-        tagger.log_likelihoods_ = []
-        return tagger
+        return cls._read(model_file.read(source, cls.kind), {"base": base})
+
+    def _given(self) -> dict[str, Any]:
+        return {"base": self.base if is_own(self.base) else None}
+
+    @classmethod
+    def _check_given(cls, read: Reader, given: Mapping[str, Any]) -> None:
+        tagger_file.own_base(read, given.get("base"))
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        model, notes = tagger_file.from_storage(read, tagger_file.own_base(read, given.get("base"))), read_notes(read)
+        if isinstance(model.encoder, TemplateEncoder) and CRITERIA.part(self.criterion).learns_weights:
+            self.template = model.encoder.templates
+            self.gazetteers = list(model.encoder.gazetteers.values()) or None
+        self.constraints = model.constraints
+        self.model_, self.classes_ = model, list(model.labels)
+        self.n_features_trained_ = notes.get("features", model.features.n_features)
+        restore_notes(self, notes)
+        self.n_evaluations_, self.pruned_score_ = notes.get("evaluations"), notes.get("pruned_score")
+        self.log_likelihoods_ = []
 
 
 def _model_of(init: Tagger | str | Path) -> ChainModel:

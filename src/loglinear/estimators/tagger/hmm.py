@@ -8,19 +8,18 @@ model file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import NotFittedError
 
-from loglinear.arrays import Array, Float
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.estimator import Estimator, Fitted
 from loglinear.estimators.options import HMMOptions
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
@@ -28,6 +27,7 @@ from loglinear.estimators.tagger.inputs import corpus_of, sequence_weights
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.generative.base import HmmBase
 from loglinear.generative.hmm.model import HiddenMarkovModel
+from loglinear.model_file import Reader
 from loglinear.options import Spec, declared, documented
 from loglinear.training.run import Progress
 
@@ -35,7 +35,7 @@ Tokens = list[list[tuple[str, ...]]]
 
 
 @documented
-class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A hidden Markov model of order 1 or 2, counted where the labels are known, by EM where they are hidden.
 
         p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)  t(stop given the last labels)
@@ -62,6 +62,8 @@ class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  #
     n_iter_, converged_, message_, seconds_, history_ : how training went, all starts together.
     """
 
+    kind = Tagger.kind
+    in_file = ("model_", "_saved")
     converged_: bool
     message_: str
     objective_: float | None
@@ -118,20 +120,14 @@ class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  #
 
     # -- files ---------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that holds data only: that of ``Tagger(criterion="hmm")``."""
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        """What ``Tagger(criterion="hmm")`` stores."""
         self._fitted()
-        self._saved.save(path)
-
-    def to_bytes(self) -> bytes:
-        """The model file's content."""
-        self._fitted()
-        return self._saved.to_bytes()
+        return self._saved._storage()
 
     @classmethod
-    def load(cls, source: str | Path | bytes) -> HMM:
-        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
-        tagger = Tagger.load(source)
+    def _read(cls, read: Reader, given: Mapping[str, Any]) -> Self:
+        tagger = Tagger._read(read, given)
         if CRITERIA.part(tagger.criterion) is not HiddenMarkov or tagger.sub_labels > 1:
             kind = tagger.criterion if tagger.sub_labels == 1 else f"{tagger.criterion} with sub-labels"
             raise OptionError(f"the model's criterion is {kind}, not a plain hmm; load it with Tagger.load")
@@ -139,6 +135,9 @@ class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  #
         hmm = cls(order=tagger.order, constraints=tagger.constraints, seed=tagger.seed, **options)
         hmm._keep(tagger)
         return hmm
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        self._keep(Tagger._read(read, given))
 
     # -- the tagger behind it --------------------------------------------------------------------------------------
 
@@ -162,11 +161,6 @@ class HMM(HMMOptions, DensityPredictor, BaseEstimator):  # type: ignore[misc]  #
         self.message_, self.seconds_, self.history_ = tagger.message_, tagger.seconds_, tagger.history_
         self.log_likelihoods_ = tagger.log_likelihoods_
 
-    def _fitted(self) -> ChainModel:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this HMM has no model yet; call fit, or HMM.load")
-        return self.model_
-
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Classes of whole inputs by the marginal likelihood of generative taggers, one for each class.
@@ -186,7 +180,7 @@ PRIORS = ("empirical", "uniform")
 ONLY_LABEL = "_"
 
 
-class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifies sequences by which class' generative model makes them most probable.
 
     Parameters
@@ -208,6 +202,7 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         For each class and column, how many values its ``<unknown>`` is shared by.
     """
 
+    learnt = "taggers_"
     classes_: Array
     taggers_: list[Tagger | HMM]
     log_prior_: Float
@@ -279,11 +274,9 @@ class InputClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict_joint_log_proba(self, X: Any) -> Float:
         """log p(c) + log p_c(x) [S, C], over the values that all classes share."""
-        if not hasattr(self, "taggers_"):
-            raise NotFittedError("this InputClassifier has no models yet; call fit")
-        corpus = _columns(X)
+        taggers, corpus = self._fitted(), _columns(X)
         joint = np.empty((len(corpus), len(self.classes_)))
-        for c, (tagger, shares) in enumerate(zip(self.taggers_, self.shares_, strict=True)):
+        for c, (tagger, shares) in enumerate(zip(taggers, self.shares_, strict=True)):
             joint[:, c] = self.log_prior_[c] + tagger.log_prob(corpus) - _log_shares(tagger, shares, corpus)
         return joint
 

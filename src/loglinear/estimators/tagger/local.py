@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import has_fit_parameter
 
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
@@ -175,11 +174,6 @@ class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: i
                 f"{type(classifier).__name__} scores pairs of labels (decision_function_shape='ovo'); set it to 'ovr'"
             )
         model.linear = model.is_linear(rows)
-
-    def _fitted(self) -> ClassifierModel:  # type: ignore[override]  # as model_
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this LocalTagger has no model yet; call fit")
-        return self.model_
 
 
 def _previous(labels: Int32, offsets: Int64, n_labels: int) -> Int32:

@@ -10,7 +10,8 @@ import numpy as np
 from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
-from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.estimator import Fitted
 from loglinear.estimators.options import TaggerOptions, check_tagger
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import (
@@ -29,7 +30,7 @@ from loglinear.system import thread_count
 DECODINGS = ("viterbi", "posterior", "min-risk")
 
 
-class ChainPredictor:
+class ChainPredictor(Fitted[ChainModel]):
     """Prediction with a trained chain model; estimators add how it is trained.
 
     Attributes
@@ -43,7 +44,6 @@ class ChainPredictor:
     """
 
     classes_: list[str]
-    model_: ChainModel
     threads: int | None
 
     def predict(self, X: Any, *, decoding: str = "viterbi", given: Any = None, cost: Any = None) -> list[list[str]]:
@@ -152,13 +152,6 @@ class ChainPredictor:
             raise OptionError(f"a cost goes with decoding='min-risk', not with {decoding!r}")
         return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads), table)
 
-    def _fitted(self) -> ChainModel:
-        if not hasattr(self, "model_"):
-            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
-
-            raise NotFittedError("this Tagger has no model yet; call fit, or Tagger.load")
-        return self.model_
-
     def _corpus(self, X: Any) -> Corpus:
         return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
 
@@ -226,11 +219,9 @@ class LoadedTagger(ChainPredictor):
     @classmethod
     def load(cls, path: str | Path, threads: int | None = None) -> LoadedTagger:
         """Read a model file, with the errors that ``Tagger.load`` has."""
-        stored = model_file.load(path, kind=tagger_file.KIND)
-        tagger_file.own_base(stored.header, None, str(path))  # refuses a base that only Python can give
-        model = tagger_file.from_storage(stored.header, stored.arrays, str(path))
-        try:
-            check_tagger(TaggerOptions(**stored.header["options"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: the model's options cannot be read ({error}); train anew") from None
-        return cls(model, threads)
+        read = model_file.read(path, tagger_file.KIND)
+        tagger_file.own_base(read, None)  # refuses a base that only Python can give
+        options = read.options()
+        with read.building("options"):
+            check_tagger(TaggerOptions(**options))
+        return cls(tagger_file.from_storage(read), threads)

@@ -14,7 +14,7 @@ Letters: K symbols, P tags, R binary rules, M unary rules, U steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -31,10 +31,12 @@ from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError, OptionError
 from loglinear.generative.pcfg.lexicon import Lexicon
 from loglinear.kernels import kernel
+from loglinear.model_file import Reader
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, TreeCoder, constituents
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 Sentences = Sequence[Sequence[str]]
+ROUNDING = 1e-9  # by which a probability in a file may be above one
 
 
 @dataclass(frozen=True)
@@ -203,37 +205,21 @@ class PCFG:
         }
 
     @classmethod
-    def from_arrays(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> PCFG:
-        """The grammar that :meth:`to_arrays` described; anything that does not fit together is a DataError."""
-        names = bytes(_array(arrays, "names", np.uint8, 1)).decode().split("\n")
-        k, p, root = (int(header[name]) for name in ("n_symbols", "n_tags", "root"))
-        if not 0 < p <= k <= len(names) or not 0 <= root < k:
-            raise DataError("the numbers of symbols do not fit together")
-        pointer = _array(arrays, "lexicon_pointer", np.int64, 1)
-        tags, log_p = _array(arrays, "lexicon_tags", np.int32, 1), _array(arrays, "lexicon_log_p", np.float64, 1)
-        wrong = len(pointer) != len(names) - k + 1 or (np.diff(pointer) < 0).any() or pointer[0] != 0
-        if wrong or not pointer[-1] == len(tags) == len(log_p) or not ((tags >= 0) & (tags < p)).all():
-            raise DataError("the lexicon's arrays do not fit together")
-        binary_rules, unary_rules = (
-            _array(arrays, "binary_rules", np.int32, 2),
-            _array(arrays, "unary_rules", np.int32, 2),
-        )
-        binary, unary = _array(arrays, "binary", np.float64, 1), _array(arrays, "unary", np.float64, 1)
-        if binary_rules.shape != (len(binary), 3) or unary_rules.shape != (len(unary), 2):
-            raise DataError("rules and probabilities are not equally many")
-        for rules, values in ((binary_rules, binary), (unary_rules, unary)):
-            if not ((rules >= 0) & (rules < k)).all() or not ((values >= 0.0) & (values <= 1.0 + 1e-9)).all():
-                raise DataError("a rule has an unknown symbol or a probability that is none")
-        if not (log_p <= 1e-9).all():
-            raise DataError("a word has a probability above one")
-        lexicon = Lexicon(p, names[k:], pointer, tags, log_p)
-        return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon)
-
-
-def _array(arrays: Mapping[str, Array], name: str, dtype: type, ndim: int) -> Array:
-    if name not in arrays or arrays[name].ndim != ndim or arrays[name].dtype != dtype:
-        raise DataError(f"the array {name} is missing or of another kind")
-    return np.array(arrays[name])
+    def from_storage(cls, read: Reader) -> PCFG:
+        """The grammar that :meth:`to_arrays` described."""
+        blob = read.array("names", (np.uint8,), (None,))
+        with read.building("names"):
+            names = bytes(blob).decode().split("\n")
+        k = read.integer("n_symbols", 1, len(names))
+        n_tags, root = read.integer("n_tags", 1, k), read.integer("root", 0, k - 1)
+        of_words = read.lists("lexicon_pointer", "lexicon_tags", len(names) - k, n_tags)
+        log_p = read.floats("lexicon_log_p", of_words[1].shape, high=ROUNDING)
+        binary_rules, unary_rules = read.ints("binary_rules", (None, 3), k), read.ints("unary_rules", (None, 2), k)
+        binary = read.floats("binary", (len(binary_rules),), 0.0, 1.0 + ROUNDING)
+        unary = read.floats("unary", (len(unary_rules),), 0.0, 1.0 + ROUNDING)
+        lexicon = Lexicon(n_tags, names[k:], *of_words, log_p)
+        with read.building("binary_rules"):
+            return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon)
 
 
 def check_constant(name: str, value: float, least: float = 0.0) -> float:
