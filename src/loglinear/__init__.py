@@ -42,6 +42,7 @@ _HOMES = {
     "read_text": "loglinear.data",
     "read_treebank": "loglinear.data.trees.cleaning",
     "bracket_scores": "loglinear.evaluation.brackets",
+    "load": "loglinear.estimators.estimator",
     "compare": "loglinear.experiments.comparison.run",
     "tune": "loglinear.experiments.tuning.run",
     "template_text": "loglinear.features.templates.sets",

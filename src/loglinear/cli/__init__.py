@@ -13,6 +13,7 @@ from loglinear.cli import (
     bench,
     classify,
     cluster,
+    common,
     compare,
     corpus,
     criteria,
@@ -92,10 +93,12 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one line on standard error and status 2."""
-    from loglinear.errors import LoglinearError
+    from loglinear.errors import LoglinearError, ModelKindError
 
     try:
         app()
+    except ModelKindError as error:
+        _fail(common.other_verb(error), 2)
     except LoglinearError as error:
         _fail(str(error), 2)
     except BrokenPipeError:  # the reader of a pipe has gone: nothing more to say to it

@@ -20,6 +20,7 @@ from loglinear.options import Option, declared
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
+    from loglinear.errors import ModelKindError
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
     from loglinear.training.run import Progress
@@ -89,6 +90,24 @@ def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
             yield lambda text: status.update(text)
     else:
         yield lambda text: None
+
+
+TAKEN_BY = {
+    "tagger": "loglinear tag",
+    "classifier": "loglinear classify run",
+    "parser": "loglinear parse run",
+    "dependency-parser": "loglinear parse run",
+    "mixture": "loglinear cluster --predict",
+}  #: the verb that uses a model, by its kind; loglinear inspect takes every kind
+
+
+def other_verb(error: ModelKindError) -> str:
+    """A line for a model that was given to a verb for models of another kind: which one takes it."""
+    use = f"{TAKEN_BY[error.kind]} takes it" if error.kind in TAKEN_BY else "loglinear inspect shows it"
+    return (
+        f"{error.file} holds a model of kind {error.kind!r}, but one of kind {error.wanted!r} is needed here; {use}, "
+        "and in Python loglinear.load opens it"
+    )
 
 
 def start_quickly() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from loglinear.errors import OptionError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from loglinear.arrays import Float
@@ -40,8 +42,10 @@ def inspect_command(
 ) -> None:
     """Show a model: sizes, options, the strongest features of each label, and what else it has."""
     from loglinear import model_file
-    from loglinear.errors import OptionError
+    from loglinear.errors import ModelKindError, OptionError
+    from loglinear.estimators.tagger import file as tagger_file
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.model_file import Reader
 
     stored = model_file.load(model)
     if stored.kind in MIXTURE_KINDS:
@@ -50,7 +54,13 @@ def inspect_command(
     if stored.kind in LINEAR_KINDS:
         inspect_linear(stored, model, top, label or [], json)
         return
-    tagger = Tagger.load(model)
+    if stored.kind in PARSER_KINDS:
+        inspect_parser(stored, top, label or [], json)
+        return
+    if stored.kind != Tagger.kind:
+        raise ModelKindError(str(model), stored.kind, Tagger.kind)
+    own = tagger_file.is_over_own_base(Reader.of(stored))
+    tagger = Tagger.load(model, base=_NotInTheFile() if own else None)
     chosen = label or tagger.classes_
     for name in chosen:
         if name not in tagger.classes_:
@@ -60,6 +70,15 @@ def inspect_command(
         typer.echo(json_module.dumps(_everything(tagger, model, states), ensure_ascii=False, indent=1))
     else:
         _show(tagger, model, states, top)
+
+
+class _NotInTheFile:
+    """Stands for a function or a base of the user's own, where a model is looked at without it."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    log_prob = sample = __call__
 
 
 def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
@@ -90,7 +109,8 @@ def _everything(tagger: Tagger, path: Path, states: list[str]) -> dict[str, Any]
     options = tagger.get_params(deep=False)
     return {
         **_facts(tagger, path),
-        "options": {k: v for k, v in options.items() if k not in ("template", "gazetteers", "constraints")},
+        "options": {k: v for k, v in options.items() if k not in ("template", "gazetteers", "constraints")}
+        | ({"base": "own"} if isinstance(tagger.base, _NotInTheFile) else {}),
         "template": None if tagger.template is None else str(tagger.template).splitlines(),
         "label_names": tagger.classes_,
         "transitions": [
@@ -474,3 +494,117 @@ def _what(model: Any) -> str:
 
 def _things(model: Any) -> str:
     return "components" if hasattr(model, "component_names_") else "labels"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# ``loglinear inspect`` for parsers: what they were trained on, their sizes, and the rules of each symbol.
+
+
+PARSER_KINDS = ("parser", "dependency-parser")
+
+
+def inspect_parser(stored: ModelFile, top: int, chosen: list[str], json: bool) -> None:
+    """Show a parser: sizes, options, and of one of phrases the strongest rules."""
+    from rich.console import Console
+
+    phrases = stored.kind == "parser"
+    facts, rules = _phrase_parser(stored) if phrases else (_dependency_parser(stored), {})
+    for name in chosen:
+        if name not in rules:
+            raise OptionError(
+                f"--label {name!r} is not one of the model's symbols: {', '.join(rules) or 'it has none'}"
+            )
+    shown = {name: own for name, own in rules.items() if not chosen or name in chosen}
+    if json:
+        if phrases:
+            value = facts["rules_are"]
+            facts["rules"] = {
+                name: [{"rule": rule, value: number if math.isfinite(number) else None} for rule, number in own]
+                for name, own in shown.items()
+            }
+        typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=1))
+        return
+    out = Console(highlight=False)
+    out.print(f"{stored.name}: {stored.size / 1e6:.2f} MB, {stored.kind}", markup=False, soft_wrap=True)
+    for name in ("options", "sizes", "training"):
+        listed = ", ".join(f"{key}={value}" for key, value in facts[name].items() if value is not None)
+        out.print(f"{name}: {listed}", markup=False, soft_wrap=True)
+    if phrases:
+        _show_rules(out, facts["rules_are"], shown, top)
+    else:
+        for name in ("tags", "relations"):
+            out.print(f"{name}: {', '.join(facts[name] or ['none'])}", markup=False, soft_wrap=True)
+
+
+def _show_rules(out: Console, value: str, rules: dict[str, list[tuple[str, float]]], top: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("symbol", "rules", f"strongest, with their {value}", show_lines=True)
+    for name, own in rules.items():
+        lines = [f"{value:8.4f}  {rule}" for rule, value in own[:top]]
+        table.add_row(Text(name), f"{len(own):,}", Text("\n".join(lines)))
+    out.print(table)
+
+
+def _phrase_parser(stored: ModelFile) -> tuple[dict[str, Any], dict[str, list[tuple[str, float]]]]:
+    """Facts, and for each symbol its rules, strongest first."""
+    from loglinear.estimators.parser.estimator import Parser
+    from loglinear.estimators.parser.file import is_with_function
+    from loglinear.generative.pcfg.model import PCFG
+    from loglinear.model_file import Reader
+
+    read = Reader.of(stored)
+    parser = Parser._read(read, {"span_features": _NotInTheFile() if is_with_function(read) else None})
+    model: Any = parser.model_
+    sizes = {"symbols": len(model.coder.symbols), "tags": model.coder.n_tags, "words": len(model.lexicon.terminals)}
+    binary: Any = model.grammar.binary
+    if isinstance(model, PCFG):
+        value, scores, chains, chain_scores = "probability", model.binary, model.unary_rules.tolist(), model.unary
+        binary = model.binary_rules
+    else:
+        outcomes = model.features.outcomes
+        alone = model.features.pieces.offsets + model.weights[: outcomes.n_outcomes]
+        value, scores, chains, chain_scores = (
+            "score",
+            alone[outcomes.of_rule],
+            model.coder.chains,
+            alone[outcomes.of_step],
+        )
+        sizes["features"] = len(model.weights)
+    sizes |= {"binary rules": len(scores), "unary rules": len(chains)}
+    symbols, rules = model.coder.symbols, dict[str, list[tuple[str, float]]]()
+    for join, numbers, own in ((" ", binary.tolist(), scores), (" -> ", chains, chain_scores)):
+        for (parent, *children), score in zip(numbers, own.tolist(), strict=True):
+            rules.setdefault(symbols[parent], []).append((join.join(symbols[child] for child in children), score))
+    ranked = {name: sorted(own, key=lambda pair: (-pair[1], pair[0])) for name, own in sorted(rules.items())}
+    facts = _parser_facts(stored, parser, sizes) | {"label_names": parser.classes_, "rules_are": value}
+    return facts, ranked
+
+
+def _dependency_parser(stored: ModelFile) -> dict[str, Any]:
+    from loglinear.estimators.dependency.estimator import DependencyParser
+    from loglinear.model_file import Reader
+
+    parser = DependencyParser._read(Reader.of(stored), {})
+    model = parser.model_
+    sizes = {"tags": len(model.vocabulary.tags), "words": len(model.vocabulary.words)}
+    sizes |= {"features": model.encoder.n_features}
+    if model.base is not None:
+        sizes["contexts of the base"] = len(model.base.contexts)
+    if model.relations is not None:
+        sizes["features of relations"] = len(model.relations.weights)
+    facts = _parser_facts(stored, parser, sizes)
+    relations = None if model.relations is None else model.relations.labels
+    return facts | {"tags": model.vocabulary.tags, "tag_column": model.tags, "relations": relations}
+
+
+def _parser_facts(stored: ModelFile, parser: Any, sizes: dict[str, int]) -> dict[str, Any]:
+    return {
+        "file": stored.name,
+        "bytes": stored.size,
+        "kind": stored.kind,
+        "options": parser._stored_options(),
+        "sizes": sizes,
+        "training": dict(stored.header["training"]),
+    }

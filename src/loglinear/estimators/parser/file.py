@@ -32,11 +32,16 @@ from loglinear.structures.tree.pieces import PieceFeatures
 KIND = "parser"
 
 
-def check_given(read: Reader, span_features: Own | None) -> None:
-    """Refuse to load a model without the function of span features that it was trained with, or with one too many."""
+def is_with_function(read: Reader) -> bool:
+    """Whether the model was trained with a function of span features."""
     model = read.value("model", None)
     attributes = model.get("attributes") if isinstance(model, dict) else None
-    had_one = isinstance(attributes, dict) and bool(attributes.get("own"))
+    return isinstance(attributes, dict) and bool(attributes.get("own"))
+
+
+def check_given(read: Reader, span_features: Own | None) -> None:
+    """Refuse to load a model without the function of span features that it was trained with, or with one too many."""
+    had_one = is_with_function(read)
     if had_one and span_features is None:
         raise OptionError(
             f"{read.file}: trained with a function of span features; load it with the same (span_features=...)"

@@ -168,13 +168,19 @@ def _base_to_storage(base: Base) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
+def is_over_own_base(read: Reader) -> bool:
+    """Whether the model was trained over a base of the user's own."""
+    stored = read.value("base", None)
+    return isinstance(stored, dict) and stored.get("kind") == OWN
+
+
 def own_base(read: Reader, given: Any) -> OwnBase | None:
     """The base that whoever loads the file gives; an error if the model needs one, or has no use for one."""
-    stored = read.value("base", None)
-    if not isinstance(stored, dict) or stored.get("kind") != OWN:
+    if not is_over_own_base(read):
         if given is not None:
             raise OptionError(f"base={given!r:.60}: the model of {read.file} was not trained over a base of one's own")
         return None
+    stored = read.header["base"]
     if given is None:
         raise OptionError(
             f"{read.file}: the model was trained over a custom base ({stored.get('name')!s:.80}), which model files "
