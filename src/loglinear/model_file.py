@@ -35,6 +35,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -625,7 +626,7 @@ class Reader:
         found = self.value(key)
         if isinstance(found, bool) or not isinstance(found, int | float):
             self.fail(key, f"{found!r:.40} is not a number")
-        if not (least <= found and above < found and abs(found) <= np.finfo(np.float64).max):
+        if not (least <= found and above < found and abs(found) <= sys.float_info.max):
             bound = f" of at least {least:g}" if least > above else f" greater than {above:g}" if above > least else ""
             self.fail(key, f"{found!r:.40} is not a finite number{bound}")
         return float(found)

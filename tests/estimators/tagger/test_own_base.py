@@ -179,7 +179,7 @@ def test_files_hold_no_base_and_loading_wants_it(trained, data, more_data, tmp_p
     for kind, tagger in trained.items():
         path = tmp_path / "own.model"
         tagger.save(path)
-        with pytest.raises(OptionError, match=r"custom base \(problems\.distributions\.\w+\).*only be used from Python"):
+        with pytest.raises(OptionError, match=r"base \(problems\.distributions\.\w+\).*only be used from Python"):
             Tagger.load(path)
         again = Tagger.load(path, base=kind())
         assert again.predict(more_data[0]) == tagger.predict(more_data[0])

@@ -189,9 +189,10 @@ def own_base(read: Reader, given: Any) -> OwnBase | None:
     from loglinear.generative.base import CANDIDATES, OwnBase
 
     base = OwnBase.of(given)
-    return (
-        base if isinstance(given, OwnBase) else replace(base, candidates=stored.get("candidates", CANDIDATES.default))
-    )
+    if isinstance(given, OwnBase):
+        return base
+    with read.building("base"):
+        return replace(base, candidates=stored.get("candidates", CANDIDATES.default))
 
 
 def _bound(read: Reader, base: OwnBase, labels: list[str]) -> OwnBase:
