@@ -21,7 +21,7 @@ from loglinear.model_file import Reader, plain
 from loglinear.options import check, declared
 
 if TYPE_CHECKING:
-    from loglinear.training.run import TrainingOutcome
+    from loglinear.training.run import Outcome
 
 M = TypeVar("M")
 
@@ -208,7 +208,7 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 UNFINISHED = "a checkpoint of an unfinished training"
 
 
-def keep_outcome(estimator: Any, outcome: TrainingOutcome) -> None:
+def keep_outcome(estimator: Any, outcome: Outcome) -> None:
     """Let an estimator tell how its training went."""
     estimator.objective_ = outcome.objective
     estimator.n_iter_ = outcome.iterations
@@ -216,8 +216,8 @@ def keep_outcome(estimator: Any, outcome: TrainingOutcome) -> None:
     estimator.message_ = outcome.message
     estimator.seconds_ = outcome.seconds
     estimator.history_ = outcome.history
-    estimator.dev_score_ = None if outcome.best is None else outcome.best.score
-    estimator.best_iteration_ = None if outcome.best is None else outcome.best.iteration
+    estimator.dev_score_ = outcome.dev_score
+    estimator.best_iteration_ = outcome.best_iteration
 
 
 def notes_of(estimator: Any) -> dict[str, Any]:

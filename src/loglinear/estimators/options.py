@@ -14,11 +14,11 @@ Constructors take ``criterion`` by position, or what else comes first; all other
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 from loglinear.errors import OptionError
-from loglinear.options import Option, check, option, options
+from loglinear.options import Option, check, declared, option, options, spec_name, spec_options
 
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
@@ -27,6 +27,7 @@ PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
 M_ESTIMATION, LEAST_SQUARES, NAIVE_BAYES = "m-estimation", "least-squares", "naive-bayes"
+GENERATIVE = "generative"  # dependency parsers that are counted
 ANNOTATIONS = ("none", "parent", "rich")
 FACTORS = ("head", "right", "left")
 KINDS = ("gaussian", "multinomial")
@@ -355,6 +356,7 @@ class HMMOptions(RunOptions):
         "EM ends when a round raises the objective by less than this share", default=1e-6, least=0
     )
     constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
+    patience: int = option("end a start after so many rounds without a better dev score", default=20, least=1)
 
 
 @options
@@ -434,29 +436,79 @@ class RidgeOptions(LeastSquaresOptions):
     l2: float = option("factor of the sum of w^2", default=1.0, least=0, kw_only=False)
 
 
-# -- what options mean together ----------------------------------------------------------------------------------------
+# -- what goes together ------------------------------------------------------------------------------------------------
+# Criteria, costs, optimizers and penalties are held against each other in :mod:`loglinear.training.plan`; here is what
+# concerns one estimator's other options. Nothing is imported before a check is asked for.
+
+BASED = "goes with criterion='m-estimation', not with"
+COUNTED_PENALTIES = ("l1", "l2", "variance")
+COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision")
 
 
-def l2_factor(l2: float | None, variance: float | None) -> float:
-    """The factor of ||w||^2 that ``l2`` and ``variance`` ask for."""
-    if variance is None:
-        return 1.0 if l2 is None else float(l2)
-    if l2 is not None:
-        raise OptionError(f"l2={l2} and variance={variance} say the same thing twice (l2 = 1 / 2 variance); give one")
-    if variance == 0:
-        raise OptionError("variance=0 would keep every weight at zero; give a positive number")
-    factor = 1.0 / (2.0 * variance)
-    if math.isinf(factor):
-        raise OptionError(f"variance={variance} is too small: l2 = 1 / 2 variance would be infinite")
-    return factor
+def check_tagger(tagger: Any) -> None:
+    """Refuse a :class:`~loglinear.Tagger` whose options make no sense, or do not fit together."""
+    from loglinear.criteria.criterion import CRITERIA
+    from loglinear.generative.base import OwnBase, is_own, read_base
+    from loglinear.structures.chain.structure import Chain
+    from loglinear.training.plan import Trained, check_criterion, check_optimizer
+
+    check(tagger)
+    if tagger.prune is not None:
+        kept_of(1, tagger.prune)
+    trained = Trained("tagger", "chains of labels", Chain, pieces=True)
+    check_criterion(tagger, trained)
+    criterion, given = CRITERIA.part(tagger.criterion), CRITERIA.spec(tagger.criterion)
+    if not criterion.learns_weights:
+        _check_counted(tagger, criterion.name)
+    if tagger.base is not None and criterion.name != M_ESTIMATION:
+        raise OptionError(f"base={tagger.base!r:.60} {BASED} {criterion.name!r}")
+    if is_own(tagger.base):
+        OwnBase.of(tagger.base)
+    elif tagger.base is not None:
+        read_base(tagger.base)
+    if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
+        able = ", ".join(other for other, each in CRITERIA.all().items() if each.learns_from_hidden())
+        raise OptionError(
+            f"sub_labels={tagger.sub_labels}: which sub-label is right is not known, and criterion={criterion.name!r} "
+            f"needs one label for each token; those that do not are {able}"
+        )
+    if tagger.hash_bits is not None:
+        _check_hashed(tagger, criterion.uses_base, bool(given["joint"]))
+    optimizer = spec_name(criterion.optimizers[0] if tagger.optimizer is None else tagger.optimizer)
+    if given["joint"] and optimizer != "lbfgs":
+        raise OptionError(
+            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {optimizer} goes sequence by sequence, "
+            "and the likelihood of the columns does not"
+        )
+    check_optimizer(tagger, trained)
 
 
-def check_tagger(options: TaggerOptions) -> None:
-    """Check each option of a tagger."""
-    check(options)
-    if options.prune is not None:
-        kept_of(1, options.prune)
-    l2_factor(options.l2, options.variance)
+def _check_counted(tagger: Any, name: str) -> None:
+    """Refuse what is about features and weights for a model that has none."""
+    known = declared(type(tagger))
+    for other, instead in (("max_iter", "rounds"), ("tolerance", "tolerance")):
+        if (value := getattr(tagger, other)) != known[other].default:
+            raise OptionError(
+                f"{other}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
+                f"{name}:{instead}={value!r} says when EM ends"
+            )
+    for other in ("optimizer", "template", "gazetteers", *COUNTED_PENALTIES, *COUNTED_FEATURES):
+        value = getattr(tagger, other)
+        if value not in (None, known[other].default):
+            raise OptionError(f"{other}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
+
+
+def _check_hashed(tagger: Any, uses_base: bool, joint: bool) -> None:
+    """Refuse what needs to know which attributes there are."""
+    hashed, reason = f"hash_bits={tagger.hash_bits}", None
+    if tagger.min_count > 1:
+        reason = f"min_count={tagger.min_count} counts attributes, which are not kept; prune=0.5 leaves out weights"
+    elif uses_base:
+        reason = f"criterion={tagger.criterion!r} has a base model that must know what each attribute looks at"
+    elif joint:
+        reason = f"criterion={tagger.criterion!r} predicts columns, and must know which attributes a value would make"
+    if reason is not None:
+        raise OptionError(f"{hashed}: {reason}")
 
 
 def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int:
@@ -469,6 +521,117 @@ def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int
     if share is None or not 0.0 < share < 1.0:
         raise OptionError(f"a share of {share!r} of the weights cannot be left out; give a number between 0 and 1")
     return max(1, n_weights - round(share * n_weights))
+
+
+def classifier_training() -> Any:
+    """What criteria and optimizers must know of classifiers."""
+    from loglinear.structures.flat.structure import Flat
+    from loglinear.training.plan import Trained
+
+    return Trained("classifier", "flat labels", Flat)
+
+
+def check_classifier(classifier: Any) -> None:
+    """Refuse a :class:`~loglinear.Classifier` whose options make no sense, or do not fit together."""
+    from loglinear.criteria.criterion import CRITERIA
+    from loglinear.features.tables import check_kinds, check_text
+    from loglinear.training.plan import check_training
+
+    check(classifier)
+    check_text(classifier.text)
+    check_kinds(classifier.kinds or {})
+    check_training(classifier, classifier_training())
+    weights = classifier.class_weight
+    if weights is not None and weights != "balanced" and not isinstance(weights, Mapping):
+        raise OptionError(f"class_weight={weights!r:.60} is not 'balanced' or a dict from labels to numbers")
+    _check_functions(classifier)
+    _check_base(classifier, CRITERIA.part(classifier.criterion).uses_base, CRITERIA.spec(classifier.criterion).values)
+    if classifier.multiclass == ONE_VERSUS_ALL:
+        if classifier.feature_map is not None:
+            raise OptionError(f"multiclass={ONE_VERSUS_ALL!r}: a feature_map is of several labels; use {DIRECT!r}")
+        if own_base(classifier):
+            raise OptionError(f"multiclass={ONE_VERSUS_ALL!r}: a base of your own is one of all labels; use {DIRECT!r}")
+
+
+def _check_functions(classifier: Any) -> None:
+    given = [name for name in ("template", "features", "feature_map") if getattr(classifier, name) is not None]
+    if len(given) > 1:
+        raise OptionError(f"{' and '.join(given)} both say what the features are; give one")
+    for name in ("features", "feature_map", "candidates"):
+        value = getattr(classifier, name)
+        if value is not None and not callable(value):
+            raise OptionError(f"{name}={value!r:.60} is not a function")
+    if classifier.candidates is not None and classifier.feature_map is None:
+        raise OptionError("candidates goes with feature_map: labels share no features without one")
+    if classifier.feature_map is not None:
+        for name in ("bias", "bias_scale"):
+            if getattr(classifier, name) != declared(ClassifierOptions)[name].default:
+                raise OptionError(f"{name} is not for a feature_map, which may give each label a feature of its own")
+
+
+def _check_base(classifier: Any, uses_base: bool, values: Mapping[str, Any]) -> None:
+    base = classifier.base
+    if not uses_base:
+        if base is not None:
+            raise OptionError(f"base={base!r:.60} {BASED} {spec_name(classifier.criterion)!r}")
+        return
+    for name in values:
+        if name != "smoothing":
+            raise OptionError(f"criterion={classifier.criterion!r}: {name} is for chains")
+    if classifier.feature_map is not None:
+        raise OptionError(f"criterion={M_ESTIMATION!r} needs expected counts, which a feature_map does not have")
+    if isinstance(base, str):
+        if base != NAIVE_BAYES:
+            raise OptionError(f"base={base!r} is not known for flat labels; there is {NAIVE_BAYES}, or your own")
+    elif base is not None and not (hasattr(base, "scores") and hasattr(base, "expected")):
+        raise OptionError(f"base={base!r:.60} needs the methods scores(X) and expected()")
+
+
+def own_base(classifier: Any) -> bool:
+    """Whether a classifier's base is the user's own."""
+    return classifier.base is not None and not isinstance(classifier.base, str)
+
+
+def dependency_training() -> Any:
+    """What criteria and optimizers must know of dependency parsers."""
+    from loglinear.structures.arcs.structure import ArcTree
+    from loglinear.training.plan import Trained
+
+    return Trained(
+        "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False
+    )
+
+
+def check_dependency_parser(parser: Any) -> None:
+    """Refuse a :class:`~loglinear.DependencyParser` whose options make no sense, or do not fit together."""
+    from loglinear.criteria.costs import make_head_cost
+    from loglinear.generative.head_outward import read_base
+    from loglinear.training.plan import check_cost, check_penalties, check_training
+
+    check(parser)
+    read_base(parser.base)
+    check_training(parser, dependency_training())
+    name = spec_name(parser.criterion)
+    if name not in (GENERATIVE, M_ESTIMATION):
+        make_head_cost(parser.cost)
+        if parser.base is not None:
+            raise OptionError(f"base={parser.base!r} goes with {GENERATIVE} and {M_ESTIMATION}, not with {name!r}")
+        return
+    spec_options(parser.criterion, (), "criterion")
+    if not (parser.projective and parser.single_root):
+        raise OptionError(f"criterion={name!r}: a head-outward model makes projective trees with one root alone")
+    check_cost(parser, name, False)
+    if name == GENERATIVE:
+        known = declared(DependencyOptions)
+        if parser.features != known["features"].default or parser.min_count != 1:
+            raise OptionError(f"criterion={GENERATIVE!r} has no features to choose")
+        for other in ("optimizer", "l1", "l2", "variance", "max_iter"):
+            if getattr(parser, other) not in (None, known[other].default):
+                raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for {other}")
+    elif parser.optimizer is not None and spec_name(parser.optimizer) != "lbfgs":
+        raise OptionError(f"criterion={M_ESTIMATION!r} is trained by lbfgs, not by {parser.optimizer!r}")
+    else:
+        check_penalties(parser, parser.optimizer or "lbfgs", name)
 
 
 def check_mixture(mixture: Any) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.kernels import kernel
 
@@ -223,6 +223,11 @@ class EncodedCorpus:
     @property
     def n_positions(self) -> int:
         return int(self.offsets[-1])
+
+    def arrays(self) -> list[Array | None]:
+        """All numbers of it."""
+        edge = None if self.edge is None else self.edge.ids
+        return [self.offsets, self.state.pointer, self.state.ids, self.state.values, edge, *self.fields]
 
 
 def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:

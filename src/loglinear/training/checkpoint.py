@@ -1,81 +1,83 @@
-"""Checkpoints: a model file of the weights so far that also holds the optimizer's state."""
+"""Checkpoints: a model file of the weights so far that also holds all that is needed to go on as if never stopped."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import OptionError
-from loglinear.estimators.tagger import file as tagger_file
-from loglinear.estimators.tagger.model import ChainModel
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.options import declared
+from loglinear.training.problem import Problem
+
+Kept = tuple[Arrays, dict[str, Any]]
 
 
-def corpus_arrays(encoded: EncodedCorpus) -> list[Array | None]:
-    """All numbers of an encoded corpus, for :func:`fingerprint`."""
-    edge = None if encoded.edge is None else encoded.edge.ids
-    return [encoded.offsets, encoded.state.pointer, encoded.state.ids, encoded.state.values, edge, *encoded.fields]
-
-
-def fingerprint(options: dict[str, Any], arrays: Iterable[Array | None]) -> str:
+def fingerprint(what: dict[str, Any], arrays: Iterable[Array | None]) -> str:
     """Of all that a resumed run must share with the one that was interrupted: options and data."""
-    digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode())
     for array in arrays:
         digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
-class InTraining(Protocol):
-    """What a training finds weights for."""
+def fixed_options(options: Any) -> dict[str, str]:
+    """The options that a resumed training must have as the interrupted one had them.
 
-    def with_weights(self, weights: Float) -> ChainModel:
-        """The model that these weights make."""
+    What a cost or an own base comes to is for the problem to say.
+    """
+    given = {name: getattr(options, name) for name, each in declared(type(options)).items() if not each.varies}
+    return {name: str(value) for name, value in given.items() if name != "cost" and (name != "base" or is_plain(value))}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether its text says all of it."""
+    return value is None or isinstance(value, str)
 
 
 @dataclass(frozen=True)
-class AnyCheckpoint(ABC):
-    """Where a training keeps what it needs to go on; each kind of model says how it is stored.
+class Checkpoint:
+    """Where a training keeps what it needs to go on.
 
     Parameters
     ----------
     path : Path
-    model
-        The model in training, or what makes one of weights.
-    options : dict
-        The estimator's options, as a model file keeps them.
+    problem : Problem
+        Says how its model is stored.
+    options
+        The estimator.
     mark : str
         The training's :func:`fingerprint`.
     """
 
-    kind: ClassVar[str]
     path: Path
-    model: Any
-    options: dict[str, Any]
+    problem: Problem
+    options: Any
     mark: str
 
-    @abstractmethod
-    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        """Header and arrays of a file of the model with these weights."""
+    @property
+    def written(self) -> str | None:
+        """The file's name, if it is there."""
+        return str(self.path) if self.path.exists() else None
 
-    def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
-        """Write weights, the optimizer's arrays and notes; the file is whole at any moment."""
-        header, arrays = self.storage(weights, {**notes, "fingerprint": self.mark, "complete": False})
-        model_file.save(self.path, self.kind, header, {**arrays, **optimizer})
+    def save(self, weights: Sequence[Float], state: Arrays, notes: dict[str, Any]) -> None:
+        """Write the stages' weights so far, the run's arrays and notes; the file is whole at any moment."""
+        notes = {**notes, "fingerprint": self.mark, "complete": False}
+        header, arrays = self.problem.storage(weights, self.options, notes)
+        model_file.save(self.path, self.problem.kind, header, {**arrays, **state})
 
-    def load(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """The optimizer's arrays and the notes; None if there is no file. One of another training is refused."""
+    def load(self) -> Kept | None:
+        """The run's arrays and notes; None if there is no file. One of another training is refused."""
         if not self.path.exists():
             return None
-        stored = model_file.load(self.path, kind=self.kind)
+        stored = model_file.load(self.path, kind=self.problem.kind)
         notes = stored.header.get("training", {})
         if notes.get("fingerprint") != self.mark:
             raise OptionError(
@@ -85,7 +87,7 @@ class AnyCheckpoint(ABC):
         return stored.arrays, notes
 
 
-def kept_before(checkpoint: AnyCheckpoint | None, resume: bool) -> tuple[Arrays, dict[str, Any]] | None:
+def kept_before(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:
     """What a training that goes on begins with, None for one that begins anew; refuses what is neither."""
     if checkpoint is None:
         if resume:
@@ -94,14 +96,3 @@ def kept_before(checkpoint: AnyCheckpoint | None, resume: bool) -> tuple[Arrays,
     if checkpoint.path.exists() and not resume:
         raise OptionError(f"{checkpoint.path} is of a training that did not end; go on with resume, or remove it")
     return checkpoint.load() if resume else None
-
-
-@dataclass(frozen=True)
-class Checkpoint(AnyCheckpoint):
-    """The checkpoint of a chain model in training."""
-
-    kind = tagger_file.KIND
-    model: InTraining
-
-    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        return tagger_file.to_storage(self.model.with_weights(weights), self.options, training)

@@ -1,4 +1,4 @@
-"""Data to stop early by: what a model in training scores on it."""
+"""Data to stop early by: what the model in training scores on it."""
 
 from __future__ import annotations
 
@@ -6,66 +6,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from loglinear.arrays import Array, Float
-from loglinear.errors import DataError
-from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
-from loglinear.estimators.tagger.model import ChainModel
-from loglinear.estimators.tagger.training import HmmInTraining
-from loglinear.features.encoding import EncodedCorpus
-from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.structures.constraints import detect_scheme
-from loglinear.training.checkpoint import corpus_arrays
+from loglinear.errors import OptionError
+from loglinear.training.problem import DevData, Problem
 
 
 @dataclass(frozen=True)
-class DevData:
-    """A labelled corpus as a model in training sees it.
+class Dev:
+    """Dev data of a problem.
 
     Parameters
     ----------
-    trained : ChainModel or HmmInTraining
-        The model, whose weights are to be replaced.
-    encoded : EncodedCorpus
-    annotation : Annotation
-    metric : {"f1", "accuracy"}
-    n_threads : int
+    problem : Problem
+    data : DevData
     """
 
-    trained: ChainModel | HmmInTraining
-    encoded: EncodedCorpus
-    annotation: Annotation
-    metric: str
-    n_threads: int
+    problem: Problem
+    data: DevData
 
     @classmethod
-    def of(
-        cls,
-        trained: ChainModel | HmmInTraining,
-        X: Any,
-        y: Any,
-        label_column: int,
-        partial: bool,
-        metric: str,
-        n_threads: int,
-    ) -> DevData:
-        """What a user gives, in numbers; arguments as for :meth:`loglinear.Tagger.fit`."""
-        model = trained.model if isinstance(trained, HmmInTraining) else trained
-        corpus = corpus_of(X, as_rows=isinstance(model.encoder, TemplateEncoder))
-        encoded = model.encode(corpus)
-        annotation = annotation_of(corpus, y, label_column, partial)
-        if not annotation.label_names() & set(model.labels):
-            raise DataError("none of the dev data's labels is a label of the training data", corpus.name)
-        if metric == "auto":
-            chunks = detect_scheme(model.labels) is not None and annotation.settled.all()
-            metric = "f1" if chunks else "accuracy"
-        return cls(trained, encoded, annotation, metric, n_threads)
+    def of(cls, problem: Problem, X: Any, y: Any = None) -> Dev | None:
+        """What a user gives as ``X_dev`` and ``y_dev``, in numbers; None if nothing is given."""
+        if X is not None:
+            return cls(problem, problem.dev_data(X, y))
+        if y is not None:
+            raise OptionError("y_dev is given without X_dev; give both, or none")
+        return None
 
     def score(self, weights: Float) -> float:
-        """The score of the model with these weights [D]."""
-        model = self.trained.with_weights(weights)
-        predicted = model.decode(self.encoded, n_threads=self.n_threads)
-        return score_labels(self.metric, self.annotation, predicted, model.labels, self.encoded.offsets)
+        """The score of the model with these weights [D] of the first stage."""
+        return self.data.score(self.problem.trained_model([weights]))
 
     @property
     def arrays(self) -> list[Array | None]:
         """All numbers that the scores depend on."""
-        return [*corpus_arrays(self.encoded), self.annotation.known_only(self.trained.labels)]
+        return self.data.arrays

@@ -1,274 +1,221 @@
-"""What a training is to do: its phases, and which options go together.
+"""What a training is to do: which options go together, and what follows from them.
 
-The phases of a training: most criteria have one, some begin elsewhere.
+    penalty            the factor of ||w||^2: l2, 1 / 2 variance, or what the problem takes by default
+    optimizer          the one asked for, or the first of the criterion's that applies to the problem
+    phases             first the criterion that the chosen one starts from, then its own
 
-    risk, jrb            first the criterion they start from, then their own
-    nota:threshold=...   first without wrong contexts, then with those the model of then finds probable
-    m-estimation         where labels are hidden, rounds, each from the labels that the model of then finds probable
-
-A checkpoint keeps the phase it was written in and what that phase had made of the ones before, so that a training goes
-on where it was.
+Whatever makes no sense is refused here, before anything is trained, with a sentence that says why. What concerns one
+estimator's own options alone is checked beside them (:mod:`loglinear.estimators.options`).
 """
 
 from __future__ import annotations
 
-import threading
-import time
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from loglinear.arrays import Array, Arrays, Float
+from loglinear.arrays import Arrays, Float
 from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
-from loglinear.criteria.m_estimation import MEstimation
 from loglinear.errors import OptionError
-from loglinear.generative.base import OwnBase, is_own, read_base
-from loglinear.optimizers.objective import AnyObjective
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
-from loglinear.options import declared, spec_name
-from loglinear.structures.chain.structure import Chain
-from loglinear.structures.gold import Gold
-from loglinear.training.run import Training, TrainingInterrupted, TrainingOutcome
+from loglinear.options import spec_name
+from loglinear.training.problem import MAIN, Learnable, Phase
 
-if TYPE_CHECKING:
-    from loglinear.estimators.tagger.problem import Problem
-
-
-Resumed = tuple[Arrays, dict[str, Any]]
-OPENING, MAIN = "opening", "main"
+# -- what fits together ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Phase:
-    """One run of an optimizer.
+class Trained:
+    """What is trained, as far as criteria and optimizers must know.
 
     Parameters
     ----------
     name : str
-        What a checkpoint calls it; the last one is ``main``.
-    optimizer : Optimizer
-    prepare : callable
-        From the weights it starts from and what a checkpoint kept (None if there is none) to the objective, and the
-        arrays that a checkpoint is to keep.
+        In messages: ``tagger``.
+    parts : str
+        What the structure is one of, in messages: ``chains of labels``.
+    structure : type
+    other_criteria : tuple of str
+        Names of criteria of its own, beside those of the registry.
+    without : tuple of str
+        Names of optimizers that do not go over this structure.
+    pieces : bool
+        Whether criteria apply that cut a chain into pieces, or need no operation at all.
+    bases : bool
+        Whether criteria of the registry with a generative base apply.
     """
 
     name: str
-    optimizer: Optimizer
-    prepare: Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]
+    parts: str
+    structure: type
+    other_criteria: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    pieces: bool = False
+    bases: bool = True
+
+    def why_not(self, name: str) -> str | None:
+        """What speaks against a criterion, or None."""
+        if name in self.other_criteria:
+            return None
+        if name not in CRITERIA:
+            return "there is no such criterion"
+        criterion = CRITERIA[name]
+        if not self.pieces and (not criterion.needs or not criterion.learns_weights):
+            return "it is for chains"
+        missing = missing_operations(criterion, self.structure)
+        if missing:
+            return f"it needs {', '.join(missing)}, which {self.parts} do not have"
+        return "it is for chains" if criterion.uses_base and not self.bases else None
+
+    def criteria(self) -> list[str]:
+        """Names of the criteria that can train it."""
+        known = dict.fromkeys([*self.other_criteria, *CRITERIA])
+        return [name for name in known if self.why_not(name) is None]
+
+    def optimizers(self, criterion: type[Criterion]) -> tuple[str, ...]:
+        """Names of the optimizers that can train it by a criterion."""
+        return tuple(name for name in criterion.optimizers if name not in self.without)
 
 
-def phases_of(
-    problem: Problem,
-    criterion: Criterion,
-    optimizer: Optimizer,
-    first: Criterion | None,
-    opening: Optimizer,
-    l2: float,
-    n_threads: int,
-) -> list[Phase]:
-    """The phases that train ``criterion``; ``first`` is the criterion it starts from, if any, by ``opening``."""
-
-    def fixed(what: Problem, by: Criterion) -> Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]:
-        return lambda start, kept: (what.objective(by, l2, n_threads, single_precision=True), {})
-
-    if first is not None:
-        return [Phase(first.name, opening, fixed(problem, first)), Phase(MAIN, optimizer, fixed(problem, criterion))]
-    if isinstance(criterion, MEstimation) and problem.gold.allowed is not None:
-        return _rounds(problem, criterion, optimizer, l2, n_threads)
-    if criterion.chooses_after is None:
-        return [Phase(MAIN, optimizer, fixed(problem, criterion))]
-
-    def with_probable_contexts(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
-        contexts = problem.contexts_chosen(criterion, start, n_threads) if kept is None else kept["contexts"]
-        again = replace(problem, gold=replace(problem.gold, contexts=np.array(contexts)))
-        return again.objective(criterion, l2, n_threads), {"contexts": contexts}
-
-    after = min(criterion.chooses_after, optimizer.max_iter)
-    beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
-    return [Phase(OPENING, beginning, fixed(problem, criterion)), Phase(MAIN, rest, with_probable_contexts)]
+def check_training(options: Any, trained: Trained) -> None:
+    """Refuse a criterion, cost, optimizer and penalties that do not go together; ``options`` is the estimator."""
+    check_criterion(options, trained)
+    check_optimizer(options, trained)
 
 
-def _rounds(problem: Problem, criterion: MEstimation, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
-    """A phase for each round of completing the labels and learning from them."""
-
-    made: dict[bytes, AnyObjective] = {}  # the last objective, by the labels it is of
-
-    def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
-        labels = problem.completed(start, n_threads) if kept is None else np.array(kept["labels"])
-        if labels.tobytes() not in made:
-            made.clear()
-            made[labels.tobytes()] = replace(problem, gold=Gold(labels)).objective(criterion, l2, n_threads)
-        return made[labels.tobytes()], {"labels": labels}
-
-    names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
-    return [Phase(name, optimizer, from_completed_labels) for name in names]
+def check_criterion(options: Any, trained: Trained) -> None:
+    """Refuse a criterion that does not train this, and a cost or a penalty that makes no sense with it."""
+    l2_factor(options.l2, options.variance)
+    name = spec_name(options.criterion)
+    if why := trained.why_not(name):
+        reason = f"trains no {trained.name}: {why}" if name in CRITERIA else "is not known"
+        raise OptionError(f"criterion={name!r} {reason}; there are: {', '.join(trained.criteria())}")
+    if name not in trained.other_criteria:
+        check_cost(options, name, CRITERIA.spec(options.criterion).part.uses_cost)
 
 
-def run_phases(
-    phases: list[Phase],
-    training: Callable[..., Training],
-    start: Float,
-    resumed: Resumed | None,
-    score_start: bool,
-    stop: threading.Event,
-) -> TrainingOutcome:
-    """Run what is left of the phases, each from the weights of the one before.
+def check_cost(options: Any, name: str, uses_cost: bool) -> None:
+    """Refuse a cost that a criterion has no use for."""
+    if options.cost is not None and not uses_cost:
+        raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
 
-    Dev data is for the last alone. A phase that would learn from the same as the one before is left out, but for the
-    last. ``stop`` is set when a signal asks to stop while a phase is being prepared. ``training`` makes a
-    :class:`Training` of the optimizer, the objective and what else differs between phases. Time (that of preparing them
-    included), iterations and history are those of all phases.
-    """
-    before: list[TrainingOutcome] = []
-    preparing, last_keep = 0.0, dict[str, Array]()
-    reached = 0 if resumed is None else [phase.name for phase in phases].index(resumed[1]["phase"])
-    for phase in phases[reached:]:
-        kept = None
-        if resumed is not None:
-            kept = {k.removeprefix("phase."): a for k, a in resumed[0].items() if k.startswith("phase.")}
-        began = time.perf_counter()
-        objective, keep = phase.prepare(start, kept)
-        preparing += time.perf_counter() - began
-        if keep and phase.name != MAIN and _same(keep, last_keep):
-            continue
-        last_keep = keep
-        own = {} if phase.name == MAIN else {"dev_score": None}
-        run = training(optimizer=phase.optimizer, objective=objective, phase=phase.name, keep=keep, **own)
-        if stop.is_set():
-            raise TrainingInterrupted(sum(each.iterations for each in before), run.saved_at)
-        outcome = run.run(start, resumed, score_start=score_start or len(phases) > 1)
-        start, resumed = outcome.weights, None
-        before.append(outcome)
-    return replace(
-        outcome,
-        iterations=sum(each.iterations for each in before),
-        evaluations=sum(each.evaluations for each in before),
-        seconds=preparing + sum(each.seconds for each in before),
-        history=[progress for each in before for progress in each.history],
+
+def check_optimizer(options: Any, trained: Trained) -> None:
+    """Refuse an optimizer that does not train the criterion on this, and penalties that it does not take."""
+    name = spec_name(options.criterion)
+    if name in trained.other_criteria:
+        return
+    criterion = CRITERIA[name]
+    able = trained.optimizers(criterion)
+    spec = able[0] if options.optimizer is None else options.optimizer
+    _check_able(OPTIMIZERS.part(spec), criterion, able, trained.parts)
+    check_penalties(options, spec, name)
+
+
+def _check_able(optimizer: type[Optimizer], criterion: type[Criterion], able: tuple[str, ...], parts: str) -> None:
+    if optimizer.name in able:
+        return
+    if optimizer.name in criterion.optimizers:
+        reason = f"that does not go over {parts}"
+    elif criterion.optimizers == ("online",):
+        reason = "its steps are its own"
+    elif optimizer.name != "online":
+        others = [other for other, each in CRITERIA.all().items() if optimizer.name in each.optimizers]
+        reason = f"that is for {', '.join(others)}"
+    else:
+        learners = ", ".join(other for other, each in CRITERIA.all().items() if each.optimizers == ("online",))
+        reason = f"it does not say how far to step, as {learners} do"
+    raise OptionError(
+        f"criterion={criterion.name!r} is trained by {', '.join(able)}, not by {optimizer.name!r}: {reason}"
     )
 
 
-def _same(one: Arrays, other: Arrays) -> bool:
-    """Whether all arrays are equal."""
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Which options of a tagger go together; a combination that makes no sense is refused with the reason.
-
-
-def check_combination(tagger: Any) -> None:
-    """Refuse a :class:`~loglinear.Tagger` whose criterion, optimizer and other options do not fit together."""
-    criterion = CRITERIA.part(tagger.criterion)
-    values = dict(CRITERIA.spec(tagger.criterion).values)
-    criterion.check(values)
-    _check_criterion(tagger, criterion)
-    if tagger.hash_bits is not None:
-        _check_hashed(tagger, criterion, bool(values.get("joint")))
-    spec = criterion.optimizers[0] if tagger.optimizer is None else tagger.optimizer
-    if values.get("joint") and spec_name(spec) != "lbfgs":
+def check_penalties(options: Any, spec: str, name: str) -> None:
+    """Refuse penalties that an optimizer does not take."""
+    optimizer = OPTIMIZERS.part(spec)
+    for penalty in ("l1", "l2", "variance"):
+        value = getattr(options, penalty)
+        if value and not optimizer.takes_l2:
+            raise OptionError(
+                f"{penalty}={value:g}: criterion={name!r} has no penalty; "
+                "averaging and few passes (max_iter, or dev data) keep its weights in bounds"
+            )
+    if options.l1 and not optimizer.takes_l1:
+        raise OptionError(f"optimizer={optimizer.name!r} takes no l1={options.l1:g}, which has kinks; use lbfgs")
+    made = make_optimizer(spec, max_iter=options.max_iter, tolerance=options.tolerance, seed=options.seed)
+    if options.l1 and getattr(made, "average", False):
         raise OptionError(
-            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(spec)} goes sequence by sequence, "
-            "and the likelihood of the columns does not"
+            f"optimizer={optimizer.name!r} with average and l1={options.l1:g}: "
+            "the mean of sparse weights is not sparse; give one of both"
         )
-    check_optimizer(tagger, criterion, spec)
+
+
+def refuse_iterating(name: str, reason: str, *, init: Any = None, dev: Any = None, checkpoint: Any = None) -> None:
+    """Refuse what only a training that iterates has a use for, and say why criterion ``name`` does not."""
+    given = {"a model to start from (init)": init, "dev data (X_dev)": dev, "a checkpoint": checkpoint}
+    unused = [what for what, value in given.items() if value is not None]
+    if unused:
+        raise OptionError(f"criterion={name!r} {reason}; it has no use for {' and '.join(unused)}")
+
+
+# -- what follows from the options -------------------------------------------------------------------------------------
+
+
+def l2_factor(l2: float | None, variance: float | None, default: float = 1.0) -> float:
+    """The factor of ||w||^2 that ``l2`` and ``variance`` ask for."""
+    if variance is None:
+        return default if l2 is None else float(l2)
+    if l2 is not None:
+        raise OptionError(f"l2={l2} and variance={variance} say the same thing twice (l2 = 1 / 2 variance); give one")
+    if variance == 0:
+        raise OptionError("variance=0 would keep every weight at zero; give a positive number")
+    factor = 1.0 / (2.0 * variance)
+    if math.isinf(factor):
+        raise OptionError(f"variance={variance} is too small: l2 = 1 / 2 variance would be infinite")
+    return factor
+
+
+def first_that_applies(criterion: Criterion, applies: Callable[[str], bool]) -> str:
+    """The first of a criterion's optimizers that applies."""
+    for name in criterion.optimizers:
+        if applies(name):
+            return name
+    raise AssertionError(f"{criterion.name} has no optimizer that always applies")
+
+
+def planned_optimizer(part: Learnable, options: Any, criterion: Criterion, from_zero: bool) -> tuple[Optimizer, float]:
+    """The optimizer that finds the weights, and the factor of ||w||^2: none for one that takes no penalty."""
+    l2 = l2_factor(options.l2, options.variance, part.default_l2(criterion))
+    spec = options.optimizer
+    if spec is None:
+        spec = part.default_optimizer(criterion, l2, from_zero)
+    kind = OPTIMIZERS.part(spec)
+    most = part.default_iterations(kind) if options.max_iter is None else options.max_iter
+    made = make_optimizer(spec, max_iter=most, tolerance=options.tolerance, seed=options.seed)
+    return made, l2 if kind.takes_l2 else 0.0
+
+
+def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) -> list[Phase]:
+    """The phases that find a part's weights, from zero or from a model: the last is that of the criterion itself."""
+    criterion = part.criterion(options.criterion, options.cost)
+    first = part.criterion(criterion.starts_from) if criterion.starts_from and from_zero else None
+    optimizer, l2 = planned_optimizer(part, options, criterion, from_zero and first is None)
+
+    def fixed(by: Criterion, penalty: float) -> Callable[[Float, Arrays | None], tuple[Any, Arrays]]:
+        return lambda start, kept: (part.objective(by, penalty, n_threads), {})
+
+    phases = part.own_phases(criterion, optimizer, l2, n_threads) or [Phase(MAIN, optimizer, fixed(criterion, l2))]
+    if first is not None:
+        opening, opening_l2 = planned_optimizer(part, options, first, True)
+        phases = [Phase(first.name, opening, fixed(first, opening_l2)), *phases]
+    return [replace(phase, l1=options.l1) for phase in phases]
 
 
 def without_effect(spec: str) -> str:
     """What to add to the report on data whose labels are all known: options that are given for hidden ones."""
-    criterion = CRITERIA.part(spec)
-    given = dict(CRITERIA.spec(spec).values)
-    moot = [f"{name}={given[name]!r}" for name in criterion.for_hidden if name in given]
+    given = CRITERIA.spec(spec)
+    moot = [f"{name}={given.values[name]!r}" for name in given.part.for_hidden if name in given.values]
     if not moot:
         return ""
     return f"; all labels are known, so {', '.join(moot)} {'has' if len(moot) == 1 else 'have'} no effect"
-
-
-def _check_criterion(tagger: Any, criterion: type[Criterion]) -> None:
-    name = criterion.name
-    if missing := missing_operations(criterion, Chain):
-        raise OptionError(
-            f"criterion={name!r} needs {', '.join(missing)}, which chains of labels do not have: it is for flat labels"
-        )
-    if tagger.cost is not None and not criterion.uses_cost:
-        raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
-    if not criterion.learns_weights:
-        _check_counted(tagger, name)
-    if tagger.base is not None and name != "m-estimation":
-        raise OptionError(f"base={tagger.base!r:.60} goes with criterion='m-estimation', not with {name!r}")
-    if is_own(tagger.base):
-        OwnBase.of(tagger.base)
-    elif tagger.base is not None:
-        read_base(tagger.base)
-    if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
-        able = ", ".join(other for other, each in CRITERIA.all().items() if each.learns_from_hidden())
-        raise OptionError(
-            f"sub_labels={tagger.sub_labels}: which sub-label is right is not known, and criterion={name!r} needs one "
-            f"label for each token; those that do not are {able}"
-        )
-
-
-def _check_counted(tagger: Any, name: str) -> None:
-    """Refuse what is about features and weights for a model that has none."""
-    for option, instead in (("max_iter", "rounds"), ("tolerance", "tolerance")):
-        if (value := getattr(tagger, option)) != declared(type(tagger))[option].default:
-            raise OptionError(
-                f"{option}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
-                f"{name}:{instead}={value!r} says when EM ends"
-            )
-    penalties, features = (
-        ("l1", "l2", "variance"),
-        ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision"),
-    )
-    for option in ("optimizer", "template", "gazetteers", *penalties, *features):
-        value = getattr(tagger, option)
-        if value not in (None, declared(type(tagger))[option].default):
-            raise OptionError(f"{option}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
-
-
-def _check_hashed(tagger: Any, criterion: type[Criterion], joint: bool) -> None:
-    """Refuse what needs to know which attributes there are."""
-    hashed, reason = f"hash_bits={tagger.hash_bits}", None
-    if tagger.min_count > 1:
-        reason = f"min_count={tagger.min_count} counts attributes, which are not kept; prune=0.5 leaves out weights"
-    elif criterion.uses_base:
-        reason = f"criterion={tagger.criterion!r} has a base model that must know what each attribute looks at"
-    elif joint:
-        reason = f"criterion={tagger.criterion!r} predicts columns, and must know which attributes a value would make"
-    if reason is not None:
-        raise OptionError(f"{hashed}: {reason}")
-
-
-def check_optimizer(tagger: Any, criterion: type[Criterion], spec: str) -> None:
-    """Refuse an optimizer, and penalties, that do not fit the criterion of a tagger, or a classifier."""
-    optimizer = OPTIMIZERS.part(spec)
-    if optimizer.name not in criterion.optimizers:
-        if criterion.optimizers == ("online",):
-            reason = "its steps are its own"
-        elif optimizer.name != "online":
-            able = [other for other, each in CRITERIA.all().items() if optimizer.name in each.optimizers]
-            reason = f"that is for {', '.join(able)}"
-        else:
-            learners = ", ".join(other for other, each in CRITERIA.all().items() if each.optimizers == ("online",))
-            reason = f"it does not say how far to step, as {learners} do"
-        raise OptionError(
-            f"criterion={criterion.name!r} is trained by {', '.join(criterion.optimizers)}, "
-            f"not by {optimizer.name!r}: {reason}"
-        )
-    penalties = {"l1": tagger.l1, "l2": tagger.l2, "variance": tagger.variance}
-    for penalty, value in penalties.items():
-        if value and not optimizer.takes_l2:
-            raise OptionError(
-                f"{penalty}={value:g}: criterion={criterion.name!r} has no penalty; "
-                "averaging and few passes (max_iter, or dev data) keep its weights in bounds"
-            )
-    if tagger.l1 and not optimizer.takes_l1:
-        raise OptionError(f"optimizer={optimizer.name!r} takes no l1={tagger.l1:g}, which has kinks; use lbfgs")
-    made = make_optimizer(spec, max_iter=tagger.max_iter, tolerance=tagger.tolerance, seed=tagger.seed)
-    if tagger.l1 and getattr(made, "average", False):
-        raise OptionError(
-            f"optimizer={optimizer.name!r} with average and l1={tagger.l1:g}: "
-            "the mean of sparse weights is not sparse; give one of both"
-        )

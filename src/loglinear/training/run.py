@@ -1,4 +1,4 @@
-"""The training loop: an optimizer run that can be watched, stopped early, interrupted and resumed."""
+"""The run of a training: phases one after the other, that can be watched, stopped early, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Float
+from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
-from loglinear.optimizers.objective import AnyObjective
-from loglinear.optimizers.optimizer import Optimizer, State, l1_of_each
+from loglinear.optimizers.optimizer import State, l1_of_each
+from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, kept_before
+from loglinear.training.dev import Dev
+from loglinear.training.problem import MAIN, Phase, Problem, Stage
 
-if TYPE_CHECKING:
-    from loglinear.training.checkpoint import AnyCheckpoint
+PATIENCE = 20  # of options that do not say
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Training stopped by Ctrl-C or a termination signal after saving a checkpoint (if it had a place for one)."""
+    """Training was stopped by Ctrl-C or a termination signal.
+
+    The estimator holds the model of what was learnt so far; the checkpoint, if there is a place for one, all that is
+    needed to go on.
+    """
 
     def __init__(self, iteration: int, checkpoint: str | None) -> None:
         self.iteration, self.checkpoint = iteration, checkpoint
@@ -43,7 +49,7 @@ class Progress:
     seconds: float
     dev_score: float | None
     best_dev_score: float | None
-    phase: str = "main"
+    phase: str = MAIN
 
 
 def print_progress(progress: Progress) -> None:
@@ -64,20 +70,106 @@ class Best:
     weights: Float | None = None
 
 
-@dataclass
-class TrainingOutcome:
-    """Weights and how they came about."""
+@dataclass(frozen=True)
+class PhaseOutcome:
+    """How a phase went; the best dev score and its iteration are None where there is no dev data."""
 
-    weights: Float
+    stage: int
+    objective: float
+    iterations: int
+    evaluations: int
+    converged: bool
+    message: str
+    best_score: float | None = None
+    best_iteration: int | None = None
+
+
+@dataclass
+class Outcome:
+    """How a training went.
+
+    Attributes
+    ----------
+    weights : list of float64 [D]
+        Of each stage.
+    objective, iterations, evaluations, converged, message
+        Of all stages that count.
+    seconds : float
+        Of the whole training, that before an interruption included.
+    dev_score, best_iteration : float, int or None
+        Of the weights that dev data chose.
+    history : list of Progress
+    state : State or None
+        Of the optimizer at the end of the first stage.
+    interruption : TrainingInterrupted or None
+        Set if a signal ended the training.
+    """
+
+    weights: list[Float]
     objective: float
     iterations: int
     evaluations: int
     converged: bool
     message: str
     seconds: float
-    best: Best | None
+    dev_score: float | None = None
+    best_iteration: int | None = None
     history: list[Progress] = field(default_factory=list)
     state: State | None = None
+    interruption: TrainingInterrupted | None = None
+
+    def raise_interruption(self) -> None:
+        """Tell that the training did not end, once the estimator has kept what was learnt."""
+        if self.interruption is not None:
+            raise self.interruption
+
+
+def train(
+    problem: Problem,
+    options: Any,
+    *,
+    dev: Dev | None = None,
+    init: Any = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    resume: bool = False,
+    observe: Callable[[Progress], None] | None = None,
+) -> tuple[Any, Outcome]:
+    """Train a problem as the options of an estimator ask for: its model, and how it went.
+
+    Parameters
+    ----------
+    problem : Problem
+    options
+        The estimator.
+    dev : Dev, optional
+        The weights of the first stage that score best on it are kept.
+    init
+        The model to start from, as the problem takes it.
+    checkpoint : path, optional
+        Where to keep a usable model and all that is needed to go on.
+    checkpoint_seconds : float
+        Time between writing it.
+    resume : bool
+        Go on from the checkpoint if it is there.
+    observe : callable, optional
+        Sees a :class:`Progress` after each iteration.
+    """
+    stages = problem.stages(options, init)
+    kept = None
+    if checkpoint is not None:
+        start = [] if not stages else [stages[0].begin([])[0]]
+        arrays = [*problem.arrays(), *start, *([] if dev is None else dev.arrays)]
+        mark = fingerprint({**fixed_options(options), **problem.identity(options)}, arrays)
+        kept = Checkpoint(Path(checkpoint), problem, options, mark)
+    before = kept_before(kept, resume)
+    patience = getattr(options, "patience", PATIENCE)
+    if observe is None and getattr(options, "verbose", False):
+        observe = print_progress
+    with catching_signals() as stop:
+        run = Run(stages, dev, patience, kept, checkpoint_seconds, observe, stop)
+        outcome = run.outcome(before)
+        return problem.trained_model(outcome.weights), outcome
 
 
 @contextmanager
@@ -105,157 +197,231 @@ def catching_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+class _Stopped(Exception):
+    """A signal came: the iteration, and the weights [D] so far of the stage that it came in."""
+
+    def __init__(self, iteration: int, weights: Float) -> None:
+        self.iteration, self.weights = iteration, weights
+
+
 @dataclass
-class Training:
-    """One run of an optimizer over an objective.
+class Run:
+    """One training.
 
     Parameters
     ----------
-    optimizer : Optimizer
-    objective : callable
-        From weights to value and gradient.
-    l1 : float
-        Factor of the sum of |w|.
-    dev_score : callable, optional
-        Score of a weight vector on the dev data, higher is better; the best weights are kept.
+    stages : list of Stage
+    dev : Dev or None
+        Judges the main phase of the first stage.
     patience : int
-        Stop after so many iterations without a better dev score.
-    checkpoint : AnyCheckpoint, optional
-        Where to keep what is needed to go on; written now and then, and when a signal stops the run.
+        A run ends after so many iterations without a better dev score.
+    checkpoint : Checkpoint or None
+        Written now and then, and when a signal stops the run.
     checkpoint_seconds : float
-        Time between checkpoints.
-    observe : callable, optional
-        Sees a :class:`Progress` after each iteration.
-    phase : str
-        Which part of a training in several parts this is; a checkpoint keeps it.
-    keep : dict of arrays
-        What that part has made of those before; a checkpoint keeps it.
+    observe : callable or None
+    stop : threading.Event
+        Set when the run is to end after this iteration.
     """
 
-    optimizer: Optimizer
-    objective: AnyObjective
-    l1: float = 0.0
-    dev_score: Callable[[Float], float] | None = None
-    patience: int = 20
-    checkpoint: AnyCheckpoint | None = None
-    checkpoint_seconds: float = 30.0
-    observe: Callable[[Progress], None] | None = None
-    phase: str = "main"
-    keep: dict[str, Array] = field(default_factory=dict)
+    stages: list[Stage]
+    dev: Dev | None
+    patience: int
+    checkpoint: Checkpoint | None
+    checkpoint_seconds: float
+    observe: Callable[[Progress], None] | None
+    stop: threading.Event
+    weights: list[Float] = field(default_factory=list)  # of the stages that have ended
+    ended: list[PhaseOutcome] = field(default_factory=list)
+    history: list[Progress] = field(default_factory=list)
+    state: State | None = None
 
-    @property
-    def saved_at(self) -> str | None:
-        """The checkpoint's file, if it has been written."""
-        return str(self.checkpoint.path) if self.checkpoint and self.checkpoint.path.exists() else None
-
-    def run(
-        self,
-        start: Float,
-        resume: tuple[dict[str, Array], dict[str, Any]] | None = None,
-        score_start: bool = False,
-    ) -> TrainingOutcome:
-        """Minimise from ``start`` [D], or go on from a checkpoint's arrays and notes.
-
-        With ``score_start`` the weights of the start, too, may prove to be the best on the dev data.
-        """
-        state, best, seconds_before = None, Best(), 0.0
-        if resume is not None:
-            state, best, seconds_before = self._restore(*resume)
-        elif score_start and self.dev_score is not None:
-            best = Best(self.dev_score(start), 0, start.copy())
-        with catching_signals() as stop:
-            watch = _Watch(self, best, stop, seconds_before)
-            result = self.optimizer.minimise(self.objective, start, l1=self.l1, callback=watch, state=state)
-            final = result.state
-            if stop.is_set():
-                if self.checkpoint:
-                    self.save(final, best, watch.seconds)
-                raise TrainingInterrupted(final.iteration, str(self.checkpoint.path) if self.checkpoint else None)
-        if self.checkpoint and (self.checkpoint.path.exists() or self.phase != "main"):
-            self.save(final, best, watch.seconds)  # kept until the caller has saved the model
-        message = result.message
-        if watch.out_of_patience:
-            what = self.optimizer.iterations_are
-            message = f"stopped after {final.iteration} {what}: no better dev score for {self.patience}"
-        return TrainingOutcome(
-            weights=np.array(final.weights) if best.weights is None else best.weights,
-            objective=self._objective_of(final),
-            iterations=final.iteration,
-            evaluations=final.evaluations,
-            converged=result.converged,
-            message=message,
-            seconds=watch.seconds,
-            best=None if best.weights is None else best,
-            history=watch.history,
-            state=final,
-        )
-
-    def _objective_of(self, state: State) -> float:
-        """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
-        if self.optimizer.exact:
-            return state.value
-        each = l1_of_each(self.l1, self.objective, len(state.weights))
-        return self.objective(state.weights)[0] + float(np.sum(each * np.abs(state.weights)))
-
-    def save(self, state: State, best: Best, seconds: float) -> None:
-        """Write the checkpoint; a place that cannot take it is a warning, not the end."""
-        assert self.checkpoint is not None
-        arrays = {f"optimizer.{name}": array for name, array in state.to_arrays().items()}
-        arrays |= {f"phase.{name}": array for name, array in self.keep.items()}
-        if best.weights is not None:
-            arrays["best.weights"] = best.weights
-        notes = {
-            "phase": self.phase,
-            "iteration": state.iteration,
-            "objective": state.value,
-            "seconds": seconds,
-            "best_score": None if best.weights is None else best.score,
-            "best_iteration": best.iteration,
-        }
+    def outcome(self, kept: Kept | None) -> Outcome:
+        """Run all stages, or what a checkpoint leaves of them."""
+        self._began = self._saved = time.perf_counter()
+        if kept is not None:
+            self._restore(*kept)
+        interruption = None
         try:
-            self.checkpoint.save(state.weights, arrays, notes)
-        except ModelFileError as error:  # hours of training are worth more than the checkpoint
-            warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
-
-    def _restore(self, arrays: dict[str, Array], notes: dict[str, Any]) -> tuple[State, Best, float]:
-        state = self.optimizer.restore(
-            {k.removeprefix("optimizer."): a for k, a in arrays.items() if k.startswith("optimizer.")}
-        )
-        best = Best()
-        if "best.weights" in arrays:
-            best = Best(float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"]))
-        return state, best, float(notes["seconds"])
-
-
-class _Watch:
-    """What happens after each iteration: score the dev data, keep the best, tell, save, and say when to stop."""
-
-    def __init__(self, training: Training, best: Best, stop: threading.Event, seconds_before: float) -> None:
-        self._training, self._best, self._stop = training, best, stop
-        self._began = time.perf_counter() - seconds_before
-        self._saved = time.perf_counter()
-        self.history: list[Progress] = []
-        self.out_of_patience = False
+            while len(self.weights) < len(self.stages):
+                self.weights.append(self._stage(len(self.weights), kept))
+                kept = None
+            if self.stop.is_set():
+                raise _Stopped(sum(each.iterations for each in self.ended), self.weights.pop())
+        except _Stopped as stopped:
+            self.weights.append(stopped.weights)
+            written = None if self.checkpoint is None else self.checkpoint.written
+            interruption = TrainingInterrupted(stopped.iteration, written)
+        return self._summary(interruption)
 
     @property
     def seconds(self) -> float:
         """Time spent so far, that before an interruption included."""
         return time.perf_counter() - self._began
 
+    def _stage(self, number: int, kept: Kept | None) -> Float:
+        """The weights that a stage finds."""
+        stage = self.stages[number]
+        weights, phases = stage.begin(self.weights)
+        names = [phase.name for phase in phases]
+        reached = 0 if kept is None else names.index(kept[1]["phase"])
+        last_keep: Arrays = {}
+        for phase in phases[reached:]:
+            objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
+            if keep and phase.name != MAIN and _same(keep, last_keep):
+                continue  # it would learn from the same as the phase before
+            last_keep = keep
+            if self.stop.is_set():
+                raise _Stopped(sum(each.iterations for each in self.ended), weights)
+            judge = self.dev if number == 0 and phase.name == MAIN else None
+            weights = _PhaseRun(self, number, phase, objective, keep, judge).weights(
+                weights, kept, stage.score_start or len(phases) > 1
+            )
+            kept = None
+        return weights
+
+    def _summary(self, interruption: TrainingInterrupted | None) -> Outcome:
+        """All stages that count together: the last phase of each says what it came to."""
+        counting = [each for each in self.ended if self.stages[each.stage].counts]
+        last = list({each.stage: each for each in counting}.values())
+        worst = next((each for each in last if not each.converged), last[-1] if last else None)
+        return Outcome(
+            weights=self.weights,
+            objective=float(sum(each.objective for each in last)) if last else np.inf,
+            iterations=sum(each.iterations for each in counting),
+            evaluations=sum(each.evaluations for each in counting),
+            converged=worst is not None and worst.converged and interruption is None,
+            message="no iteration was finished" if worst is None else worst.message,
+            seconds=self.seconds,
+            dev_score=next((each.best_score for each in last if each.best_score is not None), None),
+            best_iteration=next((each.best_iteration for each in last if each.best_iteration is not None), None),
+            history=self.history,
+            state=self.state,
+            interruption=interruption,
+        )
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def save(self, running: _PhaseRun, state: State) -> None:
+        """Write the checkpoint; a place that cannot take it is a warning, not the end."""
+        assert self.checkpoint is not None
+        best = running.best
+        arrays = {f"optimizer.{name}": array for name, array in state.to_arrays().items()}
+        arrays |= {f"phase.{name}": array for name, array in running.keep.items()}
+        arrays |= {f"done.{i}": own for i, own in enumerate(self.weights)}
+        if best.weights is not None:
+            arrays["best.weights"] = best.weights
+        notes = {
+            "stage": running.stage,
+            "phase": running.phase.name,
+            "iteration": state.iteration,
+            "objective": state.value,
+            "seconds": self.seconds,
+            "best_score": None if best.weights is None else best.score,
+            "best_iteration": best.iteration,
+            "ended": [asdict(each) for each in self.ended],
+            "history": [astuple(progress) for progress in self.history],
+        }
+        try:
+            self.checkpoint.save([*self.weights, state.weights], arrays, notes)
+        except ModelFileError as error:  # hours of training are worth more than the checkpoint
+            warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
+        self._saved = time.perf_counter()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return self.checkpoint is not None and time.perf_counter() - self._saved >= self.checkpoint_seconds
+
+    def _restore(self, arrays: Arrays, notes: dict[str, Any]) -> None:
+        self.weights = [np.array(arrays[f"done.{i}"]) for i in range(int(notes["stage"]))]
+        self.ended = [PhaseOutcome(**each) for each in notes["ended"]]
+        self.history = [Progress(*each) for each in notes["history"]]
+        self._began -= float(notes["seconds"])
+
+
+class _PhaseRun:
+    """A phase at work: after each iteration it scores the dev data, keeps the best, tells, saves, and may stop."""
+
+    def __init__(self, run: Run, stage: int, phase: Phase, objective: Any, keep: Arrays, dev: Dev | None) -> None:
+        self.run, self.stage, self.phase, self.objective, self.keep, self.dev = run, stage, phase, objective, keep, dev
+        self.best = Best()
+        self.out_of_patience = False
+
+    def weights(self, start: Float, kept: Kept | None, score_start: bool) -> Float:
+        """Minimise from ``start`` [D], or go on from a checkpoint: the weights found, or the best on the dev data."""
+        run, phase, state = self.run, self.phase, None
+        if kept is not None:
+            arrays, notes = kept
+            state = phase.optimizer.restore(_part("optimizer.", arrays))
+            if "best.weights" in arrays:
+                self.best = Best(notes["best_score"], notes["best_iteration"], np.array(arrays["best.weights"]))
+        elif score_start and self.dev is not None:
+            self.best = Best(self.dev.score(start), 0, start.copy())
+        result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
+        final = result.state
+        judged = self.best.weights is not None
+        weights = np.array(final.weights) if self.best.weights is None else self.best.weights
+        message = result.message
+        if self.out_of_patience:
+            what = phase.optimizer.iterations_are
+            message = f"stopped after {final.iteration} {what}: no better dev score for {run.patience}"
+        if self.stage == 0:
+            run.state = final
+        stopped = run.stop.is_set()
+        if run.checkpoint and (stopped or run.checkpoint.path.exists() or phase.name != MAIN):
+            run.save(self, final)  # kept until the caller has saved the model
+        run.ended.append(
+            PhaseOutcome(
+                self.stage,
+                final.value if stopped else self._objective_of(final),
+                final.iteration,
+                final.evaluations,
+                result.converged,
+                message,
+                self.best.score if judged else None,
+                self.best.iteration if judged else None,
+            )
+        )
+        if stopped:
+            raise _Stopped(final.iteration, weights)
+        return weights
+
     def __call__(self, now: State) -> bool:
-        training, best, score = self._training, self._best, None
-        if training.dev_score is not None:
-            score = training.dev_score(now.weights)
+        """After an iteration; whether to stop. Where there are several starts, patience ends one of them."""
+        run, best, score = self.run, self.best, None
+        if self.dev is not None:
+            weights = getattr(now, "candidate", now.weights)  # of several starts, that of now
+            score = self.dev.score(weights)
             if score > best.score:
-                best.score, best.iteration, best.weights = score, now.iteration, now.weights.copy()
-            self.out_of_patience = now.iteration - best.iteration >= training.patience
+                best.score, best.iteration, best.weights = score, now.iteration, weights.copy()
+            since = max(best.iteration, getattr(now, "began_at", 0))
+            self.out_of_patience = now.iteration - since >= run.patience
         best_score = None if score is None else best.score
-        phase = getattr(now, "phase", training.phase)  # an optimizer may have parts of its own
-        progress = Progress(now.iteration, now.evaluations, now.value, self.seconds, score, best_score, phase)
-        self.history.append(progress)
-        if training.observe is not None:
-            training.observe(progress)
-        if training.checkpoint and time.perf_counter() - self._saved >= training.checkpoint_seconds:
-            training.save(now, best, progress.seconds)
-            self._saved = time.perf_counter()
-        return self._stop.is_set() or self.out_of_patience
+        phase = getattr(now, "phase", self.phase.name)  # an optimizer may have parts of its own
+        progress = Progress(now.iteration, now.evaluations, now.value, run.seconds, score, best_score, phase)
+        run.history.append(progress)
+        if run.observe is not None:
+            run.observe(progress)
+        if run.is_due:
+            run.save(self, now)
+        if self.out_of_patience and hasattr(now, "give_up"):
+            now.give_up()
+            return run.stop.is_set()
+        return run.stop.is_set() or self.out_of_patience
+
+    def _objective_of(self, state: State) -> float:
+        """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
+        if self.phase.optimizer.exact:
+            return state.value
+        each = l1_of_each(self.phase.l1, self.objective, len(state.weights))
+        return float(self.objective(state.weights)[0] + float(np.sum(each * np.abs(state.weights))))
+
+
+def _part(prefix: str, arrays: Arrays) -> dict[str, Array]:
+    """The arrays whose names begin so, without that."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _same(one: Arrays, other: Arrays) -> bool:
+    """Whether all arrays are equal."""
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)

@@ -248,8 +248,10 @@ def test_dev_data_chooses_the_round_and_counting_needs_none(data, more_data):
     assert tagger.dev_score_ >= max(scores) and tagger.score(*more_data) == pytest.approx(tagger.dev_score_)
     with pytest.raises(OptionError, match="no use for dev data"):
         Tagger(criterion="hmm").fit(*data, *more_data)
-    with pytest.raises(OptionError, match="best round of one start"):
-        Tagger(criterion="hmm:restarts=2").fit(data[0], hidden, *more_data)
+    several = Tagger(criterion="hmm:restarts=2", metric="accuracy", patience=2).fit(data[0], hidden, *more_data)
+    assert {progress.phase for progress in several.history_} == {f"start {i} of 3" for i in (1, 2, 3)}
+    scores = [progress.dev_score for progress in several.history_]  # patience ends a start, and the best of all is kept
+    assert several.dev_score_ >= max(scores) and several.score(*more_data) == pytest.approx(several.dev_score_)
     with pytest.raises(OptionError, match="are not those of dev data"):
         Tagger(criterion="hmm:labels=2").fit(data[0], None, *more_data)
     with pytest.raises(OptionError, match="hmm:rounds=7 says when EM ends"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loglinear import Tagger
 from loglinear.errors import LoglinearError
-from loglinear.estimators.tagger.training import starting
+from loglinear.estimators.tagger.training import start_weights
 from loglinear.generative.hmm.model import HiddenMarkovModel
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[0,1]\nB"
@@ -50,7 +50,8 @@ def test_a_base_taken_over_as_weights_gives_the_same_probabilities(seed, order):
     plain = HiddenMarkovModel(order, 3, steps, base.model.emissions)
     object.__setattr__(base, "model", plain)
     crf = Tagger(template=TEMPLATE, states="all", transitions="all", order=order)
-    problem, start = starting(crf.problem(X, y), hmm.model_, seed=0)
+    problem = crf.problem(X, y)
+    start = start_weights(problem.model, hmm.model_, seed=0)
     long = [x for x in X if len(x) > 1]
     if order == 1:
         model = problem.model.with_weights(start)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loglinear.generative.em import EM, climbed
 from loglinear.generative.hmm.em import (
-    EM,
     Expectation,
-    baum_welch,
     expected_counts,
     known_counts,
     perturbed,
@@ -59,7 +58,7 @@ def test_every_round_raises_the_objective(problem, from_known):
     if from_known:
         counts = known_counts(fields, SIZES, offsets, gold, n_labels, order, options["weights"])
         start = start_from(counts, [np.ones(size) for size in SIZES])
-    objectives = baum_welch(start, data, max_iter=8, tolerance=0.0)[1].objectives
+    objectives = climbed(start, data, max_iter=8, tolerance=0.0)[1].objectives
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(objectives))
 
 
@@ -119,7 +118,7 @@ def test_with_all_labels_known_em_is_counting_in_one_round(order):
     start = random_start(3, order, SIZES, rng)
     data = Expectation(fields, SIZES, offsets, Gold(labels), 3, order, smoothing=0.5, transition_smoothing=0.1)
     assert data.settled
-    found, state = baum_welch(start, data)
+    found, state = climbed(start, data)
     np.testing.assert_allclose(found.parameters, counted.parameters)
     assert state.iteration == 2  # the second round finds nothing to raise
     # the same by the E step, which is told of one label for each position
@@ -189,7 +188,7 @@ def test_what_constraints_rule_out_stays_impossible(order, transition_smoothing)
         random_start(3, order, SIZES, rng, possible=possible),
         start_from(known_counts(fields, SIZES, offsets, gold, 3, order), [np.ones(s) for s in SIZES], possible),
     ):
-        found, state = baum_welch(perturbed(start, rng, possible), data, max_iter=10)
+        found, state = climbed(perturbed(start, rng, possible), data, max_iter=10)
         assert (found.steps[~possible] == 0.0).all() and (found.steps[possible] > 0.0).any()
         assert all(b >= a - 1e-9 * abs(a) for a, b in zip(state.objectives, state.objectives[1:], strict=False))
         labels = found.sample(300, rng)[1:]
@@ -231,7 +230,7 @@ def test_hidden_data_makes_a_model_of_few_labels_better():
     )
     data = Expectation(fields, [4], offsets, some, 3, 1, smoothing=0.1)
     counts = known_counts(fields, [4], offsets, some, 3, 1)
-    found, state = baum_welch(start_from(counts, [np.bincount(fields[0], minlength=4).astype(float)]), data)
+    found, state = climbed(start_from(counts, [np.bincount(fields[0], minlength=4).astype(float)]), data)
     few = HiddenMarkovModel.estimated(data.known, smoothing=0.1)
     error = [np.abs(model.emissions[0] - EASY.emissions[0]).max() for model in (found, few)]
     assert error[0] < error[1] and error[0] < 0.05
@@ -263,6 +262,6 @@ def test_what_is_not_needed_becomes_zero_and_not_ever_smaller():
     n = int(offsets[-1])
     gold = Gold(np.full(n, -1, dtype=np.int32), np.ones((n, 4), dtype=np.uint8))
     data = Expectation(fields, [4], offsets, gold, 4, 1, smoothing=0.0)
-    found, state = baum_welch(random_start(4, 1, [4], np.random.default_rng(1)), data, max_iter=500, tolerance=0.0)
+    found, state = climbed(random_start(4, 1, [4], np.random.default_rng(1)), data, max_iter=500, tolerance=0.0)
     assert (found.parameters == 0.0).any() and found.parameters[found.parameters > 0.0].min() > 1e-24
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(state.objectives))

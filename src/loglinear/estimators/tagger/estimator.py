@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -18,7 +17,7 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import OptionError
 from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
-from loglinear.estimators.options import TaggerOptions, check_tagger, kept_of, l2_factor
+from loglinear.estimators.options import TaggerOptions, check_tagger, kept_of
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
@@ -26,28 +25,24 @@ from loglinear.estimators.tagger.model import ChainModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
-    HmmInTraining,
-    Plan,
-    carry_out,
-    check_use,
+    ChainTraining,
+    HmmTraining,
+    check_dev,
     counted,
     expectation_of,
+    keeping,
     names_a_criterion,
     opening_tagger,
-    plan_em,
-    plan_weights,
 )
 from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.generative.base import OwnBase, is_own
-from loglinear.generative.hmm.em import EMState
+from loglinear.generative.base import is_own
+from loglinear.generative.em import EMState
 from loglinear.model_file import Reader
-from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
 from loglinear.options import declared, documented, spec_name
 from loglinear.system import thread_count
-from loglinear.training.checkpoint import Checkpoint, fingerprint
-from loglinear.training.dev import DevData
-from loglinear.training.plan import check_combination, without_effect
-from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
+from loglinear.training.dev import Dev
+from loglinear.training.plan import refuse_iterating, without_effect
+from loglinear.training.run import Outcome, Progress, train
 
 
 @documented
@@ -123,8 +118,9 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         sample_weight : array of float, optional
             Weight of each sequence's loss.
         init : Tagger, path or name of a criterion, optional
-            Start from the weights of this model where it has the same features, its generative base included; with the
-            name of a criterion (``"m-estimation"``), from a model trained by that on the same data first.
+            Start from the weights of this model where it has the same features, its generative base included; with
+            ``hmm``, from its probabilities. With the name of a criterion (``"m-estimation"``), from a model trained by
+            that on the same data first.
         keep : int, optional
             Train only so many features, those that say most in the model to start from: |weight| times the root of
             how often it occurs.
@@ -142,72 +138,44 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         if keep is not None and (init is None or keep < 1):
             what = "needs a model to start from (init)" if init is None else "must be at least 1"
             raise OptionError(f"keep={keep} {what}")
-        n_threads = thread_count(self.threads)
         problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
         criterion = problem.criterion(self.criterion, self.cost)
-        seconds_before, began_by = 0.0, None
+        how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
+        opening, training = None, ChainTraining(problem, *how)
         if isinstance(criterion, HiddenMarkov):
-            expectation = expectation_of(problem, criterion, n_threads)
-            check_use(criterion, expectation, init is not None, X_dev is not None)
-            if expectation.settled:
-                self._keep(*counted(HmmInTraining(problem.model), expectation))
+            data = expectation_of(problem, criterion, training.n_threads)
+            if data.settled:
+                refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
+                self._keep(*counted(problem, data))
                 self.message_ += without_effect(self.criterion)
                 return self
-            plan = plan_em(problem, criterion, expectation, self.seed, X_dev is not None)
-        else:
-            if names_a_criterion(init):
-                opening = opening_tagger(self, str(init))
-                if opening._emits_columns():
-                    check_emitted(problem.corpus, f"init={str(init)!r}")
-                init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-                seconds_before, began_by = opening.seconds_ or 0.0, spec_name(opening.criterion)
-            plan = plan_weights(
-                problem, criterion, self._optimizer, self._l2(), None if init is None else _model_of(init),
-                keep=keep, seed=self.seed, n_threads=n_threads,
-            )  # fmt: skip
-            began_by = began_by or plan.starts_from
-        dev = None
-        if X_dev is not None:
-            dev = DevData.of(plan.trained, X_dev, y_dev, label_column, partial, self.metric, n_threads)
-        elif y_dev is not None:
-            raise OptionError("y_dev is given without X_dev; give both, or none")
-        kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
-        training = functools.partial(
-            Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
-            observe=observe or (print_progress if self.verbose else None),
+            check_dev(criterion, X_dev is not None)
+            training = HmmTraining(problem, *how, criterion, data, X_dev is not None)
+        elif names_a_criterion(init):
+            opening = opening_tagger(self, str(init))
+            if opening._emits_columns():
+                check_emitted(problem.corpus, f"init={str(init)!r}")
+            init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
+        other = None if init is None else _model_of(init)
+        if keep is not None and other is not None:
+            training = replace(training, problem=keeping(problem, other, self.seed, keep, training.n_threads))
+        model, outcome = train(
+            training, self, dev=Dev.of(training, X_dev, y_dev), init=other, checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
         )  # fmt: skip
-        model, outcome = carry_out(plan, training, dev, kept, resume, n_threads)
-        self._keep(model, replace(outcome, seconds=outcome.seconds + seconds_before))
+        self._keep(model, outcome)
+        outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
-            kept_dev = DevData.of(self.model_, X_dev, y_dev, label_column, partial, self.metric, n_threads)
-            self.pruned_score_ = kept_dev.score(self.model_.weights)
+            self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
+        began_by = criterion.starts_from if init is None else None
+        if opening is not None:
+            began_by = spec_name(opening.criterion)
+            self.seconds_ = outcome.seconds + (opening.seconds_ or 0.0)
         if began_by is not None:
             self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
             self.message_ += without_effect(self.criterion)
         return self
-
-    def _checkpoint(self, path: Path, plan: Plan, dev: DevData | None) -> Checkpoint:
-        """Where to keep what is needed to go on."""
-        varying = ("threads", "verbose", "max_iter", "prune", "precision")
-        options = {
-            k: v for k, v in self.get_params(deep=False).items() if k not in (*varying, "cost")
-        }  # that is kept as a table
-        if is_own(self.base):  # what it says of the training data is among what must be the same, too
-            own = OwnBase.of(self.base)
-            options["base"] = (own.name, own.samples, own.smoothing)
-        same = plan.same_data if dev is None else [*plan.same_data, *dev.arrays]
-        mark = fingerprint({**options, "labels": plan.trained.labels}, same)
-        return Checkpoint(path, plan.trained, self._stored_options(), mark)
-
-    def _optimizer(self, first_choice: str) -> Optimizer:
-        spec = first_choice if self.optimizer is None else self.optimizer
-        return make_optimizer(spec, max_iter=self.max_iter, tolerance=self.tolerance, seed=self.seed)
-
-    def _l2(self) -> float:
-        """The factor of ||w||^2, none for optimizers that take no penalty."""
-        spec = self.optimizer or CRITERIA.part(self.criterion).optimizers[0]
-        return l2_factor(self.l2, self.variance) if OPTIMIZERS.part(spec).takes_l2 else 0.0
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
@@ -235,9 +203,9 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         options = dict(CRITERIA.spec(self.criterion).values)
         return options.get("labels") is not None
 
-    def _keep(self, model: ChainModel, outcome: TrainingOutcome) -> None:
+    def _keep(self, model: ChainModel, outcome: Outcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
-        self.model_ = model.with_weights(outcome.weights).rounded(self.precision)
+        self.model_ = model.rounded(self.precision)
         self.n_features_trained_, self.pruned_score_ = self.model_.features.n_features, None
         if self.prune is not None:
             self.model_ = self.model_.pruned(kept_of(self.n_features_trained_, self.prune))
@@ -261,9 +229,6 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
         check_tagger(self)
-        l2_factor(self.l2, self.variance)
-        thread_count(self.threads)
-        check_combination(self)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -330,5 +295,6 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         self.log_likelihoods_ = []
 
 
-def _model_of(init: Tagger | str | Path) -> ChainModel:
-    return (init if isinstance(init, Tagger) else Tagger.load(init))._fitted()
+def _model_of(init: Any) -> ChainModel:
+    model: ChainModel = (Tagger.load(init) if isinstance(init, str | Path) else init)._fitted()
+    return model

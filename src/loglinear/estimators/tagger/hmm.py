@@ -60,6 +60,7 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
         What training lowers: minus the log-likelihood, and minus ``smoothing`` times the log of each emission and
         ``transition_smoothing`` times that of each step.
     n_iter_, converged_, message_, seconds_, history_ : how training went, all starts together.
+    dev_score_, best_iteration_ : score and round of the probabilities kept, None without dev data.
     """
 
     kind = Tagger.kind
@@ -71,6 +72,8 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
     seconds_: float | None
     history_: list[Progress]
     log_likelihoods_: list[float]
+    dev_score_: float | None
+    best_iteration_: int | None
 
     def fit(
         self,
@@ -78,6 +81,12 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
         y: Any = None,
         sample_weight: Any = None,
         *,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        init: HMM | Tagger | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
         observe: Callable[[Progress], None] | None = None,
         label_column: int = -1,
         partial: bool = False,
@@ -92,15 +101,27 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
             with a column of labels.
         sample_weight : array of float, optional
             How often each sequence counts.
+        X_dev, y_dev
+            Data to stop EM early by; the probabilities with the best score on it are kept.
+        init : HMM, Tagger or path, optional
+            Start EM from the probabilities of this model, for labels and values that it has.
+        checkpoint, checkpoint_seconds, resume
+            As for :meth:`Tagger.fit`.
         observe : callable, optional
             Called with a :class:`Progress` after each round.
         label_column, partial
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
-        tagger = self._tagger().fit(
-            X, y, sample_weight=sample_weight, observe=observe, label_column=label_column, partial=partial
-        )
-        self._keep(tagger)
+        tagger = self._tagger()
+        try:
+            tagger.fit(
+                X, y, X_dev, y_dev, sample_weight=sample_weight, init=init, checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe, label_column=label_column,
+                partial=partial,
+            )  # fmt: skip
+        finally:
+            if hasattr(tagger, "model_"):  # also of a training that was interrupted
+                self._keep(tagger)
         return self
 
     @property
@@ -132,7 +153,9 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
             kind = tagger.criterion if tagger.sub_labels == 1 else f"{tagger.criterion} with sub-labels"
             raise OptionError(f"the model's criterion is {kind}, not a plain hmm; load it with Tagger.load")
         options = dict(CRITERIA.spec(tagger.criterion).values)
-        hmm = cls(order=tagger.order, constraints=tagger.constraints, seed=tagger.seed, **options)
+        hmm = cls(
+            order=tagger.order, constraints=tagger.constraints, seed=tagger.seed, patience=tagger.patience, **options
+        )
         hmm._keep(tagger)
         return hmm
 
@@ -152,6 +175,7 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
         return Tagger(
             criterion=str(Spec(HiddenMarkov, changed)), order=self.order,
             constraints=self.constraints, threads=self.threads, seed=self.seed, verbose=self.verbose,
+            patience=self.patience,
         )  # fmt: skip
 
     def _keep(self, tagger: Tagger) -> None:
@@ -160,6 +184,7 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
         self.objective_, self.n_iter_, self.converged_ = tagger.objective_, tagger.n_iter_, tagger.converged_
         self.message_, self.seconds_, self.history_ = tagger.message_, tagger.seconds_, tagger.history_
         self.log_likelihoods_ = tagger.log_likelihoods_
+        self.dev_score_, self.best_iteration_ = tagger.dev_score_, tagger.best_iteration_
 
 
 # ----------------------------------------------------------------------------------------------------------------------

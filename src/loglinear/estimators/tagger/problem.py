@@ -35,15 +35,11 @@ from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
 from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
-from loglinear.optimizers.lbfgs import LBFGS
-from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
-from loglinear.training.checkpoint import corpus_arrays
-
-SCALING_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -118,8 +114,8 @@ class Problem:
 
         return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
 
-    def scaling(self, weights: Float, n_threads: int) -> Float:
-        """What to multiply the pieces after each label by [Y + 1], so that the chain as a whole is most likely."""
+    def scaling_objective(self, weights: Float, n_threads: int) -> AnyObjective:
+        """Loss of the chain as a whole as a function of factors [Y + 1] of the pieces after each label."""
         model, likelihood = self.model.with_weights(weights), make_criterion("cll")
         ones = np.ones(self.encoded.n_sequences)
         weight = ones if self.sequence_weights is None else self.sequence_weights
@@ -136,7 +132,7 @@ class Problem:
             found = model.map_blocks(self.encoded, None, n_threads, evaluate)
             return sum(value for value, _ in found), np.sum([gradient for _, gradient in found], axis=0)
 
-        return LBFGS(max_iter=SCALING_STEPS).minimise(objective, np.ones(model.features.n_labels + 1)).weights
+        return objective
 
     def objective(
         self, criterion: Criterion, l2: float, n_threads: int, single_precision: bool = False
@@ -187,7 +183,7 @@ class Problem:
         """All numbers that the result depends on."""
         gold, base = self.gold, self.model.base
         mark = None if base is None else base.mark(self.encoded, gold.labels)
-        return [*corpus_arrays(self.encoded), gold.labels, gold.allowed, gold.contexts, self.sequence_weights, mark]
+        return [*self.encoded.arrays(), gold.labels, gold.allowed, gold.contexts, self.sequence_weights, mark]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -1,148 +1,210 @@
-"""From a training problem to weights: where training starts, in which phases it goes, and how it is watched.
+"""A tagger's training: weights by a criterion, or the probabilities of a hidden Markov model by EM.
 
-A :class:`Plan` says what is to be done, for weights (:func:`plan_weights`) or for the probabilities of a hidden Markov
-model by EM (:func:`plan_em`); :func:`carry_out` does it, with dev data, checkpoints and signals.
+:class:`ChainTraining` and :class:`HmmTraining` are what :func:`loglinear.training.run.train` is given. To the training
+of a hidden Markov model its probabilities are the weights, so that dev data, checkpoints and warm starts work as for
+any other tagger.
 """
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from loglinear.arrays import Float, Int64
+from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion
 from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.columns.corpus import Columns
-from loglinear.errors import OptionError
-from loglinear.estimators.tagger.inputs import Annotation
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.tagger import file as tagger_file
+from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import ChainModel
+from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
-from loglinear.generative.base import HmmBase
-from loglinear.generative.hmm.em import EM, EMState, Expectation, known_counts, perturbed, random_start, start_from
+from loglinear.generative.base import HmmBase, OwnBase, is_own
+from loglinear.generative.em import EM, EMState
+from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
 from loglinear.generative.m_estimation import sentence_counts
 from loglinear.optimizers.dual.chain import why_not_dual
+from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.training.checkpoint import Checkpoint, kept_before
-from loglinear.training.plan import MAIN, Phase, phases_of, run_phases
-from loglinear.training.run import Training, TrainingInterrupted, TrainingOutcome, catching_signals
+from loglinear.structures.constraints import detect_scheme
+from loglinear.structures.gold import Gold
+from loglinear.training.plan import first_that_applies, phases_of
+from loglinear.training.problem import MAIN, Phase, Stage, Storage
+from loglinear.training.run import Outcome
 
 if TYPE_CHECKING:
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.problem import Problem
-    from loglinear.training.dev import DevData
+
+OPENING = "opening"
+SCALING, SCALING_STEPS = "scaling", 20
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be trained, from where, and in which phases.
+class ChainTraining:
+    """The training of a chain model's weights.
 
     Parameters
     ----------
     problem : Problem
-    criterion : Criterion
-    trained : ChainModel or HmmInTraining
-        The model whose weights are sought.
-    start : float64 [D]
-        The weights to start from.
-    phases : list of Phase
-    starts_from : str or None
-        Name of the criterion whose model it starts from.
-    score_start : bool
-        Whether the start, too, may prove to be the best on the dev data.
+    seed, n_threads : int
+    metric : {"auto", "f1", "accuracy"}
+        What dev data is judged by.
+    label_column : int
+    partial : bool
+        How dev data that is a corpus is read.
     """
 
+    kind: ClassVar[str] = tagger_file.KIND
     problem: Problem
-    criterion: Criterion
-    trained: ChainModel | HmmInTraining
-    start: Float
-    phases: list[Phase]
-    starts_from: str | None = None
-    score_start: bool = False
+    seed: int = 0
+    n_threads: int = 1
+    metric: str = "auto"
+    label_column: int = -1
+    partial: bool = False
+
+    def stages(self, options: Any, init: ChainModel | None) -> list[Stage]:
+        start = start_weights(self.problem.model, init, self.seed)
+        phases = phases_of(self, options, self.n_threads, init is None)
+        stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
+        if self.criterion(options.criterion, options.cost).scaling:
+            stages.append(Stage(self._scaling, counts=False))
+        return stages
+
+    def _scaling(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
+        """What to multiply the pieces after each label by [Y + 1], so that the chain as a whole is most likely."""
+        objective = self.problem.scaling_objective(done[0], self.n_threads)
+        ones = np.ones(self.problem.model.features.n_labels + 1)
+        return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
+
+    def trained_model(self, weights: Sequence[Float]) -> ChainModel:
+        model = self.problem.model.with_weights(weights[0])
+        return model if len(weights) == 1 else replace(model, scaling=weights[1])
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        return tagger_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
+
+    def arrays(self) -> list[Array | None]:
+        return self.problem.arrays()
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        criterion = self.criterion(options.criterion, options.cost)
+        found: dict[str, Any] = {"labels": self.problem.model.labels}
+        if isinstance(criterion, CostCriterion):
+            found["costs"] = criterion.cost.table.tolist()
+        if is_own(options.base):  # what it says of the training data is among the arrays
+            own = OwnBase.of(options.base)
+            found["own base"] = (own.name, own.samples, own.smoothing)
+        return found
+
+    def dev_data(self, X: Any, y: Any) -> DevSequences:
+        model = self.problem.model
+        corpus = corpus_of(X, as_rows=isinstance(model.encoder, TemplateEncoder))
+        encoded = model.encode(corpus)
+        annotation = annotation_of(corpus, y, self.label_column, self.partial)
+        if not annotation.label_names() & set(model.labels):
+            raise DataError("none of the dev data's labels is a label of the training data", corpus.name)
+        metric = self.metric
+        if metric == "auto":
+            chunks = detect_scheme(model.labels) is not None and annotation.settled.all()
+            metric = "f1" if chunks else "accuracy"
+        return DevSequences(encoded, annotation, metric, model.labels, self.n_threads)
+
+    def with_model(self, model: ChainModel) -> ChainTraining:
+        """The same of another model of the same labels."""
+        return replace(self, problem=replace(self.problem, model=model))
+
+    # -- by a criterion ----------------------------------------------------------------------------------------------
+
+    def criterion(self, spec: str, cost: Any = None) -> Criterion:
+        return self.problem.criterion(spec, cost)
+
+    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
+        return self.problem.objective(criterion, l2, n_threads, single_precision=True)
+
+    def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
+        features, gold = self.problem.model.features, self.problem.gold
+
+        def applies(name: str) -> bool:
+            return name != "dual" or (from_zero and why_not_dual(criterion, features, gold, l2) is None)
+
+        return first_that_applies(criterion, applies)
+
+    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        return None
+
+    def default_l2(self, criterion: Criterion) -> float:
+        return 1.0
+
+    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        """Those of criteria that look at the model half-way.
+
+        nota:threshold=...   first without wrong contexts, then with those that are probable under the model at that
+                             point
+        m-estimation         where labels are hidden, rounds, each from the labels most probable under the model at
+                             that point
+        """
+        if isinstance(criterion, MEstimation) and self.problem.gold.allowed is not None:
+            return self._rounds(criterion, optimizer, l2)
+        if criterion.chooses_after is None:
+            return None
+
+        def without_contexts(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            return self.objective(criterion, l2, n_threads), {}
+
+        def with_probable_contexts(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            problem = self.problem
+            contexts = problem.contexts_chosen(criterion, start, n_threads) if kept is None else kept["contexts"]
+            again = replace(problem, gold=replace(problem.gold, contexts=np.array(contexts)))
+            return again.objective(criterion, l2, n_threads), {"contexts": contexts}
+
+        after = min(criterion.chooses_after, optimizer.max_iter)
+        beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
+        return [Phase(OPENING, beginning, without_contexts), Phase(MAIN, rest, with_probable_contexts)]
+
+    def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:
+        """A phase for each round of completing the labels and learning from them."""
+        problem, made = self.problem, dict[bytes, Any]()  # the last objective, by the labels it is of
+
+        def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            labels = problem.completed(start, self.n_threads) if kept is None else np.array(kept["labels"])
+            if labels.tobytes() not in made:
+                made.clear()
+                made[labels.tobytes()] = replace(problem, gold=Gold(labels)).objective(criterion, l2, self.n_threads)
+            return made[labels.tobytes()], {"labels": labels}
+
+        names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
+        return [Phase(name, optimizer, from_completed_labels) for name in names]
+
+
+@dataclass(frozen=True)
+class DevSequences:
+    """A labelled corpus as a model in training sees it."""
+
+    encoded: EncodedCorpus
+    annotation: Annotation
+    metric: str
+    labels: list[str]
+    n_threads: int
+
+    def score(self, model: ChainModel) -> float:
+        predicted = model.decode(self.encoded, n_threads=self.n_threads)
+        return score_labels(self.metric, self.annotation, predicted, model.labels, self.encoded.offsets)
 
     @property
-    def same_data(self) -> list[Any]:
-        """All numbers that a training that goes on must share with the one that was interrupted."""
-        arrays: list[Any] = [*self.problem.arrays(), self.start]
-        if isinstance(self.criterion, CostCriterion):
-            arrays.append(self.criterion.cost.table)
-        return arrays
-
-
-def plan_em(problem: Problem, criterion: HiddenMarkov, data: Expectation, seed: int, with_dev: bool) -> Plan:
-    """Probabilities of a hidden Markov model by EM."""
-    phase, start = em_phase(problem, criterion, data, seed, with_dev)
-    return Plan(problem, criterion, HmmInTraining(problem.model), start, [phase], score_start=True)
-
-
-def default_optimizer(problem: Problem, criterion: Criterion, l2: float, from_zero: bool) -> str:
-    """The first of the criterion's optimizers that applies."""
-    for name in criterion.optimizers:
-        if name != "dual" or (from_zero and why_not_dual(criterion, problem.model.features, problem.gold, l2) is None):
-            return name
-    raise AssertionError(f"{criterion.name} has no optimizer that always applies")
-
-
-def plan_weights(
-    problem: Problem,
-    criterion: Criterion,
-    optimizer: Callable[[str], Optimizer],
-    l2: float,
-    init: ChainModel | None,
-    *,
-    keep: int | None,
-    seed: int,
-    n_threads: int,
-) -> Plan:
-    """Weights by ``criterion``, from the model ``init`` (with ``keep``, its features that say most alone) or zero.
-
-    ``optimizer`` makes one, given the name of that which is the default.
-    """
-    problem, start = starting(problem, init, seed, keep, n_threads)
-    first = problem.criterion(criterion.starts_from) if criterion.starts_from and init is None else None
-    own = optimizer(default_optimizer(problem, criterion, l2, init is None and first is None))
-    opening = own if first is None else optimizer(default_optimizer(problem, first, l2, True))
-    phases = phases_of(problem, criterion, own, first, opening, l2, n_threads)
-    name = None if first is None else first.name
-    return Plan(problem, criterion, problem.model, start, phases, name, score_start=init is not None)
-
-
-def carry_out(
-    plan: Plan,
-    training: Callable[..., Training],
-    dev: DevData | None,
-    checkpoint: Checkpoint | None,
-    resume: bool,
-    n_threads: int,
-) -> tuple[ChainModel, TrainingOutcome]:
-    """The model, whose weights are the outcome's, and how it came about; ``training`` makes each phase's."""
-    if dev is not None:
-        training = functools.partial(training, dev_score=dev.score)
-    resumed = kept_before(checkpoint, resume)
-    training = functools.partial(training, checkpoint=checkpoint)
-    model = plan.problem.model
-    with catching_signals() as stop:  # what comes between the phases' own watches
-        outcome = run_phases(plan.phases, training, plan.start, resumed, plan.score_start, stop)
-        if plan.criterion.scaling:
-            began = time.perf_counter()
-            model = replace(model, scaling=plan.problem.scaling(outcome.weights, n_threads))
-            outcome = replace(outcome, seconds=outcome.seconds + time.perf_counter() - began)
-        if stop.is_set():
-            written = checkpoint is not None and checkpoint.path.exists()
-            raise TrainingInterrupted(outcome.iterations, str(checkpoint.path) if checkpoint and written else None)
-    if isinstance(plan.trained, HmmInTraining):
-        model = plan.trained.with_weights(outcome.weights)
-        outcome = replace(outcome, weights=model.weights)
-    return model, outcome
+    def arrays(self) -> list[Array | None]:
+        return [*self.encoded.arrays(), self.annotation.known_only(self.labels)]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -182,28 +244,26 @@ def names_a_criterion(init: Any) -> bool:
     return isinstance(init, str | Path) and spec_name(str(init)) in CRITERIA.all() and not Path(init).exists()
 
 
-def starting(
-    problem: Problem, other: ChainModel | None, seed: int, keep: int | None = None, n_threads: int = 1
-) -> tuple[Problem, Float]:
-    """The problem and the weights [D] that training starts from.
+def keeping(problem: Problem, other: ChainModel, seed: int, keep: int, n_threads: int = 1) -> Problem:
+    """The problem with ``keep`` features alone, the most informative of the model ``other``.
 
-    ``other`` is the model to start from, if any; with ``keep``, only so many features are left, those that say most in
-    it: |weight| sqrt(how often it occurs). The weight alone would favour what was seen once, its count what says
-    nothing.
+    These have the greatest |weight| sqrt(how often it occurs). The weight alone would favour what was seen once, the
+    count alone what says nothing.
     """
-    start = _start_weights(problem.model, other, seed)
-    if keep is None or keep >= len(start):
-        return problem, start
+    start = start_weights(problem.model, other, seed)
+    if keep >= len(start):
+        return problem
     labels = problem.gold.labels if problem.gold.allowed is None else problem.completed(start, n_threads)
     counts = sentence_counts(problem.model.features, problem.encoded, labels)
     times = np.asarray(abs(counts).sum(axis=0), dtype=np.float64).ravel()
     kept = np.zeros(len(start), dtype=bool)
     kept[np.argsort(-np.abs(start) * np.sqrt(times), kind="stable")[:keep]] = True
     model = problem.model.keeping(kept)
-    return replace(problem, model=model, encoded=model.encode(problem.corpus)), start[kept]
+    return replace(problem, model=model, encoded=model.encode(problem.corpus))
 
 
-def _start_weights(model: ChainModel, other: ChainModel | None, seed: int) -> Float:
+def start_weights(model: ChainModel, other: ChainModel | None, seed: int) -> Float:
+    """The weights [D] that training starts from; ``other`` is the model to start from, if any."""
     start = model.weights
     if other is not None:
         start = model.weights_from(other)
@@ -283,9 +343,6 @@ def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Training a hidden Markov tagger: counted where every label is known, by EM where some are hidden.
-#
-# To the training loop the model's probabilities are its weights (:class:`HmmInTraining`), so that dev data, checkpoints
-# and resuming work as for any other tagger.
 
 FURTHER_STARTS = 4  # where no label is known
 HOW_MANY = "; if there are none, say how many to find (hmm:labels=10, HMM(labels=10))"
@@ -317,20 +374,33 @@ def even_base(corpus: Columns, columns: list[int], n_labels: int, order: int) ->
 
 
 @dataclass(frozen=True)
-class HmmInTraining:
-    """A hidden Markov tagger whose weights are its probabilities."""
+class HmmTraining(ChainTraining):
+    """The training of a hidden Markov tagger by EM: its weights are its probabilities [P].
 
-    model: ChainModel
+    Parameters
+    ----------
+    criterion_made : HiddenMarkov
+    data : Expectation
+    """
 
-    @property
-    def labels(self) -> list[str]:
-        """The model's labels."""
-        return self.model.labels
+    hmm: HiddenMarkov = field(default_factory=HiddenMarkov)
+    data: Expectation | None = None
+    with_dev: bool = False
 
-    def with_weights(self, weights: Float) -> ChainModel:
-        """The tagger with these probabilities [P]."""
-        base = self.model.hmm_base
-        return replace(self.model, base=replace(base, model=base.model.with_parameters(weights)))
+    def stages(self, options: Any, init: ChainModel | None) -> list[Stage]:
+        assert self.data is not None
+        optimizer = em_of(self.problem, self.hmm, self.data, self.seed, self.with_dev, init)
+        phase = Phase(MAIN, optimizer, lambda start, kept: (self.data, {}))
+        return [Stage(lambda done: (optimizer.start(0).parameters, [phase]), score_start=True)]
+
+    def trained_model(self, weights: Sequence[Float]) -> ChainModel:
+        return with_probabilities(self.problem.model, weights[0])
+
+
+def with_probabilities(model: ChainModel, parameters: Float) -> ChainModel:
+    """A hidden Markov tagger with other probabilities [P]."""
+    base = model.hmm_base
+    return replace(model, base=replace(base, model=base.model.with_parameters(parameters)))
 
 
 def expectation_of(problem: Problem, criterion: HiddenMarkov, n_threads: int) -> Expectation:
@@ -352,56 +422,89 @@ def expectation_of(problem: Problem, criterion: HiddenMarkov, n_threads: int) ->
     )
 
 
-def check_use(criterion: HiddenMarkov, data: Expectation, with_init: bool, with_dev: bool) -> None:
-    """Refuse dev data and a model to start from where they are of no use."""
-    if with_init:
-        raise OptionError("criterion='hmm' has no use for a model to start from; it has no weights")
-    if with_dev and data.settled:
-        raise OptionError(
-            "criterion='hmm' is counted in one go where all labels are known; it has no use for dev data to stop by"
-        )
+def check_dev(criterion: HiddenMarkov, with_dev: bool) -> None:
+    """Refuse dev data where it says nothing about the labels."""
     if with_dev and criterion.labels is not None:
         raise OptionError(f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data")
-    if with_dev and criterion.restarts:
-        raise OptionError(
-            f"restarts={criterion.restarts}: with dev data the best round of one start is chosen; give one of both"
-        )
 
 
-def counted(trained: HmmInTraining, data: Expectation) -> tuple[ChainModel, TrainingOutcome]:
+def counted(problem: Problem, data: Expectation) -> tuple[ChainModel, Outcome]:
     """The tagger of data whose labels are all known: its counts say it all."""
     began = time.perf_counter()
-    hmm = data.maximised(data.known)
+    hmm = data.estimated(data.known)
     state = EMState(hmm.parameters)
     state.note(data(hmm))
+    model = with_probabilities(problem.model, hmm.parameters)
     message, seconds = "counted: there are no weights to learn", time.perf_counter() - began
-    outcome = TrainingOutcome(trained.model.weights, state.value, 0, 0, True, message, seconds, None, state=state)
-    return trained.with_weights(hmm.parameters), outcome
+    return model, Outcome([hmm.parameters], state.value, 0, 0, True, message, seconds, state=state)
 
 
-def em_phase(
-    problem: Problem, criterion: HiddenMarkov, data: Expectation, seed: int, with_dev: bool
-) -> tuple[Phase, Float]:
-    """EM as the one phase of a training, and the probabilities [P] it starts from."""
+def em_of(
+    problem: Problem,
+    criterion: HiddenMarkov,
+    data: Expectation,
+    seed: int,
+    with_dev: bool = False,
+    init: ChainModel | None = None,
+) -> EM[HiddenMarkovModel]:
+    """EM as the criterion asks for: from the model ``init``, what is known of the labels, or at random."""
     gold, n_states = problem.gold, _hmm(problem).n_labels
     assert gold.allowed is not None
     known = bool((gold.allowed == 0).any()) or n_states == 1
     further = criterion.restarts
     if further is None:
-        further = 0 if known or with_dev else FURTHER_STARTS
+        further = 0 if known or with_dev or init is not None else FURTHER_STARTS
     start = _starts(problem, data, seed, known)
-    optimizer = EM(start, 1 + further, criterion.rounds, criterion.tolerance)
-    objective: Any = data  # to the optimizer it is an objective, to others not
-    return Phase(MAIN, optimizer, lambda weights, kept: (objective, {})), start(0).parameters
+    if init is not None:
+        other, others = like(start(0), problem.model, init, data.possible), start
+
+        def start(i: int) -> HiddenMarkovModel:
+            return other if i == 0 else others(i)
+
+    return EM(start, 1 + further, criterion.rounds, criterion.tolerance)
 
 
 def found_by_em(problem: Problem, criterion: HiddenMarkov, seed: int, n_threads: int) -> HmmBase:
     """The hidden Markov model of data whose labels are hidden, in one go."""
     data = expectation_of(problem, criterion, n_threads)
-    phase, start = em_phase(problem, criterion, data, seed, with_dev=False)
-    objective: Any = data
-    found = phase.optimizer.minimise(objective, start)
-    return HmmInTraining(problem.model).with_weights(found.weights).hmm_base
+    optimizer = em_of(problem, criterion, data, seed)
+    found = optimizer.minimise(data, optimizer.start(0).parameters)
+    return with_probabilities(problem.model, found.weights).hmm_base
+
+
+def like(first: HiddenMarkovModel, mine: ChainModel, other: ChainModel, possible: Any) -> HiddenMarkovModel:
+    """A start for the tagger ``mine``: the probabilities of ``other`` for labels and values that both have.
+
+    Labels that ``other`` does not have keep what ``first`` says; values that it does not know share what it gives to
+    unknown ones.
+    """
+    if not isinstance(other.base, HmmBase):
+        raise OptionError("criterion='hmm' starts from the probabilities of a hidden Markov model, and init is none")
+    base, own = other.base, mine.hmm_base
+    if (base.model.order, base.vocabulary.columns) != (own.model.order, own.vocabulary.columns):
+        raise OptionError("init: a hidden Markov model of another order, or of other columns, has nothing in common")
+    number = {state: y for y, state in enumerate(other.states)}
+    theirs = np.array([number.get(state, -1) for state in mine.states])
+    there, n, m = theirs >= 0, len(theirs), base.model.n_labels
+    to, to_there = np.append(theirs, m), np.append(there, True)  # the last is the end, or the beginning
+    steps, their_steps = first.steps.copy(), base.model.steps
+    rows, their_rows = steps[:-1].reshape(-1, n, n + 1), their_steps[:-1].reshape(-1, m, m + 1)
+    second = len(rows) > 1  # order: then states have a label before, or the beginning
+    before, their_before = (np.flatnonzero(to_there), to[to_there]) if second else (np.zeros(1, int), np.zeros(1, int))
+    rows[np.ix_(before, there, to_there)] = their_rows[np.ix_(their_before, theirs[there], to[to_there])]
+    steps[-1, to_there] = their_steps[-1, to[to_there]]
+    emissions = []
+    vocabularies = zip(
+        first.emissions, base.model.emissions, own.vocabulary.values, base.vocabulary.values, strict=True
+    )
+    for table, their_table, values, their_values in vocabularies:
+        place = {value: v for v, value in enumerate(their_values)}
+        columns = np.array([place.get(value, len(their_values) - 1) for value in values])
+        shares = np.bincount(columns, minlength=len(their_values))[columns]
+        emissions.append(table.copy())
+        emissions[-1][there] = their_table[np.ix_(theirs[there], columns)] / shares
+    counts = Counts(first.order, first.n_labels, steps, emissions)
+    return HiddenMarkovModel.estimated(counts, smoothing=0.0, possible=possible)
 
 
 def _starts(problem: Problem, data: Expectation, seed: int, known: bool) -> Callable[[int], HiddenMarkovModel]:

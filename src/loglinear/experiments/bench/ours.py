@@ -28,7 +28,7 @@ from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.structure import Chain
 from loglinear.system import available_cores
-from loglinear.training.dev import DevData
+from loglinear.training.dev import Dev
 from loglinear.training.run import Progress
 
 WARM_SENTENCES, EVALUATIONS = 60, 5
@@ -128,17 +128,17 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
     penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
     objective = problem.objective(problem.criterion(job.criterion), job.l2, available_cores()) if penalised else None
     objectives: list[float | None] = []
-    original = DevData.score
+    original = Dev.score
 
-    def score(self: DevData, weights: Float) -> float:
+    def score(self: Dev, weights: Float) -> float:
         objectives.append(None if objective is None else float(objective(weights)[0]))
         return original(self, weights)
 
-    DevData.score = score  # type: ignore[method-assign]  # in this process alone, to see each pass's weights
+    Dev.score = score  # type: ignore[method-assign]  # in this process alone, to see each pass's weights
     try:
         tagger.fit(corpus, X_dev=test, observe=_telling(say))
     finally:
-        DevData.score = original  # type: ignore[method-assign]
+        Dev.score = original  # type: ignore[method-assign]
     scores = [100.0 * (progress.dev_score or 0.0) for progress in tagger.history_]
     return {"objectives": objectives, "scores": scores}
 

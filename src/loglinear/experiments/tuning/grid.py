@@ -18,11 +18,12 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.estimators.tagger.training import default_optimizer
+from loglinear.estimators.tagger.training import ChainTraining
 from loglinear.experiments.store import option_content, setting_content
 from loglinear.experiments.tuning.data import Data
 from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.options import declared, spec_name
+from loglinear.training.plan import planned_optimizer
 
 Setting = dict[str, Any]
 PENALTIES = {"l2": -1.0, "variance": 1.0}  # the sign by which sorting puts the strongest penalty first
@@ -183,8 +184,7 @@ def rehearse(tagger: Tagger, sample: Data) -> str | None:
         return spec_name(tagger.optimizer)
     problem = trial.problem(**arguments)
     criterion = problem.criterion(tagger.criterion, tagger.cost)
-    l2 = trial._l2()
-    return default_optimizer(problem, criterion, l2, criterion.starts_from is None)
+    return planned_optimizer(ChainTraining(problem), trial, criterion, criterion.starts_from is None)[0].name
 
 
 def _plain_problem(tagger: Tagger, data: Data) -> None:

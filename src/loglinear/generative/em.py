@@ -1,0 +1,280 @@
+"""EM as an optimizer: rounds of an E and an M step, from one start or several.
+
+    E step   expected counts, given a model and what is observed
+    M step   the most probable model, given these counts
+
+(Dempster, Laird & Rubin 1977). Each round raises the objective, the log-likelihood of what is observed and the log of
+the prior, or EM has ended. It climbs to the nearest top, so several starts may end at different ones; that with the
+greatest objective is kept.
+
+To a training (:mod:`~loglinear.optimizers.optimizer`) the weights are the model's parameters in a row, an iteration is
+a round, and the value that falls is the objective with its sign turned. What the steps do is for the data to say: see
+:mod:`~loglinear.generative.hmm.em`, :mod:`~loglinear.generative.mixture` and :mod:`~loglinear.generative.pcfg.em`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from loglinear.arrays import Array, Float
+from loglinear.errors import ModelFileError
+from loglinear.optimizers.optimizer import Optimizer, Result
+
+NOTHING = np.zeros(0)
+LISTS = ("log_likelihoods", "objectives", "best_log_likelihoods", "best_objectives", "ended")
+
+
+class Parametrised(Protocol):
+    """A model whose parameters are numbers in a row."""
+
+    @property
+    def parameters(self) -> Float:
+        """All of them [P]."""
+
+    def with_parameters(self, parameters: Float) -> Self:
+        """The same model with other parameters [P]."""
+
+
+class Found(Protocol):
+    """What an E step finds: beside counts, the log-likelihood of what is observed, and that with the log prior."""
+
+    @property
+    def log_likelihood(self) -> float: ...
+
+    @property
+    def objective(self) -> float: ...
+
+
+M = TypeVar("M", bound=Parametrised)
+E = TypeVar("E", bound=Found)
+
+
+class Observed(ABC, Generic[M, E]):
+    """The data of EM and its prior: from a model to expected counts, and from these to the next model."""
+
+    decimals: ClassVar[int] = 1  # of objectives, in messages
+
+    @abstractmethod
+    def __call__(self, model: M) -> E:
+        """The E step."""
+
+    @abstractmethod
+    def maximised(self, model: M, found: E) -> M:
+        """The M step, after the E step of ``model``."""
+
+    def unit(self, objective: float) -> float:
+        """What a gain of the objective is measured by, to see whether it is worth another round."""
+        return abs(objective)
+
+    def compare(self, before: E, after: E, n_rounds: int) -> None:  # most have nothing to say
+        """Look at a round, the ``n_rounds``-th of its start."""
+
+
+@dataclass
+class EMState:
+    """Everything needed to go on after a round as if never stopped.
+
+    Attributes
+    ----------
+    candidate : float64 [P]
+        The parameters of the current model.
+    n_starts, start : int
+        How many starts there are, and to which of them (from 0) this round belongs.
+    iteration, evaluations : int
+        Rounds and E steps of all starts so far.
+    log_likelihoods, objectives : list of float
+        Of the start and after each round since.
+    best, best_log_likelihoods, best_objectives
+        The same of the best of the starts that have ended.
+    ended : list of float
+        The objective that each start has ended with.
+    given_up : bool
+        Whether this start is to end here.
+    """
+
+    candidate: Float
+    n_starts: int = 1
+    iteration: int = 0
+    evaluations: int = 0
+    start: int = 0
+    log_likelihoods: list[float] = field(default_factory=list)
+    objectives: list[float] = field(default_factory=list)
+    best: Float = field(default_factory=lambda: NOTHING)
+    best_log_likelihoods: list[float] = field(default_factory=list)
+    best_objectives: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+    given_up: bool = False
+
+    @property
+    def value(self) -> float:
+        """The objective of the current model, its sign turned."""
+        return -self.objectives[-1]
+
+    @property
+    def weights(self) -> Float:
+        """The parameters [P] of the best model so far."""
+        behind = bool(self.best_objectives) and self.best_objectives[-1] > self.objectives[-1]
+        return self.best if behind else self.candidate
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of this start."""
+        return len(self.objectives) - 1
+
+    @property
+    def began_at(self) -> int:
+        """The iteration at which this start began."""
+        return self.iteration - self.n_rounds
+
+    @property
+    def phase(self) -> str:
+        """Which start this is, for people, where there are several."""
+        return f"start {self.start + 1} of {self.n_starts}" if self.n_starts > 1 else "main"
+
+    def note(self, found: Found) -> None:
+        """Keep what an E step found of the current model."""
+        self.evaluations += 1
+        self.log_likelihoods.append(found.log_likelihood)
+        self.objectives.append(found.objective)
+
+    def end_start(self) -> None:
+        """This start has ended; keep it if it is the best."""
+        if len(self.ended) > self.start:
+            return  # a training that was over before
+        self.ended.append(self.objectives[-1])
+        if not self.best_objectives or self.objectives[-1] > self.best_objectives[-1]:
+            self.best, self.best_objectives = self.candidate, self.objectives
+            self.best_log_likelihoods = self.log_likelihoods
+
+    def give_up(self) -> None:
+        """End this start here."""
+        self.given_up = True
+
+    def begin(self, parameters: Float) -> None:
+        """Go on with the next start."""
+        self.start += 1
+        self.given_up = False
+        self.candidate, self.log_likelihoods, self.objectives = parameters, [], []
+
+    def finish(self) -> None:
+        """All starts have ended: the best one's model is the current one."""
+        self.candidate, self.objectives = self.best, self.best_objectives
+        self.log_likelihoods = self.best_log_likelihoods
+
+    def to_arrays(self) -> dict[str, Array]:
+        return {
+            "counters": np.array([self.n_starts, self.iteration, self.evaluations, self.start], dtype=np.int64),
+            "candidate": self.candidate,
+            "best": self.best,
+            **{name: np.array(getattr(self, name), dtype=np.float64) for name in LISTS},
+        }
+
+
+class EM(Optimizer, Generic[M]):
+    """Rounds of an E and an M step.
+
+    Parameters
+    ----------
+    start : callable
+        ``start(i)`` is the model that the i-th start (from 0) begins with.
+    n_starts : int
+        How many starts there are.
+    max_iter : int
+        Most rounds of a start.
+    tolerance : float
+        A start ends when a round raises the objective by at most this share of its :meth:`Observed.unit`.
+    """
+
+    name = "em"
+    summary = "expectation-maximisation: expected counts, and the most probable model given these"
+    takes_l1 = False
+    takes_l2 = False
+    default_iterations = 100
+    iterations_are = "rounds"
+    exact = True
+
+    def __init__(
+        self, start: Callable[[int], M], n_starts: int = 1, max_iter: int = 100, tolerance: float = 1e-6
+    ) -> None:
+        self.start, self.n_starts, self.max_iter, self.tolerance = start, n_starts, max_iter, tolerance
+
+    def minimise(
+        self,
+        objective: Observed[M, Any],
+        weights0: Float,
+        *,
+        l1: float = 0.0,
+        callback: Callable[[EMState], bool | None] | None = None,
+        state: EMState | None = None,
+    ) -> Result:
+        """Rounds from the model with the parameters ``weights0`` [P], the first start, and from the other starts."""
+        first = self.start(0)
+        now = EMState(weights0, self.n_starts) if state is None else state
+        model = first.with_parameters(now.candidate)
+        found = objective(model)
+        if state is None:
+            now.note(found)
+        while True:
+            if not self._has_ended(now, objective):
+                model, before = objective.maximised(model, found), found
+                found = objective(model)
+                now.candidate = model.parameters
+                now.iteration += 1
+                now.note(found)
+                objective.compare(before, found, now.n_rounds)
+                if callback is not None and callback(now):
+                    return Result(now, False, f"stopped after {now.iteration} rounds")
+                if not now.given_up:
+                    continue
+            now.end_start()
+            if now.start + 1 >= self.n_starts:
+                now.finish()
+                return Result(now, self._has_converged(now, objective), self._message(now, objective))
+            model = self.start(now.start + 1)
+            found = objective(model)
+            now.begin(model.parameters)
+            now.note(found)
+
+    def restore(self, arrays: Mapping[str, Array]) -> EMState:
+        try:
+            n_starts, iteration, evaluations, start = arrays["counters"].tolist()
+            lists = {name: arrays[name].tolist() for name in LISTS}
+            found = EMState(
+                np.array(arrays["candidate"]), n_starts, iteration, evaluations, start, best=np.array(arrays["best"]),
+                **lists,
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
+        if not found.objectives:
+            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
+        return found
+
+    def _has_converged(self, now: EMState, data: Observed[M, Any]) -> bool:
+        last = now.objectives[-2:]
+        return len(last) == 2 and last[1] - last[0] <= self.tolerance * data.unit(last[1])
+
+    def _has_ended(self, now: EMState, data: Observed[M, Any]) -> bool:
+        return self._has_converged(now, data) or now.n_rounds >= self.max_iter
+
+    def _message(self, now: EMState, data: Observed[M, Any]) -> str:
+        rounds = "converged" if self._has_converged(now, data) else "stopped"
+        how = f"{rounds} after {now.n_rounds} rounds"
+        if self.n_starts == 1:
+            return how
+        shown = [f"{value:,.{data.decimals}f}" for value in sorted(now.ended)[:-1]]
+        span = shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}"
+        return (
+            f"the best of {self.n_starts} starts {how}, its penalised log-likelihood "
+            f"{now.objectives[-1]:,.{data.decimals}f} (elsewhere {span})"
+        )
+
+
+def climbed(start: M, data: Observed[M, Any], *, max_iter: int = 100, tolerance: float = 1e-6) -> tuple[M, EMState]:
+    """EM from one start: the model it ends with, and how it went."""
+    state = EM(lambda i: start, max_iter=max_iter, tolerance=tolerance).minimise(data, start.parameters).state
+    return start.with_parameters(state.candidate), state

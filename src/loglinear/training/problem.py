@@ -1,0 +1,123 @@
+"""What an estimator hands over to be trained.
+
+A :class:`Problem` is a whole training: its stages, the model that their weights make, and what a checkpoint holds. Most
+stages are planned from options by :func:`~loglinear.training.plan.phases_of`, which asks a :class:`Learnable` for its
+criterion and its objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from loglinear.arrays import Array, Arrays, Float
+from loglinear.criteria.criterion import Criterion
+from loglinear.optimizers.optimizer import Optimizer
+
+MAIN = "main"
+Storage = tuple[dict[str, Any], Arrays]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One run of an optimizer.
+
+    Parameters
+    ----------
+    name : str
+        What progress and checkpoints call it; ``main`` is the one that dev data judges.
+    optimizer : Optimizer
+    prepare : callable
+        From the weights it starts from, and the arrays that a checkpoint kept (None without one), to the objective and
+        the arrays that a checkpoint is to keep.
+    l1 : float
+        Factor of the sum of |w|.
+    """
+
+    name: str
+    optimizer: Optimizer
+    prepare: Callable[[Float, Arrays | None], tuple[Any, Arrays]]
+    l1: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One vector of weights and the phases that find it, each from the weights of the one before.
+
+    Parameters
+    ----------
+    begin : callable
+        From the weights of the stages before to the weights to start from [D], and the phases.
+    score_start : bool
+        Whether dev data judges the start, too, so that it may prove to be the best.
+    counts : bool
+        Whether its objective and iterations are the training's, or only its time and progress are.
+    """
+
+    begin: Callable[[Sequence[Float]], tuple[Float, list[Phase]]]
+    score_start: bool = False
+    counts: bool = True
+
+
+class Problem(Protocol):
+    """What is to be learnt, in numbers.
+
+    Attributes
+    ----------
+    kind : str
+        Of the model file that a checkpoint is.
+    """
+
+    kind: ClassVar[str]
+
+    def stages(self, options: Any, init: Any) -> list[Stage]:
+        """How the estimator ``options`` is trained; ``init`` is the model to start from, or None."""
+
+    def trained_model(self, weights: Sequence[Float]) -> Any:
+        """The model that the stages' weights make; weights of stages that are still to come are left out."""
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        """Header and arrays of a file of that model; the header's ``training`` holds ``notes``."""
+
+    def arrays(self) -> Iterable[Array | None]:
+        """All numbers that the result depends on."""
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        """What else it depends on that plain options do not say: labels, costs, a base of the user's own."""
+
+    def dev_data(self, X: Any, y: Any) -> DevData:
+        """Dev data in numbers."""
+
+
+class DevData(Protocol):
+    """Dev data in numbers."""
+
+    def score(self, model: Any) -> float:
+        """How good a model is on it; higher is better."""
+
+    @property
+    def arrays(self) -> list[Array | None]:
+        """All numbers that the score depends on."""
+
+
+class Learnable(Protocol):
+    """Weights that a criterion of the registry can find."""
+
+    def criterion(self, spec: str, cost: Any = None) -> Criterion:
+        """The criterion that a spec names; ``cost`` is what a user gives."""
+
+    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
+        """Losses and L2 penalty as a function of the weights."""
+
+    def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
+        """The spec of the optimizer to use unless told otherwise; ``from_zero`` if the start is weights of zero."""
+
+    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        """Most iterations unless told otherwise; None leaves it to the optimizer."""
+
+    def default_l2(self, criterion: Criterion) -> float:
+        """The factor of ||w||^2 unless told otherwise."""
+
+    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        """The phases of a criterion that learns in several; None if one objective says it all."""
