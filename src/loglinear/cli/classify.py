@@ -125,7 +125,7 @@ def train_command(
     from loglinear.data.tables import read_table
     from loglinear.errors import OptionError
     from loglinear.estimators.classifier.estimator import Classifier
-    from loglinear.estimators.classifier.options import check_classifier
+    from loglinear.estimators.options import check_classifier
     from loglinear.training.run import TrainingInterrupted
 
     if label is None:

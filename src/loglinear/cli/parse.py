@@ -442,7 +442,7 @@ def train(source: str, output: Path, dev: str | None, settings: list[str], given
     """Train on a CoNLL-U file and write a model file; ``given`` are options of the parser beside the settings."""
     from loglinear.data.dependencies import read_conllu
     from loglinear.estimators.dependency.estimator import DependencyParser
-    from loglinear.estimators.dependency.options import check_dependency_parser
+    from loglinear.estimators.options import check_dependency_parser
 
     parser = DependencyParser(**_options(settings, given))
     check_dependency_parser(parser)

@@ -282,7 +282,12 @@ class DependencyOptions(TrainingOptions):
     min_count: int = option("leave out features seen fewer times in these", default=1, least=1, panel=FEATURES)
     max_length: int = option("leave out longer sentences from training", default=250, least=1, most=2000, panel=RUN)
     parse_length: int = option(
-        "longest sentence that is parsed; a longer one gets a chain", default=1000, least=1, most=2000, panel=MODEL
+        "longest sentence that is parsed; a longer one gets a chain",
+        default=1000,
+        least=1,
+        most=2000,
+        panel=MODEL,
+        varies=True,
     )
 
 

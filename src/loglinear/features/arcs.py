@@ -274,6 +274,23 @@ class ArcEncoder:
         filled = _encode(first, end, arrays, heads, sizes, rows, self._set.between, keys, ids, pointer, out)
         return pointer, out[:filled]
 
+    def matching(self, other: ArcEncoder) -> Int64:
+        """The number among these features of each feature of ``other`` [D'], -1 where there is none."""
+        mask, shift = (1 << VIEW_BITS) - 1, 2 * VIEW_BITS + DISTANCE_BITS
+        keys, rows = other.features, self._set.table()
+        template = keys >> shift
+        views = np.full((BETWEEN + 1, 2), TAG)
+        views[: len(rows)] = rows[:, :2]
+        views[BETWEEN, 0] = LEFT_TAG  # two tags, as there
+        head, child = (keys >> VIEW_BITS) & mask, keys & mask
+        renamed = self.vocabulary.matching(other.vocabulary)
+        head, child = (_renamed(part, views[template, i], renamed) for i, part in enumerate((head, child)))
+        distance = keys & (((1 << DISTANCE_BITS) - 1) << (2 * VIEW_BITS))
+        same = (template << shift) | distance | (head << VIEW_BITS) | child
+        place = np.minimum(np.searchsorted(self.features, same), max(len(self.features) - 1, 0))
+        there = (head >= 0) & (child >= 0) & (self.features[place] == same) if len(self.features) else head < 0
+        return np.where(there, place, -1)
+
     def chosen(self, tokens: Tokens, heads: Int32) -> tuple[Int64, Int32]:
         """Features of the arc to the head of each token: pointer [N + 1] and ids."""
         pointer, ids = self._listed(tokens, heads)
@@ -296,6 +313,21 @@ class ArcEncoder:
         nothing = [np.zeros(0, dtype=np.int32)]
         pointer = np.concatenate([np.zeros(1, dtype=np.int64), *pointers])
         return ArcCorpus(tokens.offsets, begins, pointer, np.concatenate(nothing + [ids for _, ids in blocks]))
+
+
+def _renamed(ids: Int64, views: Int64, renamed: dict[int, Int64]) -> Int64:
+    """Numbers of views [n], each of the kind in ``views`` [n], in another vocabulary; -1 where it has none."""
+    found = np.where(views == NONE, 0, -1)
+    for view, table in renamed.items():
+        if view != TAG:
+            found = np.where(views == view, table[np.where(views == view, ids, 0)], found)
+    old, new = len(renamed[TAG]), int(renamed[TAG][-1]) + 1
+    for view, places in ((TAG, 1), (LEFT_TAG, 2), (TAG_RIGHT, 2), (THREE_TAGS, 3)):
+        own = np.where(views == view, ids, 0)
+        digits = [renamed[TAG][own // old**k % old] for k in reversed(range(places))]
+        code = np.sum([digit * new**k for k, digit in zip(reversed(range(places)), digits, strict=True)], axis=0)
+        found = np.where(views == view, np.where(np.min(digits, axis=0) < 0, -1, code), found)
+    return found
 
 
 def arc_runs(arc_offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:
@@ -492,6 +524,20 @@ class TokenVocabulary:
     def stem_of_word(self) -> Int32:
         """The stem of each word."""
         return np.array([self._stem_numbers[stem_of(word)] for word in self.words], dtype=np.int32)
+
+    def matching(self, other: TokenVocabulary) -> dict[int, Int64]:
+        """For words, tags, pairs and stems, the number here of each one of ``other``, and of its root; -1: none."""
+        words = np.array([self._word_numbers.get(word, -1) for word in other.words])
+        tags = np.array([self._tag_numbers.get(tag, -1) for tag in other.tags])
+        stems = np.array([self._stem_numbers.get(stem, -1) for stem in other.stems])
+        word, tag = words[other.pairs // len(other.tags)], tags[other.pairs % len(other.tags)]
+        beyond = len(self.tags) + np.arange(3)
+        return {
+            WORD: np.append(words, len(self.words)),
+            TAG: np.append(tags, beyond),
+            PAIR: np.append(self.pair_numbers(word.astype(np.int32), tag.astype(np.int32)), len(self.pairs)),
+            STEM: np.append(stems, len(self.stems)),
+        }
 
     def numbers(self, words: Column, tags: Column) -> tuple[Int32, Int32]:
         """Word and tag of N tokens, -1 for those not known."""

@@ -23,16 +23,36 @@ import numpy as np
 from loglinear.arrays import Float, Int32, Int64, UInt64
 from loglinear.errors import DataError, OptionError
 from loglinear.features.arcs import ArcEncoder, Tokens, TokenVocabulary
-from loglinear.generative.base import DRAWS_AT_ONCE, STREAM, Sampling
+from loglinear.generative.base import DRAWS_AT_ONCE, SMOOTHING, STREAM, Sampling
 from loglinear.kernels import kernel
+from loglinear.options import declared, option, spec_name, spec_options
 from loglinear.system import in_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
+NAME = "head-outward"
 LONGEST_DRAW = 400  # tokens; longer sentences are drawn again
 FACTORS = (2.0, 2.0, 5.0)  # of smoothing: of stops, tags and words; chosen on held-out sentences of ptbdep and EWT
+
+
+@dataclass(frozen=True)
+class BaseOptions:
+    """What a spec may set, as in ``head-outward:words=no,samples=1000``."""
+
+    words: bool = option("generate and look at words too, not tags alone", default=True)
+    samples: int = option("trees drawn for the expectations", default=100_000, least=1)
+    smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
+
+
+def read_base(spec: str | None) -> BaseOptions:
+    """What a spec asks the base of M-estimation to be; None is the default."""
+    if spec is None:
+        return BaseOptions()
+    if spec_name(spec) != NAME:
+        raise OptionError(f"base={spec!r} is not known for trees; there is {NAME}")
+    return BaseOptions(**spec_options(spec, declared(BaseOptions), "base"))
 
 
 @dataclass(frozen=True)

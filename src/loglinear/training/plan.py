@@ -151,9 +151,12 @@ def check_penalties(options: Any, spec: str, name: str) -> None:
         )
 
 
-def refuse_iterating(name: str, reason: str, *, init: Any = None, dev: Any = None, checkpoint: Any = None) -> None:
-    """Refuse what only a training that iterates has a use for, and say why criterion ``name`` does not."""
-    given = {"a model to start from (init)": init, "dev data (X_dev)": dev, "a checkpoint": checkpoint}
+def refuse_iterating(name: str, reason: str, *, init: Any = None, dev: Any = None) -> None:
+    """Refuse what only a training that iterates can use, and say why criterion ``name`` does not.
+
+    A checkpoint is no mistake: there is nothing to go on from, and so nothing is written.
+    """
+    given = {"a model to start from (init)": init, "dev data (X_dev)": dev}
     unused = [what for what, value in given.items() if value is not None]
     if unused:
         raise OptionError(f"criterion={name!r} {reason}; it has no use for {' and '.join(unused)}")

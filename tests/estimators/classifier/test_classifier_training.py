@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from loglinear import Classifier, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
-from loglinear.estimators.classifier.options import classifier_criteria
+from loglinear.estimators.options import classifier_training
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.training.run import TrainingInterrupted
 from problems.texts import text_problem
@@ -19,7 +19,7 @@ CRITERIA += ["risk", "softmax-margin"]
 
 
 def test_these_are_all_the_criteria():
-    assert classifier_criteria() == CRITERIA
+    assert classifier_training().criteria() == CRITERIA
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,10 @@ def test_weights_of_sentences_count():
 def test_dev_data_chooses_the_pass():
     seen = []
     parser = DependencyParser(max_iter=6, patience=2).fit(*TRAIN, *TEST, observe=seen.append)
-    assert parser.dev_score_ == max(progress.dev_score for progress in seen)
+    assert [progress.phase for progress in seen if progress.dev_score is None] == ["relations"] * (
+        len(seen) - parser.n_iter_
+    )
+    assert parser.dev_score_ == max(progress.dev_score for progress in seen if progress.phase == "main")
     assert parser.score(*TEST) == pytest.approx(parser.dev_score_)
     assert len(parser.history_) == len(seen)
 
@@ -216,13 +219,16 @@ def test_corpora_and_files_are_taken(tmp_path):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"criterion": "memm"}, "'memm' trains no parser"),
+        ({"criterion": "memm"}, "'memm' trains no dependency parser: it needs piece_normalisers"),
         ({"criterion": "nonsense"}, "'nonsense' is not known; there are: generative"),
         ({"criterion": "cll", "cost": "hamming:2"}, "takes no cost"),
         ({"criterion": "mira", "cost": "recall:2"}, "cost='recall:2'"),
-        ({"criterion": "mira", "l2": 1.0}, "takes no penalty"),
-        ({"criterion": "mira", "optimizer": "lbfgs"}, "does not train 'mira'"),
-        ({"criterion": "cll", "optimizer": "dual"}, "does not train 'cll' of trees"),
+        ({"criterion": "mira", "l2": 1.0}, "l2=1: criterion='mira' has no penalty"),
+        (
+            {"criterion": "mira", "optimizer": "lbfgs"},
+            "'mira' is trained by online, not by 'lbfgs': its steps are its own",
+        ),
+        ({"criterion": "cll", "optimizer": "dual"}, "not by 'dual': that does not go over trees of arcs"),
         ({"criterion": "cll", "optimizer": "nonsense"}, "not known"),
         ({"criterion": "generative", "projective": False}, "projective trees"),
         ({"criterion": "m-estimation", "single_root": False}, "one root"),
@@ -255,7 +261,7 @@ def test_mistakes_of_use_are_named():
         DependencyParser().fit(Dependencies.from_sentences(*TRAIN), TRAIN[1])
     with pytest.raises(OptionError, match="needs the checkpoint"):
         DependencyParser(**QUICK).fit(*TRAIN, resume=True)
-    with pytest.raises(OptionError, match="no dev data"):
+    with pytest.raises(OptionError, match="no use for dev data"):
         DependencyParser("generative").fit(*TRAIN, *TEST)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from loglinear.criteria.costs import HeadCost, make_head_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, make_criterion
 from loglinear.errors import OptionError
-from loglinear.estimators.dependency.options import dependency_criteria
+from loglinear.estimators.options import dependency_training
 from loglinear.features.arcs import ArcCorpus
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import make_optimizer
@@ -18,7 +18,7 @@ from loglinear.structures.gold import Gold
 from referees.arcs import AllTrees, trees
 
 N_FEATURES = 7
-TRAINED = [name for name in dependency_criteria() if name in CRITERIA.all() and name != "m-estimation"]
+TRAINED = [name for name in dependency_training().criteria() if name in CRITERIA.all() and name != "m-estimation"]
 
 
 @st.composite

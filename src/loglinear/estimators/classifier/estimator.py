@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,15 +19,15 @@ from loglinear.errors import OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
-from loglinear.estimators.classifier.options import check_classifier, own_base
-from loglinear.estimators.classifier.problem import ClassifierCheckpoint, DevExamples, Plan, prepared, split_labels
+from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
 from loglinear.estimators.estimator import Estimator, Fitted, keep_outcome, notes_of, read_notes, restore_notes
-from loglinear.estimators.options import ClassifierOptions
+from loglinear.estimators.options import ClassifierOptions, check_classifier, own_base
 from loglinear.model_file import Reader, plain
-from loglinear.options import documented
+from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
-from loglinear.training.checkpoint import fingerprint
-from loglinear.training.run import Progress, Training, TrainingOutcome, print_progress
+from loglinear.training.dev import Dev
+from loglinear.training.plan import refuse_iterating
+from loglinear.training.run import Outcome, Progress
 
 Trained = LinearModel | CandidateModel
 
@@ -225,31 +224,21 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
             X, y = split_labels(X, y, label_column)
             if X_dev is not None:
                 X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
-        n_threads = thread_count(self.threads)
-        plan = Plan.of(self, prepared(self, X, y, sample_weight, n_threads), n_threads)
-        if plan.in_closed_form and (X_dev is not None or checkpoint is not None):
-            raise OptionError(f"criterion={self.criterion!r} has a closed form: X_dev and checkpoint have no use")
-        dev = DevExamples.of(self, plan, X_dev, y_dev)
-        kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), plan, dev)
-        training = functools.partial(
-            Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds, checkpoint=kept,
-            dev_score=None if dev is None else dev.score, observe=observe or (print_progress if self.verbose else None),
+        training = ClassifierTraining.of(self, prepared(self, X, y, sample_weight, thread_count(self.threads)))
+        if training.in_closed_form:
+            refuse_iterating(spec_name(self.criterion), "has a closed form", init=init, dev=X_dev)
+            self._keep(*training.solved())
+            return self
+        model, outcome = training.trained(
+            dev=Dev.of(training, X_dev, y_dev), init=None if init is None else self._started(init),
+            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
         )  # fmt: skip
-        self._keep(*plan.carry_out(training, kept, resume, None if init is None else self._started(init)))
+        self._keep(model, outcome)
+        outcome.raise_interruption()
         if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
             said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
             warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=2)
         return self
-
-    def _checkpoint(self, path: Path, plan: Plan, dev: DevExamples | None) -> ClassifierCheckpoint:
-        """Where to keep what is needed to go on."""
-        left_out = ("threads", "verbose", "max_iter", "cost", *FUNCTIONS)
-        options = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
-        options["base"] = own_base(self) or self.base
-        options["class_weight"] = str(self.class_weight)
-        arrays = [*plan.problem.arrays(), *plan.costs(), *([] if dev is None else dev.arrays())]
-        mark = fingerprint({**options, "labels": plan.problem.labels.tolist()}, arrays)
-        return ClassifierCheckpoint(path, plan, self._stored_options(), mark, [], [])
 
     def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
         """The model that training starts from."""
@@ -258,7 +247,7 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
             raise OptionError("init: a model with a feature_map and one without have no weights in common")
         return model
 
-    def _keep(self, model: LinearModel | CandidateModel, outcome: TrainingOutcome) -> None:
+    def _keep(self, model: LinearModel | CandidateModel, outcome: Outcome) -> None:
         self._set_model(model)
         keep_outcome(self, outcome)
 

@@ -12,9 +12,9 @@ so that the factor of the squares is doubled, and that of the absolute values is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,30 +22,40 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from loglinear.arrays import Array, Arrays, Float, Int32
+from loglinear.arrays import Array, Float, Int32
+from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
 from loglinear.data.tables import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncoder, made_features, new_encoder
 from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
-from loglinear.estimators.classifier.options import cost_of, own_base
 from loglinear.estimators.classifier.ridge import solve
-from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, l2_factor
+from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, own_base
 from loglinear.estimators.tagger.inputs import sequence_weights
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.optimizers.dual.flat import why_not_flat_dual
 from loglinear.optimizers.objective import AnyObjective, Objective
-from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
+from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
-from loglinear.training.checkpoint import AnyCheckpoint, kept_before
-from loglinear.training.plan import MAIN, Phase, run_phases
-from loglinear.training.run import Training, TrainingInterrupted, TrainingOutcome, catching_signals
+from loglinear.system import thread_count
+from loglinear.training.plan import first_that_applies, l2_factor, phases_of
+from loglinear.training.problem import Phase, Stage, Storage
+from loglinear.training.run import Outcome, train
 
 Labels = Array
+AnyModel = LinearModel | CandidateModel
+COSTS_OF_TWO = ("hamming", "balanced")  # that mean something where a label is told from all others
+
+
+def corpus_arrays(corpus: Any) -> list[Array | None]:
+    """All numbers of encoded examples."""
+    if isinstance(corpus, CandidateCorpus):
+        return list(corpus.parts)
+    return [corpus.rows.indptr, corpus.rows.indices, corpus.rows.data] if corpus.is_sparse else [corpus.rows]
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,7 @@ class ClassifierProblem:
 
     def arrays(self) -> list[Array | None]:
         """All numbers that the result depends on."""
-        corpus: Any = self.corpus
-        if isinstance(corpus, CandidateCorpus):
-            own: list[Any] = list(corpus.parts)
-        else:
-            own = [corpus.rows.indptr, corpus.rows.indices, corpus.rows.data] if corpus.is_sparse else [corpus.rows]
-        return [*own, self.gold, self.weights]
+        return [*corpus_arrays(self.corpus), self.gold, self.weights]
 
     @property
     def n_numbers(self) -> int:
@@ -95,10 +100,11 @@ class ClassifierProblem:
     def parts(self, classifier: Any) -> list[TwoOrMore]:
         """The problems to be solved, one after the other."""
         n = len(self.labels)
+        found = [TwoOrMore(self, self.gold, self.labels.tolist(), self._features(classifier, n), False)]
         if classifier.multiclass == ONE_VERSUS_ALL and n > 2:
             apart = [(self.gold == y).astype(np.int32) for y in range(n)]
-            return [TwoOrMore(self, gold, [False, True], self._features(classifier, 2), True) for gold in apart]
-        return [TwoOrMore(self, self.gold, self.labels.tolist(), self._features(classifier, n), False)]
+            found = [TwoOrMore(self, gold, [False, True], self._features(classifier, 2), True) for gold in apart]
+        return [part.with_base(classifier) for part in found]
 
     def _features(self, classifier: Any, n_labels: int) -> FlatFeatures | CandidateFeatures:
         if isinstance(self.corpus, CandidateCorpus):
@@ -121,6 +127,8 @@ class TwoOrMore:
     features : FlatFeatures or CandidateFeatures
     told_apart : bool
         Whether label 1 is one of several, and label 0 the rest.
+    base : optional
+        The generative base, for M-estimation.
     """
 
     data: ClassifierProblem
@@ -128,6 +136,7 @@ class TwoOrMore:
     labels: list[Any]
     features: FlatFeatures | CandidateFeatures
     told_apart: bool
+    base: Any = None
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion that a spec names, with the cost if it uses one."""
@@ -136,11 +145,43 @@ class TwoOrMore:
         counts = np.bincount(self.gold, self.data.weights, len(self.labels))
         return make_criterion(spec, cost_of(cost, self.labels, counts, self.told_apart))
 
-    def l2(self, criterion: Criterion, factor: float) -> float:
-        """The factor of the squares, given that of one weight vector."""
-        symmetric = isinstance(self.features, FlatFeatures) and self.features.n_labels == 2
-        alone = criterion.uses_base or criterion.name == LEAST_SQUARES
-        return 2.0 * factor if symmetric and not alone else factor
+    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> AnyObjective:
+        """Losses and penalty; with two labels the factor of the squares is that of one weight vector."""
+        features, data = self.features, self.data
+        if criterion.uses_base:
+            return self.m_estimation(self.base, l2)
+        if isinstance(features, FlatFeatures) and features.n_labels == 2 and criterion.name != LEAST_SQUARES:
+            l2 = 2.0 * l2
+        return Objective(
+            features, data.corpus, Gold(self.gold), criterion, None, l2, data.weights, n_threads,
+            n_penalised=features.n_penalised,
+        )  # fmt: skip
+
+    def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
+        """The first of the criterion's optimizers that applies.
+
+        L-BFGS does not get far with losses that have kinks. Where they have none it is as quick as dual ascent on few
+        numbers, and ends nearer to the optimum; and it makes more of a start.
+        """
+
+        def applies(name: str) -> bool:
+            if name == "lbfgs":
+                return criterion.smooth
+            if name != "dual":
+                return True
+            unfit = why_not_flat_dual(criterion, self.features, Gold(self.gold), l2) is not None
+            return not unfit and not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
+
+        return first_that_applies(criterion, applies)
+
+    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        return None
+
+    def default_l2(self, criterion: Criterion) -> float:
+        return 1.0
+
+    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        return None
 
     def scores(self, weights: Float, criterion_name: str) -> LinearScores:
         """The functions [R, A] that trained weights [D] are, of one label if there are two."""
@@ -166,20 +207,23 @@ class TwoOrMore:
 
     # -- M-estimation ----------------------------------------------------------------------------------------------
 
-    def base(self, classifier: Any) -> Any:
-        """The generative base: naive Bayes by counting, or the user's own."""
+    def with_base(self, classifier: Any) -> TwoOrMore:
+        """The same with the generative base, if the criterion has one: naive Bayes by counting, or the user's own."""
+        if not CRITERIA.part(classifier.criterion).uses_base:
+            return self
         rows = self.data.rows
         least = float((rows.data if sp.issparse(rows) else rows).min(initial=0.0))
         if least < 0.0:
             raise DataError(f"Negative values in data ({least:g}): criterion={classifier.criterion!r} needs counts")
         if own_base(classifier):
-            return classifier.base
+            return replace(self, base=classifier.base)
         values = dict(CRITERIA.spec(classifier.criterion).values)
         n, data = self.features.n_labels, self.data
         counts = np.bincount(self.gold, data.weights, n)
         if not counts.all():
             raise DataError(f"no example of the class {self.labels[int(np.argmin(counts))]!r} has any weight")
-        return NaiveBayesModel.fit(rows, self.gold, n, values.get("smoothing", 1.0), data.weights)
+        base = NaiveBayesModel.fit(rows, self.gold, n, values.get("smoothing", 1.0), data.weights)
+        return replace(self, base=base)
 
     def m_estimation(self, base: Any, l2: float) -> MEstimationObjective:
         """The objective of M-estimation over ``base``: features are counts joined with the label."""
@@ -202,8 +246,9 @@ class TwoOrMore:
             parts.append(features.scale * np.exp(np.asarray(base.log_prior, dtype=np.float64)))
         return MEstimationObjective(counts, np.concatenate(parts), l2, self.data.weights, features.n_penalised)
 
-    def base_scores(self, base: Any) -> LinearScores | None:
+    def base_scores(self) -> LinearScores | None:
         """The functions that the base is, if it is naive Bayes."""
+        base = self.base
         if not isinstance(base, NaiveBayesModel):
             return None
         coef, intercept = base.log_theta, base.log_prior
@@ -212,9 +257,16 @@ class TwoOrMore:
         return LinearScores(coef, intercept)
 
 
-def uses_base(classifier: Any) -> bool:
-    """Whether the criterion has a generative base."""
-    return CRITERIA.part(spec_name(classifier.criterion)).uses_base
+def cost_of(spec: Any, labels: list[Any], counts: Any, of_two: bool) -> Any:
+    """The cost over ``labels``; ``of_two`` if each is told from the rest, which only some costs allow."""
+    spec = "hamming" if spec is None else spec
+    if of_two and not (isinstance(spec, str) and spec_name(spec) in COSTS_OF_TWO):
+        raise OptionError(
+            f"cost={spec!r:.60} is over pairs of labels, and multiclass={ONE_VERSUS_ALL!r} tells each label from all "
+            f"others at once; there are {' and '.join(COSTS_OF_TWO)}"
+        )
+    from_file = isinstance(spec, str) and spec.endswith(".json")
+    return make_cost(spec, [str(label) for label in labels] if from_file else labels, counts)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -304,43 +356,23 @@ class DevExamples:
 
     Parameters
     ----------
-    plan : Plan
     data
         The examples, as the model takes them.
     gold : int32 [S]
         The numbers of their labels, -1 for one that training does not know.
     """
 
-    plan: Plan
     data: Any
     gold: Int32
 
-    @classmethod
-    def of(cls, classifier: Any, plan: Plan, X: Any, y: Any) -> DevExamples | None:
-        """What a user gives, in numbers; None if there is none."""
-        if X is None:
-            if y is not None:
-                raise OptionError("y_dev is given without X_dev; give both, or none")
-            return None
-        if y is None:
-            raise OptionError("X_dev is given without y_dev; give both, or none")
-        if len(plan.parts) > 1:
-            raise OptionError(f"X_dev goes with multiclass='direct': {ONE_VERSUS_ALL} trains label by label")
-        data = classifier._data(plan.model([np.zeros(plan.parts[0].features.n_features)]), X)
-        n = data.n_sequences if isinstance(data, CandidateCorpus) else data.shape[0]
-        gold = numbers_of(plan.problem.labels, labels_of(y, n))
-        if not (gold >= 0).any():
-            raise DataError("none of the dev data's labels is a label of the training data")
-        return cls(plan, data, gold)
-
+    @property
     def arrays(self) -> list[Array | None]:
-        """All numbers that the scores depend on."""
         corpus = self.data if isinstance(self.data, CandidateCorpus) else FlatCorpus.of(self.data)
-        return replace(self.plan.problem, corpus=corpus, gold=self.gold, weights=None).arrays()
+        return [*corpus_arrays(corpus), self.gold]
 
-    def score(self, weights: Float) -> float:
-        """The accuracy of the model with these weights [D]."""
-        return float(np.mean(self.plan.model([weights]).best(self.data) == self.gold))
+    def score(self, model: AnyModel) -> float:
+        """The accuracy of a model."""
+        return float(np.mean(model.best(self.data) == self.gold))
 
 
 def split_labels(table: Any, y: Any, label_column: str) -> tuple[TableFile, list[str]]:
@@ -357,14 +389,13 @@ def split_labels(table: Any, y: Any, label_column: str) -> tuple[TableFile, list
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From a classifier's training data to its model: the problems one after the other, each in its phases.
+# The training of a classifier: a stage for all labels, or one for each.
 
-AnyModel = LinearModel | CandidateModel
 FEW_NUMBERS = 100_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClassifierTraining:
     """What is to be trained.
 
     Parameters
@@ -372,30 +403,34 @@ class Plan:
     classifier : Classifier
     problem : ClassifierProblem
     parts : list of TwoOrMore
-    bases : list
-        The generative base of each part, None where there is none.
-    n_threads : int
+        One for each stage.
     """
 
+    kind: ClassVar[str] = classifier_file.KIND
     classifier: Any
     problem: ClassifierProblem
     parts: list[TwoOrMore]
-    bases: list[Any]
-    n_threads: int
 
     @classmethod
-    def of(cls, classifier: Any, problem: ClassifierProblem, n_threads: int) -> Plan:
-        """The plan that a classifier's options make."""
-        parts = problem.parts(classifier)
-        bases = [part.base(classifier) if uses_base(classifier) else None for part in parts]
-        return cls(classifier, problem, parts, bases, n_threads)
+    def of(cls, classifier: Any, problem: ClassifierProblem) -> ClassifierTraining:
+        """The training that a classifier's options ask for."""
+        return cls(classifier, problem, problem.parts(classifier))
 
     @property
     def criterion_name(self) -> str:
         """What the criterion is called."""
         return spec_name(self.classifier.criterion)
 
-    def model(self, weights: list[Float]) -> AnyModel:
+    def stages(self, options: Any, init: AnyModel | None) -> list[Stage]:
+        n_threads = thread_count(options.threads)
+
+        def stage(part: TwoOrMore, start: Float) -> Stage:
+            phases = phases_of(part, options, n_threads, init is None)
+            return Stage(lambda done: (start, phases), score_start=init is not None)
+
+        return [stage(part, start) for part, start in zip(self.parts, self.starts(init), strict=True)]
+
+    def trained_model(self, weights: Sequence[Float]) -> AnyModel:
         """The model that the parts' weights make; parts that have none yet have weights of zero."""
         problem, part = self.problem, self.parts[0]
         missing = [np.zeros(part.features.n_features)] * (len(self.parts) - len(weights))
@@ -403,16 +438,11 @@ class Plan:
             return CandidateModel(problem.labels, problem.encoder, weights[0])
         learnt = _stacked([part.scores(own, self.criterion_name) for own in [*weights, *missing]])
         apart, base = len(self.parts) > 1, None
-        if all(part.base_scores(own) is not None for own in self.bases):
-            base = _stacked([part.base_scores(own) for own in self.bases])
-        own_base = self.bases[0] if self.bases[0] is not None and base is None else None
+        if all(each.base_scores() is not None for each in self.parts):
+            base = _stacked([each.base_scores() for each in self.parts])
+        own_base = part.base if part.base is not None and base is None else None
         scores = learnt if base is None else learnt.plus(base)
         return LinearModel(problem.labels, problem.encoder, scores, apart, base, own_base)
-
-    def costs(self) -> list[Float]:
-        """The table of the cost, if the criterion has one."""
-        criterion = self.parts[0].criterion(self.classifier.criterion, self.classifier.cost)
-        return [criterion.cost.table] if isinstance(criterion, CostCriterion) else []
 
     def starts(self, init: AnyModel | None) -> list[Float]:
         """The weights [D] that each part starts from: those of ``init`` where it has the same columns and labels."""
@@ -442,74 +472,40 @@ class Plan:
         each = [LinearScores(coef[r : r + 1], intercept[r : r + 1]) for r in range(len(coef))]
         return [part.weights_of(one, self.criterion_name) for part, one in zip(self.parts, each, strict=True)]
 
-    # -- the phases of a part ---------------------------------------------------------------------------------------
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        by_function = options.features is not None
+        return classifier_file.to_storage(self.trained_model(weights), options._stored_options(), notes, by_function)
 
-    def phases(self, i: int, from_zero: bool) -> list[Phase]:
-        """The phases that train part ``i``: one, or first the criterion that its own starts from."""
-        classifier, part, base = self.classifier, self.parts[i], self.bases[i]
-        criterion = part.criterion(classifier.criterion, classifier.cost)
-        first = part.criterion(criterion.starts_from) if criterion.starts_from and from_zero else None
-        optimizer = self._optimizer(part, criterion, from_zero and first is None)
-        l2 = self._l2(part, criterion, optimizer)
-        if base is not None:
-            return [Phase(MAIN, optimizer, lambda start, kept: (part.m_estimation(base, l2), {}))]
-        own = Phase(MAIN, optimizer, self._objective(part, criterion, l2))
-        if first is None:
-            return [own]
-        opening = self._optimizer(part, first, True)
-        return [Phase(first.name, opening, self._objective(part, first, self._l2(part, first, opening))), own]
+    def arrays(self) -> list[Array | None]:
+        return self.problem.arrays()
 
-    def _objective(
-        self, part: TwoOrMore, criterion: Criterion, l2: float
-    ) -> Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]:
-        made = Objective(
-            part.features, part.data.corpus, Gold(part.gold), criterion, None, l2, part.data.weights, self.n_threads,
-            n_penalised=part.features.n_penalised,
-        )  # fmt: skip
-        return lambda start, kept: (made, {})
+    def identity(self, options: Any) -> dict[str, Any]:
+        criterion = self.parts[0].criterion(options.criterion, options.cost)
+        costs = criterion.cost.table.tolist() if isinstance(criterion, CostCriterion) else None
+        return {"labels": self.problem.labels.tolist(), "costs": costs, "own base": own_base(options)}
 
-    def _optimizer(self, part: TwoOrMore, criterion: Criterion, from_zero: bool) -> Optimizer:
-        classifier = self.classifier
-        l2 = l2_factor(classifier.l2, classifier.variance)
-        spec = classifier.optimizer or default_optimizer(part, criterion, l2, from_zero)
-        return make_optimizer(spec, max_iter=classifier.max_iter, tolerance=classifier.tolerance, seed=classifier.seed)
+    def dev_data(self, X: Any, y: Any) -> DevExamples:
+        if y is None:
+            raise OptionError("X_dev is given without y_dev; give both, or none")
+        if len(self.parts) > 1:
+            raise OptionError(f"X_dev goes with multiclass='direct': {ONE_VERSUS_ALL} trains label by label")
+        zeros = np.zeros(self.parts[0].features.n_features)
+        data = self.classifier._data(self.trained_model([zeros]), X)
+        n = data.n_sequences if isinstance(data, CandidateCorpus) else data.shape[0]
+        gold = numbers_of(self.problem.labels, labels_of(y, n))
+        if not (gold >= 0).any():
+            raise DataError("none of the dev data's labels is a label of the training data")
+        return DevExamples(data, gold)
 
-    def _l2(self, part: TwoOrMore, criterion: Criterion, optimizer: Optimizer) -> float:
-        given = l2_factor(self.classifier.l2, self.classifier.variance)
-        return part.l2(criterion, given) if OPTIMIZERS.part(optimizer.name).takes_l2 else 0.0
-
-    # -- training ----------------------------------------------------------------------------------------------------
-
-    def carry_out(
-        self,
-        training: Callable[..., Training],
-        checkpoint: ClassifierCheckpoint | None,
-        resume: bool,
-        init: AnyModel | None,
-    ) -> tuple[AnyModel, TrainingOutcome]:
-        """The model, and how it came about."""
-        if self.in_closed_form:
-            return self._solved()
-        resumed, outcomes = kept_before(checkpoint, resume), list[TrainingOutcome]()
-        starts = self.starts(init)
-        done, objectives = ([], []) if checkpoint is None else (checkpoint.done, checkpoint.objectives)
-        if resumed is not None:
-            objectives.extend(map(float, resumed[1]["objectives"]))
-            done.extend(np.array(resumed[0][f"done.{i}"]) for i in range(len(objectives)))
-        for i in range(len(done), len(self.parts)):
-            with catching_signals() as stop:
-                outcome = run_phases(self.phases(i, init is None), training, starts[i], resumed, init is not None, stop)
-                if stop.is_set():
-                    raise TrainingInterrupted(outcome.iterations, None if checkpoint is None else str(checkpoint.path))
-            done.append(outcome.weights)
-            objectives.append(outcome.objective)
-            outcomes.append(outcome)
-            resumed = None
-        total = float(sum(objectives))
+    def trained(self, **how: Any) -> tuple[AnyModel, Outcome]:
+        """The model, and how it came about; arguments as for :func:`loglinear.training.run.train`."""
+        model, outcome = train(self, self.classifier, **how)
         features = self.parts[0].features
         if self.criterion_name == LEAST_SQUARES and isinstance(features, FlatFeatures) and features.n_labels == 2:
-            total /= 2.0  # there are two regressions, each the other turned round
-        return self.model(done), _together(outcomes, total)
+            outcome = replace(
+                outcome, objective=outcome.objective / 2.0
+            )  # two regressions, each the other turned round
+        return model, outcome
 
     @property
     def in_closed_form(self) -> bool:
@@ -517,7 +513,7 @@ class Plan:
         classifier, rows = self.classifier, isinstance(self.problem.corpus, FlatCorpus)
         return self.criterion_name == LEAST_SQUARES and rows and not classifier.l1 and classifier.optimizer is None
 
-    def _solved(self) -> tuple[AnyModel, TrainingOutcome]:
+    def solved(self) -> tuple[AnyModel, Outcome]:
         """Ridge regression on 1 for the label and -1 for others, all labels at once (one will do for two)."""
         problem, classifier, began = self.problem, self.classifier, time.perf_counter()
         n = len(problem.labels)
@@ -529,26 +525,9 @@ class Plan:
         )  # fmt: skip
         scores, apart = LinearScores(found.coef, found.intercept), classifier.multiclass == ONE_VERSUS_ALL
         seconds, i = time.perf_counter() - began, found.iterations
-        return LinearModel(problem.labels, problem.encoder, scores, apart and n > 2), TrainingOutcome(
-            found.coef.ravel(), found.objective, i, i, found.converged, found.message, seconds, None
+        return LinearModel(problem.labels, problem.encoder, scores, apart and n > 2), Outcome(
+            [found.coef.ravel()], found.objective, i, i, found.converged, found.message, seconds
         )
-
-
-def default_optimizer(part: TwoOrMore, criterion: Criterion, l2: float, from_zero: bool) -> str:
-    """The first of the criterion's optimizers that applies.
-
-    L-BFGS does not get far with losses that have kinks. Where they have none it is as quick as dual ascent on few
-    numbers, and ends nearer to the optimum; and it makes more of a start.
-    """
-    for name in criterion.optimizers:
-        if name == "dual":
-            unfit = why_not_flat_dual(criterion, part.features, Gold(part.gold), l2) is not None
-            if unfit or (criterion.smooth and (not from_zero or part.data.n_numbers < FEW_NUMBERS)):
-                continue
-        elif name == "lbfgs" and not criterion.smooth:
-            continue
-        return name
-    raise AssertionError(f"{criterion.name} has no optimizer that always applies")
 
 
 def _scored_labels(labels: Array) -> list[Any]:
@@ -558,42 +537,3 @@ def _scored_labels(labels: Array) -> list[Any]:
 
 def _stacked(scores: list[Any]) -> LinearScores:
     return LinearScores(np.concatenate([s.coef for s in scores]), np.concatenate([s.intercept for s in scores]))
-
-
-def _together(outcomes: list[TrainingOutcome], objective: float) -> TrainingOutcome:
-    """How all parts went, with the sum of their objectives."""
-    worst = next((each for each in outcomes if not each.converged), outcomes[-1])
-    return replace(
-        worst,
-        objective=objective,
-        iterations=sum(each.iterations for each in outcomes),
-        evaluations=sum(each.evaluations for each in outcomes),
-        seconds=sum(each.seconds for each in outcomes),
-        history=[progress for each in outcomes for progress in each.history],
-    )
-
-
-@dataclass(frozen=True)
-class ClassifierCheckpoint(AnyCheckpoint):
-    """The checkpoint of a classifier in training; ``model`` is its :class:`Plan`.
-
-    Parameters
-    ----------
-    done : list of float64 [D]
-        The weights of the parts that are trained.
-    objectives : list of float
-        And their objectives.
-    """
-
-    kind = classifier_file.KIND
-    model: Plan
-    done: list[Float]
-    objectives: list[float]
-
-    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        model, by_function = self.model.model([*self.done, weights]), self.model.classifier.features is not None
-        return classifier_file.to_storage(model, self.options, training, by_function)
-
-    def save(self, weights: Float, optimizer: Arrays, notes: dict[str, Any]) -> None:
-        arrays = {f"done.{i}": own for i, own in enumerate(self.done)}
-        super().save(weights, {**optimizer, **arrays}, {**notes, "objectives": list(self.objectives)})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
@@ -15,25 +13,17 @@ from loglinear.arrays import Arrays
 from loglinear.data.dependencies import Dependencies, read_conllu
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.dependency import file as dependency_file
-from loglinear.estimators.dependency.model import DependencyModel, DevTrees, Parses, rounded
-from loglinear.estimators.dependency.options import GENERATIVE, check_dependency_parser
-from loglinear.estimators.dependency.problem import DependencyProblem, phases
+from loglinear.estimators.dependency.model import DependencyModel, Parses
+from loglinear.estimators.dependency.problem import DependencyProblem, DependencyTraining
 from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
-from loglinear.estimators.options import DependencyOptions
+from loglinear.estimators.options import GENERATIVE, DependencyOptions, check_dependency_parser
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
 from loglinear.model_file import Reader
 from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
-from loglinear.training.checkpoint import fingerprint, kept_before
-from loglinear.training.plan import run_phases
-from loglinear.training.run import (
-    Progress,
-    Training,
-    TrainingInterrupted,
-    TrainingOutcome,
-    catching_signals,
-    print_progress,
-)
+from loglinear.training.dev import Dev
+from loglinear.training.plan import refuse_iterating
+from loglinear.training.run import Progress, train
 
 
 @documented
@@ -75,6 +65,7 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
         y_dev: Any = None,
         *,
         sample_weight: npt.ArrayLike | None = None,
+        init: DependencyParser | str | Path | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
         resume: bool = False,
@@ -90,9 +81,12 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
             Data to stop early by; the weights with the most right heads are kept.
         sample_weight : array of float [S], optional
             Weight of each sentence's loss.
+        init : DependencyParser or path, optional
+            Start from the weights of this model where it has the same features.
         checkpoint : path, optional
-            File that keeps a usable model, but for relations, and all that is needed to go on, written every
-            ``checkpoint_seconds`` and when training is interrupted. Remove it when you have saved the model.
+            File that keeps a usable model, but for relations that are still to come, and all that is needed to go on,
+            written every ``checkpoint_seconds`` and when training is interrupted. Remove it when you have saved the
+            model.
         resume : bool
             Go on from ``checkpoint`` if it is there.
         observe : callable, optional
@@ -100,58 +94,29 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
         """
         check_dependency_parser(self)
         n_threads = thread_count(self.threads)
+        by_weights = spec_name(self.criterion) != GENERATIVE
+        if not by_weights:
+            refuse_iterating(GENERATIVE, "counts", init=init, dev=X_dev)
+            if sample_weight is not None:
+                raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for sample_weight")
         problem = DependencyProblem.of(self, self._corpus(X, y), sample_weight, n_threads)
-        outcome = None
-        if spec_name(self.criterion) != GENERATIVE:
-            dev = None if X_dev is None else DevTrees.of(problem.model, self._corpus(X_dev, y_dev), n_threads)
-            kept = None if checkpoint is None else self._checkpoint(Path(checkpoint), problem, dev)
-            training = functools.partial(
-                Training, l1=self.l1, patience=self.patience, checkpoint_seconds=checkpoint_seconds,
-                observe=observe or (print_progress if self.verbose else None), checkpoint=kept,
-                dev_score=None if dev is None else dev.score,
-            )  # fmt: skip
-            outcome = self._run(problem, training, kept, resume, n_threads)
-        elif X_dev is not None or checkpoint is not None or resume or sample_weight is not None:
-            raise OptionError(f"criterion={GENERATIVE!r} counts: it takes no dev data, weights or checkpoint")
-        self._keep(problem, outcome, n_threads)
-        return self
-
-    def _run(
-        self,
-        problem: DependencyProblem,
-        training: Any,
-        kept: dependency_file.DependencyCheckpoint | None,
-        resume: bool,
-        n_threads: int,
-    ) -> TrainingOutcome:
-        resumed = kept_before(kept, resume)
-        with catching_signals() as stop:
-            start = np.zeros(problem.model.features.n_features)
-            outcome = run_phases(phases(self, problem, n_threads), training, start, resumed, False, stop)
-            if stop.is_set():
-                raise TrainingInterrupted(outcome.iterations, None if kept is None else str(kept.path))
-        return outcome
-
-    def _checkpoint(
-        self, path: Path, problem: DependencyProblem, dev: DevTrees | None
-    ) -> dependency_file.DependencyCheckpoint:
-        varying = ("threads", "verbose", "max_iter", "relations", "parse_length")
-        options = {k: v for k, v in self.get_params(deep=False).items() if k not in varying}
-        own = None if dev is None else dev.corpus.heads
-        mark = fingerprint(options, [*problem.arrays(), own])
-        return dependency_file.DependencyCheckpoint(path, problem.model, self._stored_options(), mark)
-
-    def _keep(self, problem: DependencyProblem, outcome: TrainingOutcome | None, n_threads: int) -> None:
-        model = problem.model
-        if outcome is not None:
-            model = model.with_weights(rounded(outcome.weights))
-        self.model_ = problem.with_relations(model, self, n_threads)
-        if outcome is not None:
+        relations = self.relations and problem.corpus.has_relations
+        training = DependencyTraining(problem, self._corpus, by_weights, relations, self.seed, n_threads)
+        other = DependencyParser.load(init) if isinstance(init, str | Path) else init
+        model, outcome = train(
+            training, self, dev=Dev.of(training, X_dev, y_dev), init=None if other is None else other._fitted(),
+            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
+        )  # fmt: skip
+        self.model_ = model
+        if by_weights:
             keep_outcome(self, outcome)
         else:
             restore_notes(self, {"converged": True, "message": "counted"})
+            self.history_ = outcome.history
         self.n_trees_, self.n_tokens_ = problem.corpus.n_sentences, problem.corpus.n_tokens
         self.message_ += problem.changes
+        outcome.raise_interruption()
+        return self
 
     # -- use -------------------------------------------------------------------------------------------------------
 

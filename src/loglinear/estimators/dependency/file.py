@@ -8,12 +8,11 @@ arrays   words (packed strings); pairs; features [D], weights [D]; base.contexts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Arrays, Float
+from loglinear.arrays import Arrays
 from loglinear.estimators.dependency.model import DependencyModel, RelationModel
 from loglinear.features.arcs import ArcEncoder, TokenVocabulary
 from loglinear.features.block import FeatureBlock
@@ -22,7 +21,6 @@ from loglinear.generative.head_outward import HeadOutwardModel
 from loglinear.model_file import Reader, string_arrays
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.training.checkpoint import AnyCheckpoint
 
 KIND = "dependency-parser"
 MOST_FACTOR = 1e6  # by which the base leans on less specific counts
@@ -105,14 +103,3 @@ def _relations(read: Reader, vocabulary: TokenVocabulary) -> RelationModel:
     pointer, codes = read.lists("relation.lengths", "relation.codes", encoder.n_features, len(labels))
     features = ChainFeatures(len(labels), 1, FeatureBlock(pointer, codes, len(labels)), None, none, none)
     return RelationModel(labels, encoder, features, read.floats("relation.weights", (len(codes),)))
-
-
-@dataclass(frozen=True)
-class DependencyCheckpoint(AnyCheckpoint):
-    """The checkpoint of a dependency parser in training."""
-
-    kind = KIND
-    model: DependencyModel
-
-    def storage(self, weights: Float, training: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-        return to_storage(self.model.with_weights(weights), self.options, training)

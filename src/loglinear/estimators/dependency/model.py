@@ -18,7 +18,6 @@ from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabula
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.generative.head_outward import HeadOutwardModel, best_trees
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import make_optimizer
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.arcs.structure import arc_offsets
 from loglinear.structures.chain.features import ChainFeatures, Penalties
@@ -139,27 +138,6 @@ def selected(tokens: Tokens, sentences: Int64) -> Tokens:
     return Tokens(tokens.words[places], tokens.tags[places], tokens.pairs[places], tokens.stems[places], offsets)
 
 
-@dataclass(frozen=True)
-class DevTrees:
-    """Sentences with their trees, encoded once, to judge weights by."""
-
-    model: DependencyModel
-    corpus: Dependencies
-    tokens: Tokens
-    arcs: ArcCorpus
-
-    @classmethod
-    def of(cls, model: DependencyModel, corpus: Dependencies, n_threads: int) -> DevTrees:
-        """Of dev data."""
-        tokens = model.tokens(corpus)
-        return cls(model, corpus, tokens, model.arcs(tokens, n_threads))
-
-    def score(self, weights: Float) -> float:
-        """The share of tokens with the right head."""
-        heads = self.model.with_weights(weights).best(self.tokens, self.arcs)
-        return float(np.mean(heads == self.corpus.heads))
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # The relation of an arc, once it is known: a log-linear classifier over features of head and child.
 #
@@ -170,7 +148,6 @@ class DevTrees:
 # classifier is a chain of length one, and trained as that.
 
 RELATIONS_AT_ONCE = 4096
-TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -192,36 +169,6 @@ class RelationModel:
     features: ChainFeatures
     weights: Float
 
-    @classmethod
-    def fit(
-        cls,
-        vocabulary: TokenVocabulary,
-        tokens: Tokens,
-        heads: Int32,
-        relations: Column,
-        l2: float,
-        seed: int = 0,
-        n_threads: int = 1,
-    ) -> RelationModel:
-        """Train on the arcs to ``heads`` [N] with their ``relations`` [N], by conditional likelihood."""
-        used = np.unique(relations.ids)
-        labels = sorted(relations.values[r] for r in used.tolist())
-        number = {label: r for r, label in enumerate(labels)}
-        names = np.array([number.get(value, -1) for value in relations.values], dtype=np.int32)
-        gold = Gold(names[relations.ids])
-        encoder = ArcEncoder.fit(vocabulary, "relations", tokens, heads)
-        corpus = _encoded(encoder, tokens, heads)
-        features = ChainFeatures.collect(corpus, encoder.n_features, gold, len(labels), transitions="none")
-        objective = Objective(
-            features, corpus, gold, make_criterion("cll"), Penalties.none(len(labels)), l2, n_threads=n_threads,
-            single_precision=True,
-        )  # fmt: skip
-        optimizer = make_optimizer(
-            "dual" if len(labels) > 1 else "lbfgs", max_iter=None, tolerance=TOLERANCE, seed=seed
-        )
-        weights = optimizer.minimise(objective, np.zeros(features.n_features)).weights
-        return cls(labels, encoder, features, rounded(weights))
-
     def predict(self, tokens: Tokens, heads: Int32) -> Column:
         """The best relation of each arc [N]."""
         corpus = _encoded(self.encoder, tokens, heads)
@@ -231,6 +178,52 @@ class RelationModel:
             for first, end in runs(corpus.offsets, 0, corpus.n_sequences, RELATIONS_AT_ONCE)
         ]
         return Column(np.concatenate(best).astype(np.int32), self.labels)
+
+
+@dataclass(frozen=True)
+class RelationProblem:
+    """Arcs with their relations, in numbers.
+
+    Parameters
+    ----------
+    labels, encoder, features
+        Of the model whose weights are sought.
+    corpus : EncodedCorpus
+        The arcs of training, each a sequence of one position.
+    gold : Gold
+        Their relations.
+    """
+
+    labels: list[str]
+    encoder: ArcEncoder
+    features: ChainFeatures
+    corpus: EncodedCorpus
+    gold: Gold
+
+    @classmethod
+    def of(cls, vocabulary: TokenVocabulary, tokens: Tokens, heads: Int32, relations: Column) -> RelationProblem:
+        """Of the arcs to ``heads`` [N] with their ``relations`` [N]."""
+        used = np.unique(relations.ids)
+        labels = sorted(relations.values[r] for r in used.tolist())
+        number = {label: r for r, label in enumerate(labels)}
+        names = np.array([number.get(value, -1) for value in relations.values], dtype=np.int32)
+        gold = Gold(names[relations.ids])
+        encoder = ArcEncoder.fit(vocabulary, "relations", tokens, heads)
+        corpus = _encoded(encoder, tokens, heads)
+        features = ChainFeatures.collect(corpus, encoder.n_features, gold, len(labels), transitions="none")
+        return cls(labels, encoder, features, corpus, gold)
+
+    def objective(self, l2: float, n_threads: int) -> Objective:
+        """Conditional likelihood and penalty."""
+        none = Penalties.none(len(self.labels))
+        return Objective(
+            self.features, self.corpus, self.gold, make_criterion("cll"), none, l2, n_threads=n_threads,
+            single_precision=True,
+        )  # fmt: skip
+
+    def model(self, weights: Float) -> RelationModel:
+        """The model with weights [D]."""
+        return RelationModel(self.labels, self.encoder, self.features, weights)
 
 
 def rounded(weights: Float) -> Float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,27 +18,25 @@ from loglinear.data.columns.corpus import Column
 from loglinear.data.dependencies import NOTHING, Dependencies
 from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError
-from loglinear.estimators.dependency.model import DependencyModel, RelationModel
-from loglinear.estimators.dependency.options import (
-    GENERATIVE,
-    L2,
-    M_ESTIMATION,
-    QUICKEST,
-    optimizer_of,
-    optimizer_spec,
-    penalty_of,
-    read_base,
-)
+from loglinear.estimators.dependency import file as dependency_file
+from loglinear.estimators.dependency.model import DependencyModel, RelationProblem, rounded
+from loglinear.estimators.options import GENERATIVE, M_ESTIMATION
 from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary
 from loglinear.generative.base import Sampling
-from loglinear.generative.head_outward import HeadOutwardModel, expected_counts, tree_counts
+from loglinear.generative.head_outward import BaseOptions, HeadOutwardModel, expected_counts, read_base, tree_counts
 from loglinear.generative.m_estimation import MEstimationObjective
-from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.optimizers.objective import Objective
+from loglinear.optimizers.optimizer import Optimizer, make_optimizer
 from loglinear.options import spec_name
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.gold import Gold
-from loglinear.training.plan import MAIN, Phase
+from loglinear.training.plan import l2_factor, phases_of
+from loglinear.training.problem import Phase, Stage, Storage
 
+VARIANCE = 3.0  # of M-estimation, and the passes below: chosen on held-out sentences of ptbdep's training data
+QUICKEST = "adagrad:average"  # of the optimizers of a smooth criterion, on the same sentences
+PASSES = 10
+RELATIONS, RELATION_TOLERANCE = "relations", 1e-4
 RELATION_L2 = 0.3
 
 
@@ -108,24 +107,14 @@ class DependencyProblem:
         """All numbers that the result depends on."""
         return [self.tokens.words, self.tokens.tags, self.tokens.offsets, self.heads, self.sequence_weights]
 
-    def with_relations(self, model: DependencyModel, parser: Any, n_threads: int) -> DependencyModel:
-        """The model with a model of relations, if they are wanted and there are any."""
-        if not parser.relations or not self.corpus.has_relations:
-            return model
-        corpus = self.corpus
-        relations = RelationModel.fit(
-            model.vocabulary, self.tokens, corpus.heads, corpus.relations, RELATION_L2, parser.seed, n_threads
-        )
-        return replace(model, relations=relations)
-
-    def m_estimation(self, parser: Any, l2: float, n_threads: int) -> MEstimationObjective:
+    def m_estimation(self, options: BaseOptions, seed: int, l2: float, n_threads: int) -> MEstimationObjective:
         """The objective of M-estimation over the base."""
-        options, base, encoder = read_base(parser.base), self.model.base, self.model.encoder
+        base, encoder = self.model.base, self.model.encoder
         assert base is not None
         counts = tree_counts(encoder, self.tokens, self.heads)
         shares = np.ones(counts.shape[0]) if self.sequence_weights is None else self.sequence_weights
         observed = counts.T @ (shares / shares.sum())
-        sampling = Sampling(options.samples, options.smoothing, parser.seed)
+        sampling = Sampling(options.samples, options.smoothing, seed)
         expected = expected_counts(base, encoder, sampling, observed, n_threads)
         return MEstimationObjective(counts, expected, l2, self.sequence_weights)
 
@@ -151,30 +140,146 @@ def _checked_weights(sample_weight: npt.ArrayLike | None, n_sentences: int) -> F
     return weights
 
 
-def phases(parser: Any, problem: DependencyProblem, n_threads: int) -> list[Phase]:
-    """The phases of a training: one, or first the criterion that its own starts from."""
-    l2, name = penalty_of(parser), spec_name(parser.criterion)
-    optimizer = optimizer_of(parser, optimizer_spec(parser))
-    if name == M_ESTIMATION:
-        return [Phase(MAIN, optimizer, lambda start, kept: (problem.m_estimation(parser, l2, n_threads), {}))]
-    made: list[ArcCorpus] = []
+# ----------------------------------------------------------------------------------------------------------------------
+# The training of a dependency parser: weights of arcs, and where the data has relations, those of a model of these.
 
-    def of(criterion: Criterion, penalty: float) -> Callable[[Float, Arrays | None], tuple[AnyObjective, Arrays]]:
-        def prepare(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
-            if not made:
-                made.append(problem.model.arcs(problem.tokens, n_threads))
-            objective = Objective(
-                problem.model.features, made[0], Gold(problem.heads), criterion, None, penalty,
-                problem.sequence_weights, n_threads,
-            )  # fmt: skip
-            return objective, {}
 
-        return prepare
+@dataclass(frozen=True)
+class ArcTraining:
+    """The training of the weights of arcs.
 
-    kind = CRITERIA.part(parser.criterion)
-    cost: Any = make_head_cost(parser.cost) if kind.uses_cost else None
-    own = Phase(MAIN, optimizer, of(make_criterion(parser.criterion, cost), l2))
-    if kind.starts_from is None:
-        return [own]
-    opening = optimizer_of(parser, QUICKEST)
-    return [Phase(kind.starts_from, opening, of(make_criterion(kind.starts_from), l2 or L2)), own]
+    Parameters
+    ----------
+    problem : DependencyProblem
+    base : BaseOptions
+        Of M-estimation.
+    seed, n_threads : int
+    """
+
+    problem: DependencyProblem
+    base: BaseOptions
+    seed: int
+    n_threads: int
+
+    @cached_property
+    def corpus(self) -> ArcCorpus:
+        """The features of all arcs."""
+        return self.problem.model.arcs(self.problem.tokens, self.n_threads)
+
+    def criterion(self, spec: str, cost: Any = None) -> Criterion:
+        return make_criterion(spec, make_head_cost(cost) if CRITERIA.part(spec).uses_cost else None)
+
+    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
+        problem = self.problem
+        if criterion.uses_base:
+            return problem.m_estimation(self.base, self.seed, l2, n_threads)
+        return Objective(
+            problem.model.features, self.corpus, Gold(problem.heads), criterion, None, l2, problem.sequence_weights,
+            n_threads,
+        )  # fmt: skip
+
+    def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
+        possible = [name for name in criterion.optimizers if name != "dual"]
+        return QUICKEST if spec_name(QUICKEST) in possible else possible[0]
+
+    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        return PASSES if optimizer.iterations_are == "passes" else None
+
+    def default_l2(self, criterion: Criterion) -> float:
+        return l2_factor(None, VARIANCE) if criterion.uses_base else 1.0
+
+    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        return None
+
+
+@dataclass(frozen=True)
+class DependencyTraining:
+    """The training of a dependency parser.
+
+    Parameters
+    ----------
+    problem : DependencyProblem
+    corpus_of : callable
+        From what a user gives as dev data to a corpus with trees.
+    by_weights : bool
+        Whether arcs have weights to be learnt, or only a base that is counted.
+    with_relations : bool
+    seed, n_threads : int
+    """
+
+    kind: ClassVar[str] = dependency_file.KIND
+    problem: DependencyProblem
+    corpus_of: Callable[[Any, Any], Dependencies]
+    by_weights: bool
+    with_relations: bool
+    seed: int
+    n_threads: int
+
+    @cached_property
+    def relations(self) -> RelationProblem:
+        """What relations are learnt from."""
+        problem = self.problem
+        return RelationProblem.of(
+            problem.model.vocabulary, problem.tokens, problem.corpus.heads, problem.corpus.relations
+        )
+
+    def stages(self, options: Any, init: DependencyModel | None) -> list[Stage]:
+        stages = []
+        if self.by_weights:
+            start = np.zeros(self.problem.model.features.n_features)
+            if init is not None:
+                same = self.problem.model.encoder.matching(init.encoder)
+                start[same[same >= 0]] = init.weights[same >= 0]
+            part = ArcTraining(self.problem, read_base(options.base), self.seed, self.n_threads)
+            phases = phases_of(part, options, self.n_threads, init is None)
+            stages.append(Stage(lambda done: (start, phases), score_start=init is not None))
+        if self.with_relations:
+            stages.append(Stage(self._relations, counts=False))
+        return stages
+
+    def _relations(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
+        problem = self.relations
+        name = "dual" if len(problem.labels) > 1 else "lbfgs"
+        optimizer = make_optimizer(name, max_iter=None, tolerance=RELATION_TOLERANCE, seed=self.seed)
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            return problem.objective(RELATION_L2, self.n_threads), {}
+
+        return np.zeros(problem.features.n_features), [Phase(RELATIONS, optimizer, prepare)]
+
+    def trained_model(self, weights: Sequence[Float]) -> DependencyModel:
+        model, rest = self.problem.model, list(weights)
+        if self.by_weights:
+            model = model.with_weights(rounded(rest.pop(0)))
+        return replace(model, relations=self.relations.model(rounded(rest[0]))) if rest else model
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        return dependency_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
+
+    def arrays(self) -> list[Array | None]:
+        return self.problem.arrays()
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        return {"cost": options.cost}
+
+    def dev_data(self, X: Any, y: Any) -> DevTrees:
+        model, corpus = self.problem.model, self.corpus_of(X, y)
+        tokens = model.tokens(corpus)
+        return DevTrees(corpus, tokens, model.arcs(tokens, self.n_threads))
+
+
+@dataclass(frozen=True)
+class DevTrees:
+    """Sentences with their trees, encoded once."""
+
+    corpus: Dependencies
+    tokens: Tokens
+    encoded: ArcCorpus
+
+    def score(self, model: DependencyModel) -> float:
+        """The share of tokens with the right head."""
+        return float(np.mean(model.best(self.tokens, self.encoded) == self.corpus.heads))
+
+    @property
+    def arrays(self) -> list[Array | None]:
+        return [self.tokens.words, self.tokens.tags, self.corpus.heads]
