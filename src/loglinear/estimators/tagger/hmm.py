@@ -9,6 +9,7 @@ model file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
