@@ -60,3 +60,27 @@ def test_mistakes_are_told_in_a_line(run, files, monkeypatch, arguments, message
     result = run("path", *arguments)
     assert result.status == 2 and result.out == ""
     assert message in result.err and result.err.count("\n") == 1
+
+
+def test_the_file_is_resumed_and_standard_output_has_the_table_alone(run, files, monkeypatch):
+    command = ("path", files / "train.txt", "--folds", "2", "--grid", "1,10", "--template", "words")
+    fit, fitted = Tagger.fit, []
+
+    def stopped(self, *arguments, **options):
+        fitted.append(self.l2)
+        if len(fitted) == 3:
+            raise KeyboardInterrupt
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(Tagger, "fit", stopped)
+    first = run(*command, "--json", files / "p.json")
+    assert first.status == 130 and first.err.count("\n") == 1
+    assert f"what is finished is in {files / 'p.json'}; the same command goes on" in first.err
+    assert len(json.loads((files / "p.json").read_text())["cells"]) == 2
+    assert run(*command, "--json", files / "p.json").status == 0 and fitted == [10.0, 1.0, 10.0, 10.0, 1.0]
+    kept = json.loads((files / "p.json").read_text())
+    printed = run(*command, "--json", "-")
+    table = json.loads(printed.out)
+    assert printed.status == 0 and table == {name: kept[name] for name in table} and "cells" not in table
+    other = run(*command, "--json", files / "p.json", "--min-count", "2")
+    assert other.status == 2 and "options differs" in other.err and other.err.count("\n") == 1
