@@ -11,43 +11,60 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Bool, Int32, Int64
 from loglinear.data.columns.corpus import Column
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import KeyTable, find
 from loglinear.system import in_threads
 
-TokenArrays = tuple[Int32, Int32, Int32, Int32, Int64]
 BETWEEN = 31  # number of the template of tags between
 ARCS_AT_ONCE, COLLECTED_AT_ONCE = 40_000, 1_000_000
 
 
-@kernel
-def _slot(key: int, keys: Int64) -> int:
-    """Where ``key`` is in the table, or the empty place where it would be."""
-    mixed = (key ^ (key >> 31)) * 0x7FB5D329728EA185
-    mixed ^= mixed >> 27
-    mixed *= 0x81DADEF4BC2DD4D
-    slot = (mixed ^ (mixed >> 33)) & (keys.shape[0] - 1)
-    while keys[slot] != key and keys[slot] >= 0:
-        slot = (slot + 1) & (keys.shape[0] - 1)
-    return slot
+class Tokens(NamedTuple):
+    """N tokens in numbers: word, tag, pair of both and stem [N] each, -1 where it is not known; offsets [S + 1]."""
+
+    words: Int32
+    tags: Int32
+    pairs: Int32
+    stems: Int32
+    offsets: Int64
+
+
+class Lookup(NamedTuple):
+    """What is looked up for an arc, and where.
+
+    Parameters
+    ----------
+    templates : int64 [T, 5]
+        :meth:`ArcTemplates.table`.
+    between : bool
+        Whether tags between are looked at.
+    table : KeyTable
+        The features that have a number; empty if keys are to be collected instead.
+    found : bool [T]
+        Scratch: the templates that have a feature at the arc at hand.
+    seen : int64 [Q + 1]
+        Scratch: when each tag was last met, and the number of arcs so far.
+    """
+
+    templates: Int64
+    between: bool
+    table: KeyTable
+    found: Bool
+    seen: Int64
 
 
 @kernel
-def _fill(features: Int64, keys: Int64, ids: Int32) -> None:
-    """Put ``features`` [D] into the table ``keys``, which is -1 everywhere, and their numbers into ``ids``."""
-    for f in range(features.shape[0]):
-        slot = _slot(features[f], keys)
-        keys[slot] = features[f]
-        ids[slot] = f
+def _views(first: int, end: int, tokens: Tokens, sizes: Int64, out: Int64) -> None:
+    """All views of the root and of the tokens ``first`` to ``end`` into ``out`` [views, n + 1].
 
-
-@kernel
-def _views(first: int, end: int, tokens: TokenArrays, sizes: Int64, out: Int64) -> None:
-    """All views of the root and of the tokens ``first`` to ``end`` into ``out`` [views, n + 1]."""
+    ``sizes`` [4] are the numbers of words, pairs, stems and tags.
+    """
     words, tags, pairs, stems, _ = tokens
     n, n_tags = end - first, sizes[3]
     for t in range(n + 1):
@@ -67,22 +84,11 @@ def _views(first: int, end: int, tokens: TokenArrays, sizes: Int64, out: Int64) 
 
 @kernel
 def _of_arc(
-    views: Int64,
-    head: int,
-    child: int,
-    templates: Int64,
-    between: bool,
-    n_tags: int,
-    keys: Int64,
-    ids: Int32,
-    found: Bool,
-    seen: Int64,
-    out: Int64,
+    views: Int64, head: int, child: int, templates: Int64, keys: Int64, ids: Int32, found: Bool, out: Int64
 ) -> int:
-    """The features of the arc from ``head`` (0: root) to ``child`` (from 1) into ``out``; how many.
+    """The features of the arc from ``head`` (0: root) to ``child`` (from 1) by the templates into ``out``; how many.
 
-    They are numbers of the table ``keys``, or, if that is empty, the keys themselves. ``found`` [T] and ``seen``
-    [tags] are for keeping track.
+    They are numbers of the table or, if that is empty, the keys themselves.
     """
     n, collect = 0, keys.shape[0] == 0
     distance = abs(head - child)
@@ -104,19 +110,24 @@ def _of_arc(
                 n += 1
             continue
         if templates[t, 2]:
-            slot = _slot(key, keys)
+            slot = find(key, keys)
             if keys[slot] < 0:
                 found[t] = False
                 continue
             out[n] = ids[slot]
             n += 1
         if templates[t, 3]:
-            slot = _slot(key | far, keys)
+            slot = find(key | far, keys)
             if keys[slot] >= 0:
                 out[n] = ids[slot]
                 n += 1
-    if not between:
-        return n
+    return n
+
+
+@kernel
+def _between(views: Int64, head: int, child: int, keys: Int64, ids: Int32, seen: Int64, out: Int64) -> int:
+    """The features of the tags between ``head`` and ``child``, each once, into ``out``; how many."""
+    n, n_tags, collect = 0, seen.shape[0] - 1, keys.shape[0] == 0
     low, high = min(head, child), max(head, child)
     tag, child_tag = views[TAG, head], views[TAG, child]
     if tag < 0 or child_tag < 0:
@@ -132,7 +143,7 @@ def _of_arc(
                 out[n] = key
                 n += 1
             else:
-                slot = _slot(key, keys)
+                slot = find(key, keys)
                 if keys[slot] >= 0:
                     out[n] = ids[slot]
                     n += 1
@@ -141,25 +152,14 @@ def _of_arc(
 
 @kernel
 def _encode(
-    first: int,
-    end: int,
-    tokens: TokenArrays,
-    heads: Int32,
-    sizes: Int64,
-    templates: Int64,
-    between: bool,
-    keys: Int64,
-    table_ids: Int32,
-    pointer: Int64,
-    out: Int64,
+    first: int, end: int, tokens: Tokens, heads: Int32, sizes: Int64, lookup: Lookup, pointer: Int64, out: Int64
 ) -> int:
     """Features of the arcs of sentences ``first`` to ``end``: of all, or of those to ``heads`` [N] if there are any.
 
     ``pointer`` [arcs + 1]; the number of features, which may be no more than ``out`` holds.
     """
-    offsets = tokens[4]
-    n_tags, arc, filled = sizes[3], 0, 0
-    found, seen = np.zeros(templates.shape[0], np.bool_), np.zeros(n_tags + 1, np.int64)
+    templates, between, (keys, ids), found, seen = lookup
+    offsets, arc, filled = tokens.offsets, 0, 0
     pointer[0] = 0
     for s in range(first, end):
         n = offsets[s + 1] - offsets[s]
@@ -171,9 +171,9 @@ def _encode(
                 low = high = int(heads[offsets[s] + child - 1])
             for head in range(low, high + 1):
                 if head != child:
-                    filled += _of_arc(
-                        views, head, child, templates, between, n_tags, keys, table_ids, found, seen, out[filled:]
-                    )
+                    filled += _of_arc(views, head, child, templates, keys, ids, found, out[filled:])
+                    if between:
+                        filled += _between(views, head, child, keys, ids, seen, out[filled:])
                 arc += 1
                 pointer[arc] = filled
     return filled
@@ -251,12 +251,9 @@ class ArcEncoder:
         return SETS[self.templates]
 
     @cached_property
-    def table(self) -> tuple[Int64, Int32]:
-        """The features by key: the table that they are looked up in, and their numbers."""
-        size = 1 << max(4, (2 * len(self.features)).bit_length())
-        keys, ids = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int32)
-        _fill(self.features, keys, ids)
-        return keys, ids
+    def table(self) -> KeyTable:
+        """The features by key, and their numbers."""
+        return KeyTable.of(self.features)
 
     def _listed(
         self, tokens: Tokens, heads: Int32, collect: bool = False, first: int = 0, end: int | None = None
@@ -269,9 +266,10 @@ class ArcEncoder:
         n_arcs = int(lengths.sum()) if len(heads) else int((lengths * (lengths + 1)).sum())
         pointer, out = np.empty(n_arcs + 1, dtype=np.int64), np.empty(n_arcs * per_arc, dtype=np.int64)
         sizes = np.array([len(table.words), len(table.pairs), len(table.stems), table.n_tags], dtype=np.int64)
-        arrays = (tokens.words, tokens.tags, tokens.pairs, tokens.stems, tokens.offsets)
-        keys, ids = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self.table
-        filled = _encode(first, end, arrays, heads, sizes, rows, self._set.between, keys, ids, pointer, out)
+        keys = KeyTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self.table
+        found, seen = np.zeros(len(rows), dtype=bool), np.zeros(table.n_tags + 1, dtype=np.int64)
+        lookup = Lookup(rows, self._set.between, keys, found, seen)
+        filled = _encode(first, end, tokens, heads, sizes, lookup, pointer, out)
         return pointer, out[:filled]
 
     def matching(self, other: ArcEncoder) -> Int64:
@@ -460,17 +458,6 @@ _DIGIT = re.compile(r"[0-9]")
 def stem_of(word: str) -> str:
     """What a word is backed off to."""
     return _DIGIT.sub("0", word[:STEM_LETTERS].lower())
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """N tokens in numbers: word, tag, pair of both and stem [N] each, -1 where it is not known; offsets [S + 1]."""
-
-    words: Int32
-    tags: Int32
-    pairs: Int32
-    stems: Int32
-    offsets: Int64
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import NO_VALUES, Lists
 
 BLOCK = 1 << 14  # positions whose attributes are worked out together
 
@@ -181,6 +182,11 @@ class Incidence:
     @property
     def n_positions(self) -> int:
         return len(self.pointer) - 1
+
+    def lists(self, first: int = 0, end: int | None = None) -> Lists:
+        """What kernels take of positions ``first`` to ``end``, all if not given."""
+        pointer = self.pointer[first : self.n_positions + 1 if end is None else end + 1]
+        return Lists(pointer, self.ids, NO_VALUES if self.values is None else self.values)
 
     def rename(self, new_ids: Int32) -> Incidence:
         """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from loglinear.errors import DataError, OptionError
 from loglinear.features.arcs import ArcEncoder, Tokens, TokenVocabulary
 from loglinear.generative.base import DRAWS_AT_ONCE, SMOOTHING, STREAM, Sampling
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import KeyTable, find
 from loglinear.options import declared, option, spec_name, spec_options
 from loglinear.system import in_threads
 
@@ -55,8 +56,7 @@ def read_base(spec: str | None) -> BaseOptions:
     return BaseOptions(**spec_options(spec, declared(BaseOptions), "base"))
 
 
-@dataclass(frozen=True)
-class ValenceScores:
+class ValenceScores(NamedTuple):
     """Scores of S sentences: of arcs to a first and to a later child [A], and of stopping [N, 2 sides, 2]."""
 
     first: Float
@@ -65,7 +65,7 @@ class ValenceScores:
 
     def plus(self, arcs: Float) -> ValenceScores:
         """With a score for each arc [A] added."""
-        return replace(self, first=self.first + arcs, later=self.later + arcs)
+        return self._replace(first=self.first + arcs, later=self.later + arcs)
 
 
 @dataclass(frozen=True)
@@ -120,31 +120,26 @@ class HeadOutwardModel:
         return cls(n_tags, n_words, lexical, contexts, begins, outcomes, counts.astype(np.float64), factors)
 
     @cached_property
-    def _totals(self) -> tuple[Float, Float]:
-        """n and T of each context."""
-        types = np.diff(self.begins).astype(np.float64)
-        return np.add.reduceat(self.counts, self.begins[:-1]), types
-
-    @cached_property
-    def _context_table(self) -> tuple[Int64, Int32]:
-        return _table(self.contexts)
-
-    @cached_property
-    def _outcome_table(self) -> tuple[Int64, Float]:
-        contexts = np.repeat(np.arange(len(self.contexts)), np.diff(self.begins))
-        table, places = _table((contexts << (WORD_BITS + 1)) | self.outcomes)
-        return table, self.counts[places]
-
-    @cached_property
-    def _ends(self) -> Float:
-        """Counts of each context's outcomes, cumulated."""
-        cumulated = np.cumsum(self.counts)
+    def _arrays(self) -> Counts:
+        """What the kernels take."""
+        n_outcomes = np.diff(self.begins)
+        sums, cumulated = np.add.reduceat(self.counts, self.begins[:-1]), np.cumsum(self.counts)
         before = np.concatenate([[0.0], cumulated])[self.begins[:-1]]
-        return cumulated - np.repeat(before, np.diff(self.begins))
-
-    @property
-    def _sizes(self) -> Int64:
-        return np.array([self.n_tags, self.n_words], dtype=np.int64)
+        contexts = np.repeat(np.arange(len(self.contexts)), n_outcomes)
+        outcomes = KeyTable.of((contexts << (WORD_BITS + 1)) | self.outcomes)
+        return Counts(
+            self.lexical,
+            sizes=np.array([2, self.n_tags, self.n_words + 1], dtype=np.int64),
+            factors=np.array(self.factors),
+            contexts=KeyTable.of(self.contexts),
+            totals=sums,
+            types=n_outcomes.astype(np.float64),
+            keys=outcomes.keys,
+            counts=self.counts[outcomes.numbers],
+            begins=self.begins,
+            outcomes=self.outcomes,
+            ends=cumulated - np.repeat(before, n_outcomes),
+        )
 
     def with_factors(self, factors: tuple[float, float, float]) -> HeadOutwardModel:
         """The same counts, smoothed otherwise."""
@@ -158,11 +153,9 @@ class HeadOutwardModel:
         n_arcs = int((lengths * (lengths + 1)).sum())
         first, later, stops = np.empty(n_arcs), np.empty(n_arcs), np.zeros((int(tokens.offsets[-1]), 2, 2))
         tags = np.where(tokens.tags < 0, self.n_tags + 1, tokens.tags).astype(np.int32)
-        arc_scores(
-            tokens.offsets, tokens.words, tags, self.n_tags, self.lexical, self._sizes, np.array(self.factors),
-            *self._context_table, *self._totals, *self._outcome_table, first, later, stops,
-        )  # fmt: skip
-        return ValenceScores(first, later, stops)
+        scores = ValenceScores(first, later, stops)
+        arc_scores(tokens.offsets, tokens.words, tags, self._arrays, scores)
+        return scores
 
     def viterbi(self, tokens: Tokens, arcs: Float | None = None) -> tuple[Int32, Float]:
         """The most probable trees [N], with log p(x, y) [S]; or those with a score for each ``arcs`` [A] added."""
@@ -172,7 +165,7 @@ class HeadOutwardModel:
     def log_prob(self, tokens: Tokens, heads: Int32) -> Float:
         """log p(x, y) [S] of sentences with projective trees ``heads`` [N]."""
         scores, out = self.scores(tokens), np.empty(len(tokens.offsets) - 1)
-        score(tokens.offsets, scores.first, scores.later, scores.stops, heads, out)
+        score(tokens.offsets, scores, heads, out)
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Int32, Int32, Int32, Int64]:
@@ -184,10 +177,7 @@ class HeadOutwardModel:
         words, tags, heads = (np.empty(LONGEST_DRAW, dtype=np.int32) for _ in range(3))
         drawn: list[tuple[Int32, Int32, Int32]] = []
         while len(drawn) < n:
-            length = draw_tree(
-                self.n_tags, self.lexical, self._sizes, np.array(self.factors), *self._context_table, *self._totals,
-                self.begins, self.outcomes, self._ends, state, words, tags, heads,
-            )  # fmt: skip
+            length = draw_tree(self._arrays, state, words, tags, heads)
             if length:
                 drawn.append((words[:length].copy(), tags[:length].copy(), heads[:length].copy()))
         offsets = np.cumsum([0, *(len(each[0]) for each in drawn)]).astype(np.int64)
@@ -201,16 +191,8 @@ class HeadOutwardModel:
 def best_trees(offsets: Int64, scores: ValenceScores) -> tuple[Int32, Float]:
     """The best trees [N] and their scores [S]."""
     heads, best = np.empty(int(offsets[-1]), dtype=np.int32), np.empty(len(offsets) - 1)
-    viterbi(offsets, scores.first, scores.later, scores.stops, heads, best)
+    viterbi(offsets, scores, heads, best)
     return heads, best
-
-
-def _table(keys: Int64) -> tuple[Int64, Int32]:
-    """A table with open addressing, and the number of the key at each place."""
-    size = 1 << max(4, (2 * len(keys)).bit_length())
-    table, places = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int32)
-    fill(np.ascontiguousarray(keys, dtype=np.int64), table, places)
-    return table, places
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -230,35 +212,59 @@ def _table(keys: Int64) -> tuple[Int64, Int32]:
 
 TAG_BITS, WORD_BITS = 10, 20
 STOP, TAG, WORD = 0, 3, 6  # first levels of the three kinds of outcomes
-STOP_LEVELS, TAG_LEVELS, WORD_LEVELS = 3, 3, 3
 LEFT, RIGHT = 0, 1
 
 
-@kernel
-def _slot(key: int, keys: Int64) -> int:
-    """Where ``key`` is in the table, or the empty place where it would be."""
-    mixed = (key ^ (key >> 31)) * 0x7FB5D329728EA185
-    mixed ^= mixed >> 27
-    mixed *= 0x81DADEF4BC2DD4D
-    slot = (mixed ^ (mixed >> 33)) & (keys.shape[0] - 1)
-    while keys[slot] != key and keys[slot] >= 0:
-        slot = (slot + 1) & (keys.shape[0] - 1)
-    return slot
+class Counts(NamedTuple):
+    """Counts in C contexts, as kernels look them up.
+
+    Parameters
+    ----------
+    lexical : bool
+        Whether words are generated and looked at, or tags alone.
+    sizes : int64 [3]
+        The numbers of outcomes of each kind: 2, tags, words and the unknown one.
+    factors : float64 [3]
+        b of each kind.
+    contexts : KeyTable
+    totals, types : float64 [C]
+        n(c) and T(c).
+    keys, counts : int64, float64 [places]
+        A table of the outcomes in their contexts, and beside n(c, e).
+    begins : int64 [C + 1]
+        The outcomes of context c are ``begins[c]`` to ``begins[c + 1]``.
+    outcomes, ends : int32, float64 [O]
+        They, and their counts cumulated.
+    """
+
+    lexical: bool
+    sizes: Int64
+    factors: Float
+    contexts: KeyTable
+    totals: Float
+    types: Float
+    keys: Int64
+    counts: Float
+    begins: Int64
+    outcomes: Int32
+    ends: Float
+
+
+class Place(NamedTuple):
+    """What an outcome depends on; ``word`` may be -1, ``child`` (a tag) counts for words alone."""
+
+    side: int
+    valence: int
+    tag: int
+    word: int
+    child: int
 
 
 @kernel
-def fill(keys: Int64, table: Int64, places: Int32) -> None:
-    """Put ``keys`` into a table that is -1 everywhere, and their numbers into ``places``."""
-    for number in range(keys.shape[0]):
-        slot = _slot(keys[number], table)
-        table[slot] = keys[number]
-        places[slot] = number
-
-
-@kernel
-def _context(level: int, side: int, valence: int, head_tag: int, head_word: int, child_tag: int) -> int:
+def _context(level: int, place: Place) -> int:
     """The context of a level: 0 to 2 for stopping, 3 to 5 for the child's tag, 6 to 8 for its word."""
     kind, depth = level // 3, level % 3
+    side, valence, head_tag, head_word, child_tag = place
     key = level
     if kind == 2:
         valence = 0  # a word does not depend on it
@@ -276,41 +282,35 @@ def _context(level: int, side: int, valence: int, head_tag: int, head_word: int,
 
 
 @kernel
-def _probability(
-    kind: int,
-    n_levels: int,
-    n_outcomes: int,
-    outcome: int,
-    side: int,
-    valence: int,
-    head_tag: int,
-    head_word: int,
-    child_tag: int,
-    factor: float,
-    contexts: Int64,
-    numbers: Int32,
-    totals: Float,
-    types: Float,
-    outcomes: Int64,
-    counts: Float,
-) -> float:
-    """p(outcome) in its contexts; ``head_word`` may be -1."""
-    p = 1.0 / n_outcomes
-    for depth in range(n_levels):
-        if depth == 2 and head_word < 0:
-            break
-        slot = _slot(_context(kind + depth, side, valence, head_tag, head_word, child_tag), contexts)
+def _probability(kind: int, outcome: int, place: Place, model: Counts) -> float:
+    """p(outcome) at a place, of the kind STOP, TAG or WORD."""
+    contexts, numbers = model.contexts
+    sizes, factors, totals, types, keys, counts = (
+        model.sizes, model.factors, model.totals, model.types, model.keys, model.counts
+    )  # fmt: skip
+    p, depth, n_levels = 1.0 / sizes[kind // 3], 0, 3 if model.lexical and place.word >= 0 else 2
+    while depth < n_levels:  # a single way out: the compiler then leaves out all counting of references
+        slot = find(_context(kind + depth, place), contexts)
         if contexts[slot] < 0:
-            break
-        number = numbers[slot]
-        n = 0.0
-        if outcome >= 0:
-            at = _slot((int(number) << (WORD_BITS + 1)) | outcome, outcomes)
-            if outcomes[at] >= 0:
-                n = counts[at]
-        weight = factor * types[number]
-        p = (n + weight * p) / (totals[number] + weight)
+            depth = n_levels
+        else:
+            number, n = numbers[slot], 0.0
+            if outcome >= 0:
+                at = find((int(number) << (WORD_BITS + 1)) | outcome, keys)
+                n = counts[at] if keys[at] >= 0 else 0.0
+            weight = factors[kind // 3] * types[number]
+            p = (n + weight * p) / (totals[number] + weight)
+        depth += 1
     return p
+
+
+@kernel
+def _note(kind: int, n_levels: int, outcome: int, place: Place, out: Int64, n: int) -> int:
+    """Rows (context, outcome) of every level after the first ``n`` of ``out``; their new number."""
+    for depth in range(n_levels):
+        out[n, 0], out[n, 1] = _context(kind + depth, place), outcome
+        n += 1
+    return n
 
 
 @kernel
@@ -334,66 +334,34 @@ def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: in
             valence = 0 if h == 0 or children[h, side] == t else 1
             head_tag = root_tag if h == 0 else int(tags[low + h - 1])
             head_word = -1 if h == 0 else int(words[low + h - 1])
-            for depth in range(depths):
-                if depth < 2 or head_word >= 0:
-                    if h > 0:
-                        out[n_rows, 0] = _context(STOP + depth, side, valence, head_tag, head_word, 0)
-                        out[n_rows, 1] = 0
-                        n_rows += 1
-                    out[n_rows, 0] = _context(TAG + depth, side, valence, head_tag, head_word, 0)
-                    out[n_rows, 1] = tag
-                    n_rows += 1
-                    if lexical:
-                        out[n_rows, 0] = _context(WORD + depth, side, valence, head_tag, head_word, tag)
-                        out[n_rows, 1] = word
-                        n_rows += 1
+            n_levels = depths if head_word >= 0 else 2
+            place = Place(side, valence, head_tag, head_word, tag)
+            if h > 0:
+                n_rows = _note(STOP, n_levels, 0, place, out, n_rows)
+            n_rows = _note(TAG, n_levels, tag, place, out, n_rows)
+            if lexical:
+                n_rows = _note(WORD, n_levels, word, place, out, n_rows)
             for side in range(2):
-                for depth in range(depths):
-                    has = 1 if children[t, side] else 0
-                    out[n_rows, 0] = _context(STOP + depth, side, has, tag, word, 0)
-                    out[n_rows, 1] = 1
-                    n_rows += 1
+                place = Place(side, 1 if children[t, side] else 0, tag, word, 0)
+                n_rows = _note(STOP, depths, 1, place, out, n_rows)
     return n_rows
 
 
 @kernel
-def arc_scores(
-    offsets: Int64,
-    words: Int32,
-    tags: Int32,
-    root_tag: int,
-    lexical: bool,
-    sizes: Int64,
-    factors: Float,
-    contexts: Int64,
-    numbers: Int32,
-    totals: Float,
-    types: Float,
-    outcomes: Int64,
-    counts: Float,
-    first: Float,
-    later: Float,
-    stops: Float,
-) -> None:
-    """Log probabilities: ``first`` and ``later`` [A] of taking a child, ``stops`` [N, 2, 2] of stopping.
-
-    ``sizes`` are the numbers of tags and of words, ``factors`` those of the three kinds.
-    """
-    a, levels = 0, 3 if lexical else 2
+def arc_scores(offsets: Int64, words: Int32, tags: Int32, model: Counts, scores: ValenceScores) -> None:
+    """Log probabilities: ``first`` and ``later`` [A] of taking a child, ``stops`` [N, 2, 2] of stopping."""
+    a, (first, later, stops) = 0, scores
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low
         for h in range(n + 1):
-            tag = root_tag if h == 0 else int(tags[low + h - 1])
+            tag = model.sizes[1] if h == 0 else int(tags[low + h - 1])
             word = -1 if h == 0 else int(words[low + h - 1])
             going = np.zeros((2, 2))
             if h > 0:
                 for side in range(2):
                     for valence in range(2):
-                        p = _probability(
-                            STOP, levels, 2, 1, side, valence, tag, word, 0, factors[0], contexts, numbers, totals,
-                            types, outcomes, counts,
-                        )  # fmt: skip
+                        p = _probability(STOP, 1, Place(side, valence, tag, word, 0), model)
                         stops[low + h - 1, side, valence] = np.log(p)
                         going[side, valence] = np.log1p(-p)
             for t in range(1, n + 1):
@@ -401,19 +369,13 @@ def arc_scores(
                 if t == h:
                     first[place] = later[place] = -np.inf
                     continue
-                side, child_tag = RIGHT if t > h else LEFT, int(tags[low + t - 1])
+                side, child = RIGHT if t > h else LEFT, int(tags[low + t - 1])
                 of_word = 0.0
-                if lexical:
-                    p = _probability(
-                        WORD, levels, sizes[1] + 1, int(words[low + t - 1]), side, 0, tag, word, child_tag, factors[2],
-                        contexts, numbers, totals, types, outcomes, counts,
-                    )  # fmt: skip
+                if model.lexical:
+                    p = _probability(WORD, int(words[low + t - 1]), Place(side, 0, tag, word, child), model)
                     of_word = np.log(p)
                 for valence in range(2):
-                    p = _probability(
-                        TAG, levels, sizes[0], child_tag, side, valence, tag, word, 0, factors[1], contexts, numbers,
-                        totals, types, outcomes, counts,
-                    )  # fmt: skip
+                    p = _probability(TAG, child, Place(side, valence, tag, word, 0), model)
                     value = np.log(p) + of_word + going[side, valence]
                     if valence == 0:
                         first[place] = value
@@ -433,37 +395,18 @@ def _uniform(state: UInt64) -> float:
 
 
 @kernel
-def _draw(
-    kind: int,
-    n_levels: int,
-    n_outcomes: int,
-    side: int,
-    valence: int,
-    head_tag: int,
-    head_word: int,
-    child_tag: int,
-    factor: float,
-    contexts: Int64,
-    numbers: Int32,
-    totals: Float,
-    types: Float,
-    begins: Int64,
-    drawn: Int32,
-    ends: Float,
-    state: UInt64,
-) -> int:
-    """An outcome drawn from :func:`_probability`: at each level, from the finest, one of those counted or go on.
-
-    ``begins`` [contexts + 1] are lists of outcomes ``drawn`` with cumulated counts ``ends``.
-    """
-    for depth in range(n_levels - 1, -1, -1):
-        if depth == 2 and head_word < 0:
+def _draw(kind: int, place: Place, model: Counts, state: UInt64) -> int:
+    """An outcome drawn from :func:`_probability`: at each level, from the finest, one of those counted or go on."""
+    n_outcomes, factor = model.sizes[kind // 3], model.factors[kind // 3]
+    begins, ends, totals = model.begins, model.ends, model.totals
+    for depth in range(2 if model.lexical else 1, -1, -1):
+        if depth == 2 and place.word < 0:
             continue
-        slot = _slot(_context(kind + depth, side, valence, head_tag, head_word, child_tag), contexts)
-        if contexts[slot] < 0:
+        slot = find(_context(kind + depth, place), model.contexts.keys)
+        if model.contexts.keys[slot] < 0:
             continue
-        number = numbers[slot]
-        target = _uniform(state) * (totals[number] + factor * types[number])
+        number = model.contexts.numbers[slot]
+        target = _uniform(state) * (totals[number] + factor * model.types[number])
         if target < totals[number]:
             low, high = begins[number], begins[number + 1] - 1
             while low < high:
@@ -472,34 +415,18 @@ def _draw(
                     high = middle
                 else:
                     low = middle + 1
-            return drawn[low]
+            return model.outcomes[low]
     return min(int(_uniform(state) * n_outcomes), n_outcomes - 1)
 
 
 @kernel
-def draw_tree(
-    root_tag: int,
-    lexical: bool,
-    sizes: Int64,
-    factors: Float,
-    contexts: Int64,
-    numbers: Int32,
-    totals: Float,
-    types: Float,
-    begins: Int64,
-    drawn: Int32,
-    ends: Float,
-    state: UInt64,
-    words: Int32,
-    tags: Int32,
-    heads: Int32,
-) -> int:
+def draw_tree(model: Counts, state: UInt64, words: Int32, tags: Int32, heads: Int32) -> int:
     """Draw a tree with its sentence into ``words``, ``tags`` and ``heads``; its length, 0 if it would be longer."""
-    most, levels = words.shape[0], 3 if lexical else 2
+    most, unknown = words.shape[0], model.sizes[2] - 1
     tag_of, word_of = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     parent = np.zeros(most + 1, np.int64)
     outer, inner = np.full((most + 1, 2), -1, np.int64), np.full(most + 1, -1, np.int64)  # farthest child; next inward
-    tag_of[0], word_of[0] = root_tag, -1
+    tag_of[0], word_of[0] = model.sizes[1], -1
     n, waiting = 1, 0
     while waiting < n:
         h = waiting
@@ -509,27 +436,15 @@ def draw_tree(
                 continue
             valence = 0
             while True:
-                if h > 0:
-                    stop = _draw(
-                        STOP, levels, 2, side, valence, tag_of[h], word_of[h], 0, factors[0], contexts, numbers, totals,
-                        types, begins, drawn, ends, state,
-                    )  # fmt: skip
-                    if stop == 1:
-                        break
+                h_tag, h_word = tag_of[h], word_of[h]
+                if h > 0 and _draw(STOP, Place(side, valence, h_tag, h_word, 0), model, state) == 1:
+                    break
                 if n > most:
                     return 0
-                tag = _draw(
-                    TAG, levels, sizes[0], side, valence, tag_of[h], word_of[h], 0, factors[1], contexts, numbers,
-                    totals, types, begins, drawn, ends, state,
-                )  # fmt: skip
-                word = -1
-                if lexical:
-                    word = _draw(
-                        WORD, levels, sizes[1] + 1, side, 0, tag_of[h], word_of[h], tag, factors[2], contexts, numbers,
-                        totals, types, begins, drawn, ends, state,
-                    )  # fmt: skip
-                    if word == sizes[1]:
-                        word = -1
+                tag, word = _draw(TAG, Place(side, valence, h_tag, h_word, 0), model, state), -1
+                if model.lexical:
+                    word = _draw(WORD, Place(side, 0, h_tag, h_word, tag), model, state)
+                    word = -1 if word == unknown else word
                 tag_of[n], word_of[n], parent[n] = tag, word, h
                 inner[n], outer[h, side] = outer[h, side], n
                 n += 1
@@ -715,12 +630,9 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
 
 
 @kernel
-def viterbi(offsets: Int64, first: Float, later: Float, stops: Float, heads: Int32, best: Float) -> int:
-    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without one, or -1.
-
-    ``first`` and ``later`` [A], ``stops`` [N, 2 sides, 2: without and with a child].
-    """
-    a = 0
+def viterbi(offsets: Int64, scores: ValenceScores, heads: Int32, best: Float) -> int:
+    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without one, or -1."""
+    a, (first, later, stops) = 0, scores
     for s in range(offsets.shape[0] - 1):
         low, high = offsets[s], offsets[s + 1]
         n = high - low
@@ -735,9 +647,9 @@ def viterbi(offsets: Int64, first: Float, later: Float, stops: Float, heads: Int
 
 
 @kernel
-def score(offsets: Int64, first: Float, later: Float, stops: Float, heads: Int32, out: Float) -> None:
+def score(offsets: Int64, scores: ValenceScores, heads: Int32, out: Float) -> None:
     """Scores [S] of the trees ``heads`` [N]."""
-    a = 0
+    a, (first, later, stops) = 0, scores
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low

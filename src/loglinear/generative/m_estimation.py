@@ -14,9 +14,10 @@ from scipy.sparse import csr_matrix, diags
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import OptionError
-from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.features.block import FeatureBlock, Features
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures
 
 LOWEST = -1e4  # an objective below this has no minimum worth having: that of zero weights is 1
@@ -24,28 +25,19 @@ LOWEST = -1e4  # an objective below this has no minimum worth having: that of ze
 
 @kernel
 def _fired(
-    pointer: Int64,
-    ids: Int32,
-    values: Float,
-    features: Int64,
-    codes: Int32,
-    wanted: Int64,
-    base: int,
-    out: Int64,
-    out_values: Float,
-    ends: Int64,
+    lists: Lists, features: Features, wanted: Int64, base: int, out: Int64, out_values: Float, ends: Int64
 ) -> int:
     """Features of each position's attributes whose code is the one ``wanted`` there [N]; -1 wants none.
 
     ``ends`` [N] is how many there are up to each position; with an empty ``out`` they are only counted.
     """
-    n = 0
-    has_values = values.shape[0] > 0
+    pointer, ids, values = lists
+    n, has_values = 0, values.shape[0] > 0
     for t in range(wanted.shape[0]):
         if wanted[t] >= 0:
             for j in range(pointer[t], pointer[t + 1]):
-                for f in range(features[ids[j]], features[ids[j] + 1]):
-                    if codes[f] == wanted[t]:
+                for f in range(features.pointer[ids[j]], features.pointer[ids[j] + 1]):
+                    if features.codes[f] == wanted[t]:
                         if out.shape[0]:
                             out[n] = base + f
                             out_values[n] = values[j] if has_values else 1.0
@@ -83,9 +75,8 @@ def _block_counts(
     block: FeatureBlock, incidence: Incidence, wanted: Int64, base: int, sentence: Int64
 ) -> tuple[Int64, Int64, Float]:
     """Sentence, feature and value of each feature that fires."""
-    values = NO_VALUES if incidence.values is None else incidence.values
     ends = np.empty(len(wanted), dtype=np.int64)
-    arguments = (incidence.pointer, incidence.ids, values, block.pointer, block.codes, wanted, base)
+    arguments = (incidence.lists(), block.features, wanted, base)
     n = _fired(*arguments, np.zeros(0, dtype=np.int64), np.zeros(0), ends)
     out, out_values = np.empty(n, dtype=np.int64), np.empty(n)
     if n:

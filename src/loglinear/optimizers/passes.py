@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,15 +119,17 @@ class SequencePasses(ABC):
         """Take over what a state holds beside the weights; to be called when :attr:`lazy` is there."""
         self.lay_out(self.lazy.weights)
         if state is None:
-            self.state = PassState(
-                0, 0, np.inf, self.lazy.weights, self.lazy.sums, self.lazy.squares, 0, self.step
-            )  # fmt: skip
+            arrays = (self.lazy.weights, self.lazy.sums, self.lazy.squares)
+            self.state = PassState(0, 0, np.inf, *arrays, n_steps=0, step=self.step)
             return
         self.lazy.sums[...], self.lazy.squares[...] = state.sums, state.squares
-        self.state = PassState(
-            state.iteration, state.evaluations, state.value, self.lazy.weights, self.lazy.sums, self.lazy.squares,
-            state.n_steps, state.step, list(state.values), state.moves,
-        )  # fmt: skip
+        self.state = replace(
+            state,
+            current=self.lazy.weights,
+            sums=self.lazy.sums,
+            squares=self.lazy.squares,
+            values=list(state.values),
+        )
 
     @abstractmethod
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
@@ -222,119 +224,93 @@ SMALLEST_PRODUCT = 1e-100  # of the shrinkings, before all weights are settled a
 PRODUCT, THRESHOLD, SUM = 0, 1, 2  # rows of the prefix sums
 
 
-@kernel
-def _settle(
-    group: int,
-    now: int,
-    groups: Int64,
-    weights: Float,
-    settled: Int32,
-    sums: Float,
-    squares: Float,
-    prefix: Float,
-    rates: Float,
-) -> None:
-    """Bring a group's weights to step ``now``; see the module for the others.
+class Lazy(NamedTuple):
+    """Weights of D features in G groups, and what is needed to settle them.
 
-    ``rates`` = (AdaGrad's step, l1, l2, the first group that is not penalised).
+    Parameters
+    ----------
+    groups : int64 [G + 1]
+        Where the groups begin.
+    weights : float64 [D]
+    settled : int32 [G]
+        The step that each group was last settled at.
+    sums, squares : float64 [D or 0]
+        Sums of the weights after each step, and of squared derivatives; empty if not kept.
+    prefix : float64 [3, steps + 1]
+        P, B and S after each step of the pass.
+    adagrad, l1, l2 : float
+        AdaGrad's step, and the penalties' share of one step.
+    first_free : int
+        The first group that is not penalised.
     """
-    then = settled[group]
-    settled[group] = now
-    first, end = groups[group], groups[group + 1]
-    product, before = prefix[PRODUCT, now], prefix[PRODUCT, then]
-    threshold, total = prefix[THRESHOLD, now] - prefix[THRESHOLD, then], prefix[SUM, now] - prefix[SUM, then]
-    n, adaptive, averaged = now - then, squares.shape[0] > 0, sums.shape[0] > 0
-    if group >= rates[3]:
-        if averaged:
-            for f in range(first, end):
-                sums[f] += weights[f] * n
-        return
-    for f in range(first, end):
-        weight = weights[f]
-        if weight == 0.0:
+
+    groups: Int64
+    weights: Float
+    settled: Int32
+    sums: Float
+    squares: Float
+    prefix: Float
+    adagrad: float
+    l1: float
+    l2: float
+    first_free: int
+
+
+@kernel
+def _settle(met: Int32 | Int64, first_group: int, now: int, lazy: Lazy) -> None:
+    """Bring the weights of the groups ``first_group + met`` [n] to step ``now``."""
+    groups, weights, settled, sums, squares, prefix, adagrad, l1, l2, first_free = lazy
+    adaptive, averaged = squares.shape[0] > 0, sums.shape[0] > 0
+    for i in range(met.shape[0]):
+        group = first_group + met[i]
+        then = settled[group]
+        if then == now:
             continue
-        if adaptive:
-            step = rates[0] / np.sqrt(1.0 + squares[f])
-            shrink = 1.0 / (1.0 + 2.0 * step * rates[2])
-            before, product, total = 1.0, shrink**n, float(n)
-            if shrink < 1.0:
-                total = shrink * (1.0 - product) / (1.0 - shrink)  # shrink + shrink^2 + ... + shrink^n
-            size = product * abs(weight) - step * rates[1] * total
-        else:
-            size = product * (abs(weight) / before - threshold)
-        if averaged:
-            sums[f] += weight / before * total
-        if size <= 0.0:
-            weights[f] = 0.0
-        else:
-            weights[f] = size if weight > 0.0 else -size
-
-
-@kernel
-def _settle_groups(
-    pointer: Int64,
-    ids: Int32,
-    first_group: int,
-    now: int,
-    groups: Int64,
-    weights: Float,
-    settled: Int32,
-    sums: Float,
-    squares: Float,
-    prefix: Float,
-    rates: Float,
-) -> None:
-    """The groups ``first_group + ids`` of some positions (pointer [T + 1])."""
-    for j in range(pointer[0], pointer[-1]):
-        if settled[first_group + ids[j]] != now:
-            _settle(first_group + ids[j], now, groups, weights, settled, sums, squares, prefix, rates)
-
-
-@kernel
-def _settle_range(
-    first: int,
-    end: int,
-    now: int,
-    groups: Int64,
-    weights: Float,
-    settled: Int32,
-    sums: Float,
-    squares: Float,
-    prefix: Float,
-    rates: Float,
-) -> None:
-    for group in range(first, end):
-        if settled[group] != now:
-            _settle(group, now, groups, weights, settled, sums, squares, prefix, rates)
-
-
-@kernel
-def _descend(
-    touched: Int64,
-    gradient: Float,
-    step: float,
-    now: int,
-    groups: Int64,
-    weights: Float,
-    settled: Int32,
-    sums: Float,
-    squares: Float,
-    prefix: Float,
-    rates: Float,
-) -> None:
-    """``weights -= step * gradient`` in the ``touched`` groups; AdaGrad's own step if there are ``squares``."""
-    for i in range(touched.shape[0]):
-        group = touched[i]
-        if settled[group] != now:
-            _settle(group, now, groups, weights, settled, sums, squares, prefix, rates)
+        settled[group] = now
         first, end = groups[group], groups[group + 1]
+        product, before = prefix[PRODUCT, now], prefix[PRODUCT, then]
+        threshold, total = prefix[THRESHOLD, now] - prefix[THRESHOLD, then], prefix[SUM, now] - prefix[SUM, then]
+        n = now - then
+        if group >= first_free:
+            if averaged:
+                for f in range(first, end):
+                    sums[f] += weights[f] * n
+            continue
+        for f in range(first, end):
+            weight = weights[f]
+            if weight == 0.0:
+                continue
+            if adaptive:
+                step = adagrad / np.sqrt(1.0 + squares[f])
+                shrink = 1.0 / (1.0 + 2.0 * step * l2)
+                before, product, total = 1.0, shrink**n, float(n)
+                if shrink < 1.0:
+                    total = shrink * (1.0 - product) / (1.0 - shrink)  # shrink + shrink^2 + ... + shrink^n
+                size = product * abs(weight) - step * l1 * total
+            else:
+                size = product * (abs(weight) / before - threshold)
+            if averaged:
+                sums[f] += weight / before * total
+            if size <= 0.0:
+                weights[f] = 0.0
+            else:
+                weights[f] = size if weight > 0.0 else -size
+
+
+@kernel
+def _descend(touched: Int64, gradient: Float, step: float, now: int, lazy: Lazy) -> None:
+    """``weights -= step * gradient`` in the ``touched`` groups [n]; AdaGrad's own step if there are ``squares``."""
+    groups, weights, squares, adagrad = lazy.groups, lazy.weights, lazy.squares, lazy.adagrad
+    _settle(touched, 0, now, lazy)
+    for i in range(touched.shape[0]):
+        first, end = groups[touched[i]], groups[touched[i] + 1]
         if squares.shape[0] == 0:
             for f in range(first, end):
                 weights[f] -= step * gradient[f]
         else:
             for f in range(first, end):
                 squares[f] += gradient[f] * gradient[f]
-                weights[f] -= rates[0] / np.sqrt(1.0 + squares[f]) * gradient[f]
+                weights[f] -= adagrad / np.sqrt(1.0 + squares[f]) * gradient[f]
 
 
 class LazyWeights:
@@ -369,40 +345,42 @@ class LazyWeights:
         adagrad: float | None = None,
         n_penalised: int | None = None,
     ) -> None:
-        self._features, self.l1, self.l2 = features, l1, l2
-        self.weights = np.array(weights, dtype=np.float64)
-        self.sums = np.zeros(len(weights) if average else 0)
-        self.squares = np.zeros(0 if adagrad is None else len(weights))
-        self._settled = np.zeros(len(features.groups) - 1, dtype=np.int32)
-        first_free = np.searchsorted(features.groups, len(weights) if n_penalised is None else n_penalised)
-        self._rates = np.array([0.0 if adagrad is None else adagrad, l1, l2, first_free])
-        self._prefix = np.zeros((3, n_steps + 1))
-        self._prefix[PRODUCT, 0] = 1.0
+        self._features, n = features, len(weights)
+        first_free = np.searchsorted(features.groups, n if n_penalised is None else n_penalised)
+        self.state = Lazy(
+            features.groups,
+            weights=np.array(weights, dtype=np.float64),
+            settled=np.zeros(len(features.groups) - 1, dtype=np.int32),
+            sums=np.zeros(n if average else 0),
+            squares=np.zeros(0 if adagrad is None else n),
+            prefix=np.zeros((3, n_steps + 1)),
+            adagrad=0.0 if adagrad is None else float(adagrad),
+            l1=float(l1),
+            l2=float(l2),
+            first_free=int(first_free),
+        )
+        self.weights, self.sums, self.squares = self.state.weights, self.state.sums, self.state.squares
+        self.state.prefix[PRODUCT, 0] = 1.0
         self._now = 0
-
-    @property
-    def _state(self) -> tuple[int, Int64, Float, Int32, Float, Float, Float, Float]:
-        groups = self._features.groups
-        return self._now, groups, self.weights, self._settled, self.sums, self.squares, self._prefix, self._rates
 
     def look_at(self, corpus: EncodedExamples, sequence: int) -> None:
         """Settle all weights that the sequence's scores depend on."""
-        if not (self.l1 or self.l2):
+        if not (self.state.l1 or self.state.l2):
             return  # nothing but the averages is owed
         for pointer, ids, first_group in self._features.groups_met(corpus, sequence):
-            _settle_groups(pointer, ids, first_group, *self._state)
+            _settle(ids[pointer[0] : pointer[-1]], first_group, self._now, self.state)
 
     def descend(self, gradient: SparseGradient, step: float) -> None:
         """Take ``step`` times the gradient off the weights, and clear it."""
-        _descend(gradient.touched, gradient.values, step, *self._state)
+        _descend(gradient.touched, gradient.values, step, self._now, self.state)
         gradient.clear()
 
     def end_step(self, step: float) -> None:
         """Take the penalties' share of a step of size ``step`` off all weights, when they are next looked at."""
-        i, prefix = self._now, self._prefix
+        i, prefix = self._now, self.state.prefix
         product = prefix[PRODUCT, i]
-        prefix[THRESHOLD, i + 1] = prefix[THRESHOLD, i] + step * self.l1 / product
-        prefix[PRODUCT, i + 1] = product / (1.0 + 2.0 * step * self.l2)
+        prefix[THRESHOLD, i + 1] = prefix[THRESHOLD, i] + step * self.state.l1 / product
+        prefix[PRODUCT, i + 1] = product / (1.0 + 2.0 * step * self.state.l2)
         prefix[SUM, i + 1] = prefix[SUM, i] + prefix[PRODUCT, i + 1]
         self._now += 1
         if prefix[PRODUCT, i + 1] < SMALLEST_PRODUCT or self._now == prefix.shape[1] - 1:
@@ -410,6 +388,6 @@ class LazyWeights:
 
     def settle(self) -> None:
         """Settle all weights; the steps are counted from zero again."""
-        _settle_range(0, len(self._settled), *self._state)
-        self._settled.fill(0)
+        _settle(np.arange(len(self.state.settled)), 0, self._now, self.state)
+        self.state.settled.fill(0)
         self._now = 0

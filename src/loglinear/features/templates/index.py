@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, ru
 from loglinear.features.templates.gazetteer import MARKS
 from loglinear.features.templates.language import GAZETTEER, Macro
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import longest
+from loglinear.kernels.tables import fill, find
 from loglinear.system import in_threads
 
 if TYPE_CHECKING:
@@ -33,28 +35,6 @@ if TYPE_CHECKING:
 MOST_CODES = 2**62
 DIRECT_SHARE = 16  # a direct table may have so many places for each attribute
 DIRECT_LEAST = 1024
-HASHED_NOT = -1  # in the place of a hashed table's mask
-
-
-@kernel
-def _slot(codes: Int64, start: int, mask: int, code: int) -> int:
-    """The slot of a table that holds ``code``, or the empty one where it belongs."""
-    mixed = (code ^ (code >> 31)) & 0x7FFFFFFF
-    mixed = (mixed * 73244475) & 0x7FFFFFFF  # below 2^58: never overflows
-    mixed = ((mixed ^ (mixed >> 15)) * 37476393) & 0x7FFFFFFF
-    place = (mixed ^ (mixed >> 13)) & mask
-    while codes[start + place] >= 0 and codes[start + place] != code:
-        place = (place + 1) & mask
-    return start + place
-
-
-@kernel
-def _fill(given: Int64, base: int, start: int, mask: int, codes: Int64, attributes: Int32) -> None:
-    """Put the codes ``given`` [A] of attributes ``base``, ``base + 1``, ... into a hashed table."""
-    for i in range(given.shape[0]):
-        slot = _slot(codes, start, mask, given[i])
-        codes[slot] = given[i]
-        attributes[slot] = base + i
 
 
 @kernel
@@ -90,47 +70,57 @@ def _fill_codes(macros: Int64, sources: Int32, boundaries: Int32, first: int, en
             _add_number(codes, t, after[t + row - n], stride)
 
 
+class Tables(NamedTuple):
+    """The templates of an index, and their attributes by code.
+
+    Parameters
+    ----------
+    pointer : int64 [K + 1]
+        Template k has the macros ``pointer[k]`` to ``pointer[k + 1]``.
+    macros : int64 [M, 4]
+        Source, row, whether that is absolute, stride.
+    boundaries : int32 [sources, 2, reach]
+        Numbers before and after a sequence.
+    tables : int64 [K, 2]
+        Where a template's table begins and how large it is; a size of 0 stands for a direct table.
+    direct : int32
+        The attribute of each code, of all direct tables one after the other.
+    codes, attributes : int64, int32
+        All hashed tables one after the other.
+    """
+
+    pointer: Int64
+    macros: Int64
+    boundaries: Int32
+    tables: Int64
+    direct: Int32
+    codes: Int64
+    attributes: Int32
+
+
 @kernel
-def _look_up(
-    sources: Int32,
-    offsets: Int64,
-    chosen: Int64,
-    pointer_of_macros: Int64,
-    macros: Int64,
-    boundaries: Int32,
-    tables: Int64,
-    direct: Int32,
-    codes: Int64,
-    attributes: Int32,
-    pointer: Int64,
-    ids: Int32,
-) -> int:
+def _look_up(sources: Int32, offsets: Int64, chosen: Int64, index: Tables, pointer: Int64, ids: Int32) -> int:
     """Attributes of all positions by the templates ``chosen``, as lists one after the other; returns their number.
 
-    ``sources`` [sources, N]; ``offsets`` [S + 1] are of the sequences to do; ``macros`` [M, 4] are (source, row,
-    absolute, stride); ``boundaries`` [sources, 2, reach]; ``tables`` [K, 2] are (start, mask); ``pointer`` [n + 1].
+    ``sources`` [sources, N]; ``offsets`` [S + 1] are of the sequences to do; ``pointer`` [n + 1].
     """
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    found, wanted = np.empty((chosen.shape[0], longest), dtype=np.int32), np.empty(longest, dtype=np.int64)
+    begins, all_macros, boundaries, tables, direct, all_codes, all_attributes = index
+    most = longest(offsets)
+    found, wanted = np.empty((chosen.shape[0], most), dtype=np.int32), np.empty(most, dtype=np.int64)
     filled, origin = 0, offsets[0]
     for i in range(offsets.shape[0] - 1):
         first, end = offsets[i], offsets[i + 1]
         for c in range(chosen.shape[0]):
             k, out = chosen[c], found[c]
-            _fill_codes(
-                macros[pointer_of_macros[k] : pointer_of_macros[k + 1]], sources, boundaries, first, end, wanted
-            )
-            start, mask = tables[k, 0], tables[k, 1]
-            for t in range(end - first):
-                code = wanted[t]
-                if code < 0:
-                    out[t] = -1
-                elif mask < 0:
-                    out[t] = direct[start + code]
-                else:
-                    out[t] = attributes[_slot(codes, start, mask, code)]
+            _fill_codes(all_macros[begins[k] : begins[k + 1]], sources, boundaries, first, end, wanted)
+            start, size = tables[k, 0], tables[k, 1]
+            if size == 0:
+                for t in range(end - first):
+                    out[t] = direct[start + wanted[t]] if wanted[t] >= 0 else -1
+            else:
+                codes, attributes = all_codes[start : start + size], all_attributes[start : start + size]
+                for t in range(end - first):
+                    out[t] = attributes[find(wanted[t], codes)] if wanted[t] >= 0 else -1
         for t in range(end - first):
             pointer[first - origin + t] = filled
             for c in range(chosen.shape[0]):
@@ -172,10 +162,8 @@ class AttributeIndex:
         used = _values_used(templates, n_sources, n_values)
         unknown = np.full((len(used), 1), -1)
         self._numbers = np.append(np.where(used, np.cumsum(used, axis=1) - 1, -1), unknown, axis=1).astype(np.int32)
-        self._boundaries = np.ascontiguousarray(self._numbers[:, boundaries])
-        self._pointer = np.cumsum([0, *(len(plan.macros) for plan in templates)]).astype(np.int64)
-        self._macros = np.zeros((int(self._pointer[-1]), 4), dtype=np.int64)
-        self._tables = np.empty((len(templates), 2), dtype=np.int64)
+        pointer = np.cumsum([0, *(len(plan.macros) for plan in templates)]).astype(np.int64)
+        all_macros, tables = np.zeros((int(pointer[-1]), 4), dtype=np.int64), np.empty((len(templates), 2), np.int64)
         sizes = used.sum(axis=1).tolist()
         direct: list[Int32] = []
         hashed: list[tuple[int, Int64, int, int]] = []
@@ -184,11 +172,11 @@ class AttributeIndex:
         for k, plan in enumerate(templates):
             radices = [sizes[source] for source in plan.macros[:, 0].tolist()]
             strides = strides_of(radices)
-            macros = self._macros[self._pointer[k] : self._pointer[k + 1]]
+            macros = all_macros[pointer[k] : pointer[k + 1]]
             macros[:, :3], macros[:, 3] = plan.macros, strides[1:]
             shared = known.setdefault((plan.group, *plan.macros[:, 0].tolist()), k)
             if shared < k:  # another template of the same group and sources
-                self._tables[k] = self._tables[shared]
+                tables[k] = tables[shared]
                 continue
             codes = np.zeros(len(plan.keys), dtype=np.int64)
             for j, (source, _, _, stride) in enumerate(macros.tolist()):
@@ -196,18 +184,20 @@ class AttributeIndex:
             if strides[0] <= DIRECT_SHARE * len(codes) + DIRECT_LEAST:
                 table = np.full(strides[0], -1, dtype=np.int32)
                 table[codes] = np.arange(plan.base, plan.base + len(codes))
-                self._tables[k] = n_direct, HASHED_NOT
+                tables[k] = n_direct, 0
                 direct.append(table)
                 n_direct += len(table)
             else:
                 size = 1 << (2 * len(codes)).bit_length()
-                self._tables[k] = n_slots, size - 1
-                hashed.append((plan.base, codes, n_slots, size - 1))
+                tables[k] = n_slots, size
+                hashed.append((plan.base, codes, n_slots, size))
                 n_slots += size
-        self._direct = np.concatenate([*direct, np.zeros(0, np.int32)])
-        self._codes, self._attributes = np.full(n_slots, -1, dtype=np.int64), np.full(n_slots, -1, dtype=np.int32)
-        for base, codes, start, mask in hashed:
-            _fill(codes, base, start, mask, self._codes, self._attributes)
+        keys, attributes = np.full(n_slots, -1, dtype=np.int64), np.full(n_slots, -1, dtype=np.int32)
+        for base, codes, start, size in hashed:
+            fill(codes, base, keys[start : start + size], attributes[start : start + size])
+        own_boundaries = np.ascontiguousarray(self._numbers[:, boundaries])
+        direct_tables = np.concatenate([*direct, np.zeros(0, np.int32)])
+        self._tables = Tables(pointer, all_macros, own_boundaries, tables, direct_tables, keys, attributes)
 
     @staticmethod
     def fits(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> bool:
@@ -236,10 +226,7 @@ class AttributeIndex:
         """
         n = int(offsets[-1] - offsets[0])
         pointer, ids = np.empty(n + 1, dtype=np.int64), np.empty(n * len(chosen), dtype=np.int32)
-        filled = _look_up(
-            sources, offsets, chosen, self._pointer, self._macros, self._boundaries, self._tables, self._direct,
-            self._codes, self._attributes, pointer, ids,
-        )  # fmt: skip
+        filled = _look_up(sources, offsets, chosen, self._tables, pointer, ids)
         return pointer, ids[:filled]
 
 

@@ -21,9 +21,10 @@ from loglinear.arrays import Float, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion
 from loglinear.criteria.mira import hildreth
 from loglinear.errors import DataError, InfeasibleError
-from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
+from loglinear.kernels.tables import Lists
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.chain import log_sums, structure
@@ -40,11 +41,8 @@ class Attributes(NamedTuple):
 
     Parameters
     ----------
-    pointer : int64 [N + 1]
-        Attributes ``ids[pointer[t]:pointer[t + 1]]`` of position t.
-    ids : int32 [M]
-    values : float64 [M or 0]
-        None if all are one.
+    lists : Lists
+        The attributes of each position; none at all if the model has no such features.
     features : int64 [A + 1]
         Features ``features[a]`` to ``features[a + 1]`` of attribute a.
     codes : int32 [F]
@@ -53,21 +51,18 @@ class Attributes(NamedTuple):
         Where their weights begin.
     """
 
-    pointer: Int64
-    ids: Int32
-    values: Float
+    lists: Lists
     features: Int64
     codes: Int32
     begin: int
 
     @classmethod
     def of(cls, incidence: Incidence | None, block: FeatureBlock | None, begin: int) -> Attributes:
-        """Those of a corpus; none at all if the model has no such features."""
+        """Those of a corpus."""
         if incidence is None or block is None:
-            none = np.zeros(0, dtype=np.int64)
-            return cls(none, none.astype(np.int32), NO_VALUES, none, none.astype(np.int32), begin)
-        values = NO_VALUES if incidence.values is None else incidence.values
-        return cls(incidence.pointer, incidence.ids, values, block.pointer, block.codes, begin)
+            none, ids = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+            return cls(Lists(none, ids), none, ids, begin)
+        return cls(incidence.lists(), block.pointer, block.codes, begin)
 
 
 class Sequences(NamedTuple):
@@ -141,8 +136,9 @@ def _add(place: int, amount: float, difference: Difference, n: int) -> int:
 @kernel
 def _add_codes(t: int, attributes: Attributes, wrong: int, right: int, difference: Difference, n: int) -> int:
     """The features of position ``t`` with one code more and with another less; the new length of the list."""
-    for j in range(attributes.pointer[t], attributes.pointer[t + 1]):
-        a, value = attributes.ids[j], attributes.values[j] if attributes.values.shape[0] > 0 else 1.0
+    pointer, ids, values = attributes.lists
+    for j in range(pointer[t], pointer[t + 1]):
+        a, value = ids[j], values[j] if values.shape[0] > 0 else 1.0
         for f in range(attributes.features[a], attributes.features[a + 1]):
             if attributes.codes[f] == wrong:
                 n = _add(attributes.begin + f, value, difference, n)
@@ -175,7 +171,7 @@ def _collect(first: int, sequences: Sequences, tables: Tables, wrong: Int32, rig
         if t > 0:
             new, old = wrong[t - 1] * y + wrong[t], right[t - 1] * y + right[t]
             n = _add_ngram(tables.bigrams, new, old, found, n)
-            if new != old and sequences.edge.pointer.shape[0] > 0:
+            if new != old and sequences.edge.features.shape[0] > 0:
                 n = _add_codes(first + t, sequences.edge, new, old, found, n)
             if t > 1 and tables.trigrams.shape[0] > 0:
                 n = _add_ngram(tables.trigrams, wrong[t - 2] * y * y + new, right[t - 2] * y * y + old, found, n)
@@ -187,12 +183,13 @@ def _collect(first: int, sequences: Sequences, tables: Tables, wrong: Int32, rig
 @kernel
 def _fill_scores(first: int, attributes: Attributes, weights: Float, scores: Float) -> bool:
     """Scores [T, C] of the positions from ``first`` on; whether they are numbers."""
+    pointer, ids, values = attributes.lists
     for t in range(scores.shape[0]):
         row = scores[t]
         for c in range(row.shape[0]):
             row[c] = 0.0
-        for j in range(attributes.pointer[first + t], attributes.pointer[first + t + 1]):
-            a, value = attributes.ids[j], attributes.values[j] if attributes.values.shape[0] > 0 else 1.0
+        for j in range(pointer[first + t], pointer[first + t + 1]):
+            a, value = ids[j], values[j] if values.shape[0] > 0 else 1.0
             for f in range(attributes.features[a], attributes.features[a + 1]):
                 row[attributes.codes[f]] += value * weights[attributes.begin + f]
         for c in range(row.shape[0]):
@@ -288,7 +285,7 @@ def online_pass(
     n_labels, longest = tables.transition.shape[0], 1
     for i in order:
         longest = max(longest, sequences.offsets[i + 1] - sequences.offsets[i])
-    has_edges = sequences.edge.pointer.shape[0] > 0
+    has_edges = sequences.edge.features.shape[0] > 0
     emission = np.empty((longest, n_labels))
     pairs = np.empty((longest if has_edges else 0, n_labels * n_labels))
     edge = pairs.reshape(pairs.shape[0], n_labels, n_labels)

@@ -10,58 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64, UInt8
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.features.arcs import ArcCorpus, arc_runs
-from loglinear.kernels import kernel
-from loglinear.kernels.tables import SparseGroups
+from loglinear.kernels.tables import Lists, SparseGroups, add_list_gradient, list_scores
 from loglinear.structures.arcs.structure import ArcScores, ArcTree, NonProjectiveTree, ProjectiveTree, arc_offsets
 from loglinear.structures.structure import ListFeatures, VectorGradient
 
 ARCS_AT_ONCE = 100_000
-
-
-@kernel
-def _scores(pointer: Int64, ids: Int32, weights: Float, out: Float) -> None:
-    """Sums of weights [A] of the arcs whose features begin at ``pointer`` [A + 1]."""
-    for a in range(out.shape[0]):
-        total = 0.0
-        for j in range(pointer[a], pointer[a + 1]):
-            total += weights[ids[j]]
-        out[a] = total
-
-
-@kernel
-def _add(pointer: Int64, ids: Int32, parts: Float, gradient: Float) -> None:
-    """Add the gradient by the arcs' scores ``parts`` [A] to that by the weights [D]."""
-    for a in range(parts.shape[0]):
-        part = parts[a]
-        if part != 0.0:
-            for j in range(pointer[a], pointer[a + 1]):
-                gradient[ids[j]] += part
-
-
-@kernel
-def _add_touched(
-    pointer: Int64,
-    ids: Int32,
-    parts: Float,
-    n: int,
-    values: Float,
-    seen: UInt8,
-    touched: Int64,
-) -> int:
-    """The same, noting the features met in ``touched``; their new number."""
-    for a in range(parts.shape[0]):
-        part = parts[a]
-        if part != 0.0:
-            for j in range(pointer[a], pointer[a + 1]):
-                f = ids[j]
-                values[f] += part
-                if not seen[f]:
-                    seen[f] = 1
-                    touched[n] = f
-                    n += 1
-    return n
 
 
 @dataclass(frozen=True)
@@ -94,9 +49,9 @@ class ArcFeatures(ListFeatures):
 
     def scores(self, laid_out: Float, corpus: ArcCorpus, first: int, end: int) -> ArcScores:
         """Arc scores of sentences ``first`` to ``end``."""
-        low, high = int(corpus.arc_offsets[first]), int(corpus.arc_offsets[end])
-        arcs = np.empty(high - low)
-        _scores(corpus.pointer[low : high + 1], corpus.ids, laid_out, arcs)
+        lists = _lists(corpus, first, end)
+        arcs = np.empty(len(lists.pointer) - 1)
+        list_scores(lists, laid_out, arcs)
         return ArcScores(arcs, corpus.offsets[first : end + 1] - corpus.offsets[first])
 
     def dense_gradient(self) -> ArcGradient:
@@ -109,8 +64,14 @@ class ArcFeatures(ListFeatures):
 
     def groups_met(self, corpus: ArcCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The features that a sentence's scores depend on."""
-        low, high = int(corpus.arc_offsets[sequence]), int(corpus.arc_offsets[sequence + 1])
-        yield corpus.pointer[low : high + 1], corpus.ids, 0
+        lists = _lists(corpus, sequence, sequence + 1)
+        yield lists.pointer, lists.ids, 0
+
+
+def _lists(corpus: ArcCorpus, first: int, end: int) -> Lists:
+    """The features of the arcs of sentences ``first`` to ``end``."""
+    low, high = int(corpus.arc_offsets[first]), int(corpus.arc_offsets[end])
+    return Lists(corpus.pointer[low : high + 1], corpus.ids)
 
 
 class ArcGradient(VectorGradient):
@@ -118,8 +79,7 @@ class ArcGradient(VectorGradient):
 
     def add(self, corpus: ArcCorpus, first: int, end: int, parts: ArcScores) -> None:
         """Add the gradient by the arc scores of sentences ``first`` to ``end``."""
-        low, high = int(corpus.arc_offsets[first]), int(corpus.arc_offsets[end])
-        _add(corpus.pointer[low : high + 1], corpus.ids, parts.arcs, self.vector)
+        add_list_gradient(_lists(corpus, first, end), parts.arcs, self.vector)
 
 
 class SparseArcGradient(SparseGroups):
@@ -130,7 +90,4 @@ class SparseArcGradient(SparseGroups):
 
     def add(self, corpus: ArcCorpus, sequence: int, parts: ArcScores) -> None:
         """Add the gradient by the arc scores of one sentence."""
-        low, high = int(corpus.arc_offsets[sequence]), int(corpus.arc_offsets[sequence + 1])
-        self._n = _add_touched(
-            corpus.pointer[low : high + 1], corpus.ids, parts.arcs, self._n, self.values, self._seen, self._touched
-        )
+        self.add_lists(_lists(corpus, sequence, sequence + 1), parts.arcs)

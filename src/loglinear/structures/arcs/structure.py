@@ -24,6 +24,7 @@ from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data.columns.corpus import ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import NEEDS_LOG_SPACE
 from loglinear.structures.arcs import best as arc_best
 from loglinear.structures.arcs import sums
 from loglinear.structures.arcs import sums as arc_sums
@@ -337,7 +338,7 @@ class ProjectiveTree(ArcTree):
         status = np.zeros(self.n_sequences, dtype=np.uint8)
         wanted = expected.astype(arcs.dtype) if not len(expected) else expected
         sums.scaled(self.offsets, arcs, self.single_root, weights, log_z, status, wanted)
-        left = np.flatnonzero(status == sums.NEEDS_LOGS).astype(np.int64)
+        left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
             sums.in_logs(self.offsets, left, arcs, self.single_root, weights, log_z, status, wanted)
         return log_z

@@ -18,8 +18,8 @@ import numpy as np
 
 from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel, loose_kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, NEEDS_LOG_SPACE, log_add, log_sum
 
-DONE, INFEASIBLE, NEEDS_LOGS = 0, 1, 2
 LEAST, MOST = 1e-100, 1e250  # Z of a sentence that is done in scaled numbers
 LONGEST = 200  # tokens of a sentence that is: trees may be as many as 6.75^n
 
@@ -83,7 +83,7 @@ def _scaled_sentence(
             forest[j] = total
     z = forest[n]
     if not (LEAST < z.real < MOST):
-        status[0] = NEEDS_LOGS
+        status[0] = NEEDS_LOG_SPACE
         return
     status[0] = DONE
     log_z[0] = np.log(z) + constant
@@ -145,7 +145,7 @@ def scaled(
         end = a + n * (n + 1)
         wanted = expected[a:end] if expected.shape[0] else expected[:0]
         if n > LONGEST:
-            status[s] = NEEDS_LOGS
+            status[s] = NEEDS_LOG_SPACE
         else:
             block = wanted.reshape(n, n + 1) if expected.shape[0] else wanted.reshape(0, 1)
             _scaled_sentence(
@@ -155,23 +155,8 @@ def scaled(
 
 
 @kernel
-def _log_sum(first: Array, second: Array, nothing: Any) -> Any:
-    """log sum_k exp(first_k + second_k); ``nothing`` is a zero of their type."""
-    top = -np.inf
-    for k in range(first.shape[0]):
-        top = max(top, first[k].real + second[k].real)
-    if top == -np.inf:
-        return nothing - np.inf
-    total = nothing
-    for k in range(first.shape[0]):
-        if first[k].real > -np.inf and second[k].real > -np.inf:
-            total += np.exp(first[k] + second[k] - top)
-    return top + np.log(total)
-
-
-@kernel
 def _share(first: Array, second: Array, whole: Any, d_whole: Any, d_first: Array, d_second: Array) -> None:
-    """Give each term of a :func:`_log_sum` its share of the probability ``d_whole``."""
+    """Give each term of a :func:`~loglinear.kernels.numbers.log_sum` its share of the probability ``d_whole``."""
     for k in range(first.shape[0]):
         if first[k].real > -np.inf and second[k].real > -np.inf:
             part = d_whole * np.exp(first[k] + second[k] - whole)
@@ -194,27 +179,27 @@ def _log_sentence(arcs: Array, single_root: bool, factor: float, expected: Array
     for width in range(1, n):
         for i in range(n - width):
             j = i + width
-            between[i, j] = _log_sum(right[i, i:j], left[j, i + 1 : j + 1], nothing)
+            between[i, j] = log_sum(right[i, i:j], left[j, i + 1 : j + 1], nothing)
             if between[i, j].real > -np.inf:
                 if arcs[i, j + 1].real > -np.inf:
                     to_left[j, i] = between[i, j] + arcs[i, j + 1]
                 if arcs[j, i + 1].real > -np.inf:
                     to_right[i, j] = between[i, j] + arcs[j, i + 1]
-            left[j, i] = left_end[i, j] = _log_sum(left_end[i, i:j], to_left[j, i:j], nothing)
-            right[i, j] = right_end[j, i] = _log_sum(to_right[i, i + 1 : j + 1], right_end[j, i + 1 : j + 1], nothing)
+            left[j, i] = left_end[i, j] = log_sum(left_end[i, i:j], to_left[j, i:j], nothing)
+            right[i, j] = right_end[j, i] = log_sum(to_right[i, i + 1 : j + 1], right_end[j, i + 1 : j + 1], nothing)
     forest, child = np.full(n + 1, minus), np.full(n, minus)
     before = np.full(n, minus)
     ending = np.full((n + 1, n), minus)
     forest[0] = 0.0
     for j in range(1, n + 1):
         most = 1 if single_root else j
-        before[j - 1] = _log_sum(forest[:most], left[j - 1, :most], nothing)
+        before[j - 1] = log_sum(forest[:most], left[j - 1, :most], nothing)
         if before[j - 1].real > -np.inf and arcs[j - 1, 0].real > -np.inf:
             child[j - 1] = before[j - 1] + arcs[j - 1, 0]
         if not single_root or j == n:
             for r in range(j):
                 ending[j, r] = right[r, j - 1]
-            forest[j] = _log_sum(child[:j], ending[j, :j], nothing)
+            forest[j] = log_sum(child[:j], ending[j, :j], nothing)
     log_z[0] = forest[n]
     status[0] = DONE if forest[n].real > -np.inf else INFEASIBLE
     if status[0] == INFEASIBLE or expected.shape[0] == 0:
@@ -549,16 +534,6 @@ def spanning_sums(
 
 
 @kernel
-def _log_add(a: float, b: float) -> float:
-    """log(e^a + e^b)."""
-    if a < b:
-        a, b = b, a
-    if b == -np.inf:
-        return a
-    return a + np.log1p(np.exp(b - a))
-
-
-@kernel
 def _log_excess(log_t: float, mean: float, has_pivot: bool) -> float:
     """log(1 + T - mean T), at least 0, or log T if the pivot has no share in it."""
     if not has_pivot:
@@ -588,7 +563,7 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
             t = order[other]
             own = -np.inf if single_root else logs[n, t]
             for at in range(place, n):
-                own = _log_add(own, logs[order[at], t])
+                own = log_add(own, logs[order[at], t])
             if own > largest:
                 chosen, largest = other, own
         k = order[chosen]
@@ -603,10 +578,10 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
             share = logs[k, t] - pivots[place]
             if share == -np.inf:
                 continue
-            logs[n, t] = _log_add(logs[n, t], logs[n, k] + share)
+            logs[n, t] = log_add(logs[n, t], logs[n, k] + share)
             for other in range(place + 1, n):
                 if other != at:
-                    logs[order[other], t] = _log_add(logs[order[other], t], logs[order[other], k] + share)
+                    logs[order[other], t] = log_add(logs[order[other], t], logs[order[other], k] + share)
     log_z[0] = total
     if expected.shape[0] == 0:
         return
@@ -621,7 +596,7 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
             h = n if other == place else order[other]
             for at in range(place + 1, n):
                 if at != other:
-                    log_t[h] = _log_add(float(log_t[h]), back[h, order[at]] + logs[k, order[at]])
+                    log_t[h] = log_add(float(log_t[h]), back[h, order[at]] + logs[k, order[at]])
             mean += np.exp(logs[h, k] + log_t[h] - pivot)
         for other in range(place, n):
             h = n if other == place else order[other]
@@ -631,7 +606,7 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
             for other in range(place, n):
                 h = n if other == place else order[other]
                 if other != at:
-                    back[k, t] = _log_add(back[k, t], back[h, t] + logs[h, k] - pivot)
+                    back[k, t] = log_add(back[k, t], back[h, t] + logs[h, k] - pivot)
     for t in range(n):
         for h in range(n + 1):
             if given[h, t] > -np.inf:

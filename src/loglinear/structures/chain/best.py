@@ -13,23 +13,53 @@ in double. O(T (Y^2 + attributes Y)) for a sequence of T positions.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import longest
+from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 
 LANES = 8
 PAIRS = 2
 ALL_WELL, NO_SCORES = -1, -2  # statuses of the kernel; others are numbers of sequences
-NO_VALUES = np.zeros(0)
+
+
+class Rows(NamedTuple):
+    """Weights of A attributes: a row of W labels, or two pairs (label, weight).
+
+    Parameters
+    ----------
+    place : int32 [A]
+        The row of an attribute or, if negative, -1 less its pairs.
+    rows : float32 [R + 1, W]
+        The last is zero.
+    pairs : float32 [P, 4]
+    """
+
+    place: Int32
+    rows: Float32
+    pairs: Float32
+
+
+class Tables(NamedTuple):
+    """Scores of label bigrams: transitions [W, W], the same turned round, starts and stops [W]."""
+
+    transition: Float
+    turned: Float
+    start: Float
+    stop: Float
 
 
 @kernel
-def _lay_out(pointer: Int64, codes: Int32, state: Float, place: Int32, rows: Float32, pairs: Float32) -> None:
-    """Weights ``state`` [F] of attributes' features into ``rows`` [R, W] and ``pairs`` [P, 4]."""
+def _lay_out(pointer: Int64, codes: Int32, state: Float, weights: Rows) -> None:
+    """Weights ``state`` [F] of attributes' features into rows and pairs."""
+    place, rows, pairs = weights
     for a in range(place.shape[0]):
         for f in range(pointer[a], pointer[a + 1]):
             if place[a] >= 0:
@@ -40,69 +70,56 @@ def _lay_out(pointer: Int64, codes: Int32, state: Float, place: Int32, rows: Flo
 
 
 @kernel
-def _fill_scores(
-    first: int,
-    end: int,
-    ids: Int32,
-    place: Int32,
-    rows: Float32,
-    pairs: Float32,
-    in_rows: Int64,
-    in_pairs: Int64,
-    out: Float,
-) -> None:
-    """Scores ``out`` [W] of a position whose attributes are ``ids[first:end]``, each of value one.
+def _fill_scores(first: int, lists: Lists, weights: Rows, in_rows: Int64, in_pairs: Int64, scores: Float) -> None:
+    """Scores [T, W] of the positions from ``first`` on, whose attributes have the value one.
 
     Rows and pairs are told apart without a branch, and rows added four at a time (the last row is zero), so that the
     processor waits for four of them at once. ``in_rows`` and ``in_pairs`` are scratch.
     """
-    n_rows, n_pairs = 0, 0
-    for j in range(first, end):
-        p = place[ids[j]]
-        in_rows[n_rows] = p
-        in_pairs[n_pairs] = -1 - p
-        n_rows += 1 if p >= 0 else 0
-        n_pairs += 0 if p >= 0 else 1
-    while n_rows % 4:
-        in_rows[n_rows] = rows.shape[0] - 1
-        n_rows += 1
-    for y in range(out.shape[0]):
-        out[y] = 0.0
-    for j in range(0, n_rows, 4):
-        r0, r1, r2, r3 = rows[in_rows[j]], rows[in_rows[j + 1]], rows[in_rows[j + 2]], rows[in_rows[j + 3]]
+    (pointer, ids, _), (place, rows, pairs) = lists, weights
+    for t in range(scores.shape[0]):
+        out = scores[t]
+        n_rows, n_pairs = 0, 0
+        for j in range(pointer[first + t], pointer[first + t + 1]):
+            p = place[ids[j]]
+            in_rows[n_rows] = p
+            in_pairs[n_pairs] = -1 - p
+            n_rows += 1 if p >= 0 else 0
+            n_pairs += 0 if p >= 0 else 1
+        while n_rows % 4:
+            in_rows[n_rows] = rows.shape[0] - 1
+            n_rows += 1
         for y in range(out.shape[0]):
-            one, two = np.float64(r0[y]) + np.float64(r1[y]), np.float64(r2[y]) + np.float64(r3[y])
-            out[y] += one + two
-    for j in range(n_pairs):
-        pair = pairs[in_pairs[j]]
-        out[int(pair[0])] += pair[1]
-        out[int(pair[2])] += pair[3]
+            out[y] = 0.0
+        for j in range(0, n_rows, 4):
+            r0, r1, r2, r3 = rows[in_rows[j]], rows[in_rows[j + 1]], rows[in_rows[j + 2]], rows[in_rows[j + 3]]
+            for y in range(out.shape[0]):
+                one, two = np.float64(r0[y]) + np.float64(r1[y]), np.float64(r2[y]) + np.float64(r3[y])
+                out[y] += one + two
+        for j in range(n_pairs):
+            pair = pairs[in_pairs[j]]
+            out[int(pair[0])] += pair[1]
+            out[int(pair[2])] += pair[3]
 
 
 @kernel
-def _fill_weighted_scores(
-    first: int,
-    end: int,
-    ids: Int32,
-    values: Float,
-    place: Int32,
-    rows: Float32,
-    pairs: Float32,
-    out: Float,
-) -> None:
-    """The same where attribute j has the value ``values[j]``."""
-    for y in range(out.shape[0]):
-        out[y] = 0.0
-    for j in range(first, end):
-        p, value = place[ids[j]], values[j]
-        if p >= 0:
-            row = rows[p]
-            for y in range(out.shape[0]):
-                out[y] += value * row[y]
-        else:
-            pair = pairs[-1 - p]
-            out[int(pair[0])] += value * pair[1]
-            out[int(pair[2])] += value * pair[3]
+def _fill_weighted_scores(first: int, lists: Lists, weights: Rows, scores: Float) -> None:
+    """The same where attributes have values."""
+    (pointer, ids, values), (place, rows, pairs) = lists, weights
+    for t in range(scores.shape[0]):
+        out = scores[t]
+        for y in range(out.shape[0]):
+            out[y] = 0.0
+        for j in range(pointer[first + t], pointer[first + t + 1]):
+            p, value = place[ids[j]], values[j]
+            if p >= 0:
+                row = rows[p]
+                for y in range(out.shape[0]):
+                    out[y] += value * row[y]
+            else:
+                pair = pairs[-1 - p]
+                out[int(pair[0])] += value * pair[1]
+                out[int(pair[2])] += value * pair[3]
 
 
 @kernel
@@ -130,42 +147,27 @@ def _step(before: Float, transition: Float, scores: Float, now: Float, spare: Fl
 
 @kernel
 def _best_labels(
-    offsets: Int64,
-    pointer: Int64,
-    ids: Int32,
-    values: Float,
-    allowed: UInt8,
-    place: Int32,
-    rows: Float32,
-    pairs: Float32,
-    tables: tuple[Float, Float, Float, Float],
-    n_labels: int,
-    labels: Int32,
+    offsets: Int64, lists: Lists, allowed: UInt8, weights: Rows, tables: Tables, n_labels: int, labels: Int32
 ) -> int:
     """Best labellings into ``labels`` [n]; the number of the first sequence that has none, ALL_WELL or NO_SCORES.
 
-    ``offsets`` [S + 1] of n positions in all; ``pointer`` [n + 1]; ``allowed`` [n or 0, Y]; ``tables`` are the
-    transitions [W, W], the same turned round, the starts and the stops [W].
+    ``offsets`` [S + 1] of n positions in all, ``lists`` of these; ``allowed`` [n or 0, Y].
     """
     transition, turned, start, stop = tables
-    width, longest, most, origin = transition.shape[0], 0, 0, offsets[0]
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    for t in range(labels.shape[0]):
-        most = max(most, pointer[t + 1] - pointer[t])
-    reached, scores, spare = np.empty((longest, width)), np.empty(width), np.empty(width)
+    width, origin = transition.shape[0], offsets[0]
+    reached, table, spare = np.empty((longest(offsets), width)), np.empty((longest(offsets), width)), np.empty(width)
+    most = longest(lists.pointer)
     in_rows, in_pairs = np.empty(most + 4, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
     for i in range(offsets.shape[0] - 1):
         first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
+        if lists.values.shape[0] == 0:
+            _fill_scores(first, lists, weights, in_rows, in_pairs, table[:n])
+        else:
+            _fill_weighted_scores(first, lists, weights, table[:n])
+            if not (table[:n, :n_labels] < np.inf).all():
+                return NO_SCORES
         for t in range(n):
-            begin, end = pointer[first + t], pointer[first + t + 1]
-            if values.shape[0] == 0:
-                _fill_scores(begin, end, ids, place, rows, pairs, in_rows, in_pairs, scores)
-            else:
-                _fill_weighted_scores(begin, end, ids, values, place, rows, pairs, scores)
-                for y in range(n_labels):
-                    if not scores[y] < np.inf:
-                        return NO_SCORES
+            scores = table[t]
             if allowed.shape[0] > 0:
                 for y in range(n_labels):
                     if not allowed[first + t, y]:
@@ -210,17 +212,17 @@ class ChainDecoder:
         w = -(-y // LANES) * LANES
         counts = np.diff(block.pointer)
         dense = counts > PAIRS
-        self._place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
+        place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
         n_rows = int(dense.sum())
-        self._rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # and one of nothing
-        self._pairs = np.zeros((len(counts) - n_rows, 2 * PAIRS), dtype=np.float32)
-        _lay_out(block.pointer, block.codes, state, self._place, self._rows, self._pairs)
+        rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # and one of nothing
+        self._weights = Rows(place, rows, np.zeros((len(counts) - n_rows, 2 * PAIRS), dtype=np.float32))
+        _lay_out(block.pointer, block.codes, state, self._weights)
         table, start, stop = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
         matrix = np.zeros(y * y)
         matrix[features.transitions] = transition
         table[:y, :y] = matrix.reshape(y, y) + penalties.transition
         start[:y], stop[:y] = penalties.start, penalties.stop
-        self._tables = (table, np.ascontiguousarray(table.T), start, stop)
+        self._tables = Tables(table, np.ascontiguousarray(table.T), start, stop)
         self.n_labels = y
         self._all_allowed = np.zeros((0, y), dtype=np.uint8)
 
@@ -232,19 +234,17 @@ class ChainDecoder:
     def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: UInt8 | None = None) -> Int32:
         """Best labels of the positions of sequences ``first`` to ``end``, of those that ``allowed`` [N, Y] leaves."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        state = corpus.state
-        run = Incidence(state.pointer[lo : hi + 1], state.ids, state.values)
         mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
-        return self.best(corpus.offsets[first : end + 1], run, mask)
+        return self._best(corpus.offsets[first : end + 1], corpus.state.lists(lo, hi), mask)
 
     def best(self, offsets: Int64, state: Incidence, allowed: UInt8 | None = None) -> Int32:
         """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, of which ``state`` holds the attributes."""
-        labels = np.empty(len(state.pointer) - 1, dtype=np.int32)
-        status = _best_labels(
-            offsets, state.pointer, state.ids, NO_VALUES if state.values is None else state.values,
-            self._all_allowed if allowed is None else allowed, self._place, self._rows, self._pairs,
-            self._tables, self.n_labels, labels,
-        )  # fmt: skip
+        return self._best(offsets, state.lists(), allowed)
+
+    def _best(self, offsets: Int64, lists: Lists, allowed: UInt8 | None) -> Int32:
+        labels = np.empty(len(lists.pointer) - 1, dtype=np.int32)
+        mask = self._all_allowed if allowed is None else allowed
+        status = _best_labels(offsets, lists, mask, self._weights, self._tables, self.n_labels, labels)
         if status == NO_SCORES:
             raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
         if status != ALL_WELL:

@@ -37,15 +37,10 @@ import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY
 
 Parts = tuple[Float, Float, Float, Float, Float, Float]
 
-DONE = 0
-NEEDS_LOG_SPACE = 1
-INFEASIBLE = 2
-
-MAX_SPREAD = 300.0
-TINY = 1e-150
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
 
 

@@ -19,11 +19,11 @@ from functools import cached_property
 
 import numpy as np
 
-from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
-from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.arrays import Bool, Float, Int32, Int64
+from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.kernels import kernel
-from loglinear.kernels.tables import SparseGroups
+from loglinear.kernels.tables import Groups, Lists, SparseGroups
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 from loglinear.structures.structure import SparseGradient
@@ -323,25 +323,13 @@ def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, 
 
 
 @kernel
-def _add_attributes(
-    pointer: Int64,
-    ids: Int32,
-    attribute_values: Float,
-    codes: Int32,
-    first_group: int,
-    groups: Int64,
-    parts: Float,
-    n: int,
-    values: Float,
-    seen: UInt8,
-    touched: Int64,
-) -> int:
-    """Features of the attributes of positions 0..T-1 (pointer [T + 1]) with parts [T, C]; the new number of groups.
+def _add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, groups: Groups) -> None:
+    """Features of the attributes of T positions with parts [T, C], added to the derivatives.
 
     Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
     """
-    has_values = attribute_values.shape[0] > 0
-    base = groups[first_group]
+    (pointer, ids, values), (begins, derivatives, seen, touched, count) = lists, groups
+    n, has_values, base = count[0], values.shape[0] > 0, begins[first_group]
     for t in range(parts.shape[0]):
         part = parts[t]
         nothing = True
@@ -352,15 +340,15 @@ def _add_attributes(
         if nothing:
             continue
         for j in range(pointer[t], pointer[t + 1]):
-            value = attribute_values[j] if has_values else 1.0
+            value = values[j] if has_values else 1.0
             group = first_group + ids[j]
             if not seen[group]:
                 seen[group] = 1
                 touched[n] = group
                 n += 1
-            for f in range(groups[group], groups[group + 1]):
-                values[f] += value * part[codes[f - base]]
-    return n
+            for f in range(begins[group], begins[group + 1]):
+                derivatives[f] += value * part[codes[f - base]]
+    count[0] = n
 
 
 class SparseChainGradient(SparseGroups):
@@ -386,7 +374,7 @@ class SparseChainGradient(SparseGroups):
             first_group = len(features.state.pointer) - 1
             self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
         if trigram.stop > transition.start:
-            self.touch(len(self.groups) - 2)
+            self.touch(len(features.groups) - 2)
             self.values[transition] += parts.transition.ravel()[features.transitions]
             if parts.trigram is not None:
                 self.values[trigram] += parts.trigram.ravel()[features.trigrams]
@@ -395,8 +383,4 @@ class SparseChainGradient(SparseGroups):
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
     ) -> None:
         """Add the gradient by ``parts`` [hi - lo, C] of positions ``lo`` to ``hi``; attribute a is a group."""
-        values = NO_VALUES if incidence.values is None else incidence.values
-        self._n = _add_attributes(
-            incidence.pointer[lo : hi + 1], incidence.ids, values, block.codes, first_group, self.groups, parts,
-            self._n, self.values, self._seen, self._touched,
-        )  # fmt: skip
+        _add_attributes(incidence.lists(lo, hi), block.codes, first_group, parts, self.met)

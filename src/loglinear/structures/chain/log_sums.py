@@ -29,6 +29,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import draw
 
 Parts = tuple[Float, Float, Float, Float, Float, Float]
 
@@ -213,25 +214,6 @@ def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float,
 
 
 @kernel
-def _draw(log_weights: Float, uniform: float) -> int:
-    """Index drawn in proportion to the exponentials of ``log_weights``, by one ``uniform`` number of [0, 1)."""
-    top, total = -np.inf, 0.0
-    for j in range(log_weights.shape[0]):
-        top = max(top, log_weights[j])
-    for j in range(log_weights.shape[0]):
-        total += math.exp(log_weights[j] - top)
-    reached, drawn = 0.0, 0
-    for j in range(log_weights.shape[0]):
-        p = math.exp(log_weights[j] - top)
-        if p > 0.0:  # an impossible one is never drawn, whatever the rounding
-            drawn = j
-            reached += p
-            if reached > uniform * total:
-                break
-    return drawn
-
-
-@kernel
 def sample(offsets: Int64, parts: Parts, uniforms: Float, labels: Int32) -> int:
     """Exact draws into ``labels`` [n, N], one for each row of ``uniforms`` [n, N].
 
@@ -252,12 +234,12 @@ def sample(offsets: Int64, parts: Parts, uniforms: Float, labels: Int32) -> int:
                 _fill_arcs(t + 1, first, t + 1 == last, parts, arcs)
             for n in range(labels.shape[0]):
                 if t == last:
-                    drawn[n] = _draw(alpha[t - first], uniforms[n, t])
+                    drawn[n] = draw(alpha[t - first], uniforms[n, t])
                 else:
                     c, y = drawn[n] // n_labels, drawn[n] % n_labels
                     for b in range(n_labels):
                         choice[b] = alpha[t - first, b * n_contexts + c] + arcs[b, c, y]
-                    drawn[n] = _draw(choice, uniforms[n, t]) * n_contexts + c
+                    drawn[n] = draw(choice, uniforms[n, t]) * n_contexts + c
                 labels[n, t] = drawn[n] % n_labels
     return -1
 

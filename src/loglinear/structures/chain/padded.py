@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Bool, Float, Float32, Int8, Int16, Int32, Int64
+from loglinear.arrays import Float, Float32, Int8, Int16, Int32, Int64
+from loglinear.features.block import Features
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.lanes import (
@@ -30,74 +31,70 @@ from loglinear.kernels.lanes import (
     store,
     total,
 )
+from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
+
+
+class Entries(NamedTuple):
+    """The rows and single features of each position, as in :class:`PaddedCorpus`."""
+
+    row_pointer: Int64
+    row_ids: Int32
+    row_values: Float32
+    list_pointer: Int64
+    list_ids: Int32
+    list_labels: Int16
+    list_values: Float32
+
 
 NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
 @kernel
-def _number_singles(ids: Int32, in_row: Bool, features: Int64, first: Int64, order: Int64) -> None:
+def _number_singles(ids: Int32, features: Features, first: Int64, order: Int64) -> None:
     """Number the single features as they are met: ``first`` [A] of each attribute (-1 so far), ``order`` [F]."""
-    n = 0
-    for j in range(ids.shape[0]):
-        a = ids[j]
-        if not in_row[a] and first[a] < 0:
+    n, n_attributes = 0, features.row_of.shape[0]
+    for j in range(ids.shape[0] + n_attributes):  # at last those that do not occur
+        a = ids[j] if j < ids.shape[0] else j - ids.shape[0]
+        if features.row_of[a] < 0 and first[a] < 0:
             first[a] = n
-            for f in range(features[a], features[a + 1]):
-                order[n] = f
-                n += 1
-    for a in range(in_row.shape[0]):  # attributes that do not occur
-        if not in_row[a] and first[a] < 0:
-            first[a] = n
-            for f in range(features[a], features[a + 1]):
+            for f in range(features.pointer[a], features.pointer[a + 1]):
                 order[n] = f
                 n += 1
 
 
 @kernel
-def _count_entries(pointer: Int64, ids: Int32, in_row: Bool, features: Int64, rows: Int64, singles: Int64) -> None:
+def _count_entries(lists: Lists, features: Features, rows: Int64, singles: Int64) -> None:
     """Where the rows and single features of each position begin [N + 1]."""
+    pointer, ids, _ = lists
     for t in range(pointer.shape[0] - 1):
         n_rows, n_singles = 0, 0
         for j in range(pointer[t], pointer[t + 1]):
-            if in_row[ids[j]]:
+            if features.row_of[ids[j]] >= 0:
                 n_rows += 1
             else:
-                n_singles += features[ids[j] + 1] - features[ids[j]]
+                n_singles += features.pointer[ids[j] + 1] - features.pointer[ids[j]]
         rows[t + 1], singles[t + 1] = rows[t] + n_rows, singles[t] + n_singles
 
 
 @kernel
-def _fill_entries(
-    pointer: Int64,
-    ids: Int32,
-    values: Float,
-    in_row: Bool,
-    features: Int64,
-    codes: Int32,
-    row_of: Int32,
-    first: Int64,
-    row_ids: Int32,
-    row_values: Float32,
-    list_ids: Int32,
-    list_labels: Int16,
-    list_values: Float32,
-) -> None:
+def _fill_entries(lists: Lists, features: Features, first: Int64, entries: Entries) -> None:
     """The rows and single features that each position looks at."""
+    _, ids, values = lists
     r, s, has_values = 0, 0, values.shape[0] > 0
     for j in range(ids.shape[0]):
         a = ids[j]
-        if in_row[a]:
-            row_ids[r] = row_of[a]
+        if features.row_of[a] >= 0:
+            entries.row_ids[r] = features.row_of[a]
             if has_values:
-                row_values[r] = values[j]
+                entries.row_values[r] = values[j]
             r += 1
         else:
-            for f in range(features[a], features[a + 1]):
-                list_ids[s] = first[a] + f - features[a]
-                list_labels[s] = codes[f]
+            for f in range(features.pointer[a], features.pointer[a + 1]):
+                entries.list_ids[s] = first[a] + f - features.pointer[a]
+                entries.list_labels[s] = features.codes[f]
                 if has_values:
-                    list_values[s] = values[j]
+                    entries.list_values[s] = values[j]
                 s += 1
 
 
@@ -127,7 +124,7 @@ class PaddedLayout:
     ) -> None:
         block, y = features.state, features.n_labels
         self.features, self.n_labels, self.width = features, y, -(-y // N_LANES) * N_LANES
-        in_row = block.row_of >= 0
+        in_row = block.features.row_of >= 0
         seen = np.bincount(encoded.state.ids, minlength=len(in_row))
         rows = np.flatnonzero(in_row)
         rows = rows[np.argsort(-seen[rows], kind="stable")]
@@ -135,16 +132,26 @@ class PaddedLayout:
         row_of[rows] = np.arange(len(rows))
         first = np.full(len(in_row), -1, dtype=np.int64)
         self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int64)
-        _number_singles(encoded.state.ids, in_row, block.pointer, first, self._single_feature)
+        laid_out = Features(block.pointer, block.codes, row_of)
+        _number_singles(encoded.state.ids, laid_out, first, self._single_feature)
         owner = np.repeat(row_of, np.diff(block.pointer))
         self._row_feature = np.flatnonzero(owner >= 0)
         self._row_place = owner[self._row_feature].astype(np.int64) * self.width + block.codes[self._row_feature]
         self.n_rows = len(rows)
+        allowed, start, stop = self._allowed(penalties)
         self.corpus = PaddedCorpus(
-            encoded.offsets, *_entries(encoded, in_row, block.pointer, block.codes, row_of, first),
-            self._blank(), self._has_feature(), self._transition_places(), *self._allowed(penalties), gold,
-            NO_COSTS if costs is None else self._padded(costs), sequence_weights,
-        )  # fmt: skip
+            encoded.offsets,
+            *_entries(encoded.state.lists(), laid_out, first),
+            blank=self._blank(),
+            has_feature=self._has_feature(),
+            transition_places=self._transition_places(),
+            allowed=allowed,
+            start=start,
+            stop=stop,
+            gold=gold,
+            costs=NO_COSTS if costs is None else self._padded(costs),
+            sequence_weights=sequence_weights,
+        )
 
     def _blank(self) -> Float32:
         blank = np.zeros(self.width, dtype=np.float32)
@@ -200,29 +207,17 @@ class PaddedLayout:
         return weights
 
 
-def _entries(
-    encoded: EncodedCorpus,
-    in_row: Bool,
-    features: Int64,
-    codes: Int32,
-    row_of: Int32,
-    first: Int64,
-) -> tuple[Int64, Int32, Float32, Int64, Int32, Int16, Float32]:
-    """Pointer, ids and values of the rows, and pointer, ids, labels and values of the single features."""
-    state, n = encoded.state, len(encoded.state.pointer) - 1
-    row_pointer, list_pointer = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
-    _count_entries(state.pointer, state.ids, in_row, features, row_pointer, list_pointer)
-    n_rows, n_lists = int(row_pointer[-1]), int(list_pointer[-1])
-    row_ids, list_ids = np.empty(n_rows, dtype=np.int32), np.empty(n_lists, dtype=np.int32)
-    list_labels = np.empty(n_lists, dtype=np.int16)
-    valued = state.values is not None
-    row_values, list_values = (np.empty(size if valued else 0, dtype=np.float32) for size in (n_rows, n_lists))
-    values = np.zeros(0) if state.values is None else state.values
-    _fill_entries(
-        state.pointer, state.ids, values, in_row, features, codes, row_of, first, row_ids, row_values, list_ids,
-        list_labels, list_values,
-    )  # fmt: skip
-    return row_pointer, row_ids, row_values, list_pointer, list_ids, list_labels, list_values
+def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
+    """What the positions look at; the single features of attribute a are ``first[a]`` and those after it."""
+    pointers = np.zeros((2, len(lists.pointer)), dtype=np.int64)
+    _count_entries(lists, features, *pointers)
+    sizes = pointers[:, -1].tolist()
+    ids = [np.empty(size, dtype=np.int32) for size in sizes]
+    values = [np.empty(size if len(lists.values) else 0, dtype=np.float32) for size in sizes]
+    labels = np.empty(sizes[1], dtype=np.int16)
+    entries = Entries(pointers[0], ids[0], values[0], pointers[1], ids[1], labels, values[1])
+    _fill_entries(lists, features, first, entries)
+    return entries
 
 
 # ----------------------------------------------------------------------------------------------------------------------

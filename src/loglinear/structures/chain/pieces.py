@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import exp_rows, log_rows
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
@@ -51,66 +52,6 @@ Buffers = tuple[Float, Float, Float, Float]  # z, L and r [R, K], scratch [R K]
 MAX_SPREAD = 600.0
 LANES = 4  # labels and contexts are padded to a multiple of this
 ONE, ROW = 3, 16  # cost of a context by itself and of its position, to that of a context among all (measured)
-
-# exp(x) = 2^k exp(r) where x = k log 2 + r, |r| <= log(2) / 2. Adding ROUND leaves k in the low bits of the sum.
-ROUND = 1.5 * 2.0**52
-LOG2_HIGH = 0.6931471803691238  # the leading 32 bits of log 2, so that k * LOG2_HIGH is exact
-LOG2_LOW = 1.9082149292705877e-10
-INVERSE_LOG2 = 1.4426950408889634
-GREATEST_EXPONENT = 700.0  # within it 2^k is a normal number
-# log(x) = k log 2 + log(m) where x = 2^k m and sqrt(1/2) <= m < sqrt(2).
-LEAST_MANTISSA = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
-ROUND_BITS = 0x4338000000000000  # the bits of ROUND
-
-
-@kernel
-def _exponentials(values: Float, powers: Float) -> None:
-    """``values = exp(values)``, 0 for -inf, right to two units in the last place; ``powers`` is scratch as long.
-
-    Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, even
-    and odd powers apart. Exponents beyond +-700 are taken for +-700.
-    """
-    n = values.shape[0]
-    for j in range(n):
-        x = min(max(values[j], -GREATEST_EXPONENT), GREATEST_EXPONENT)
-        rounded = x * INVERSE_LOG2 + ROUND
-        powers[j] = rounded if values[j] > -np.inf else ROUND - 1023.0  # then 2^k below is 0
-        k = rounded - ROUND
-        r = (x - k * LOG2_HIGH) - k * LOG2_LOW
-        q = r * r
-        even, odd = q * (1 / 479001600.0) + 1 / 3628800.0, q * (1 / 6227020800.0) + 1 / 39916800.0
-        even, odd = even * q + 1 / 40320.0, odd * q + 1 / 362880.0
-        even, odd = even * q + 1 / 720.0, odd * q + 1 / 5040.0
-        even, odd = even * q + 1 / 24.0, odd * q + 1 / 120.0
-        even, odd = even * q + 0.5, odd * q + 1 / 6.0
-        even, odd = even * q + 1.0, odd * q + 1.0
-        values[j] = even + r * odd
-    bits = powers.view(np.int64)
-    for j in range(n):
-        bits[j] = (bits[j] << 52) + (1023 << 52)  # the float 2^k
-    for j in range(n):
-        values[j] *= powers[j]
-
-
-@kernel
-def _logarithms(values: Float, powers: Float) -> None:
-    """``values = log(values)`` of normal positive numbers, vectorised likewise: the series of 2 artanh to degree 21."""
-    n = values.shape[0]
-    bits, exponents = values.view(np.int64), powers.view(np.int64)
-    for j in range(n):
-        k = ((bits[j] - LEAST_MANTISSA + (1023 << 52)) >> 52) - 1023
-        bits[j] -= k << 52
-        exponents[j] = k + ROUND_BITS  # the float ROUND + k
-    for j in range(n):
-        k = powers[j] - ROUND
-        r = (values[j] - 1.0) / (values[j] + 1.0)
-        q = r * r
-        w = q * q
-        even, odd = w * (2 / 21.0) + 2 / 17.0, w * (2 / 19.0) + 2 / 15.0
-        even, odd = even * w + 2 / 13.0, odd * w + 2 / 11.0
-        even, odd = even * w + 2 / 9.0, odd * w + 2 / 7.0
-        even, odd = even * w + 2 / 5.0, odd * w + 2 / 3.0
-        values[j] = k * LOG2_HIGH + (k * LOG2_LOW + r * (2.0 + q * (odd + q * even)))
 
 
 @kernel
@@ -184,7 +125,7 @@ def _fill_rows(parts: Parts, t: int, end: int, first: int, last: int, before: in
         greatest = max(greatest, spread)
         for y in range(width):
             factor[y] = row[y] - peak
-    _exponentials(factors.reshape(-1)[: (end - t) * width], powers)
+    exp_rows(factors.reshape(-1)[: (end - t) * width], powers)
     return greatest
 
 
@@ -287,7 +228,7 @@ def _all_contexts(
         for k in range(breadth):
             value[k] = more + scale * z[k] if z[k] > 0.0 else 1.0
             share[k] = scale / value[k] if z[k] > 0.0 else 0.0
-    _logarithms(logs.reshape(-1)[: n * breadth], powers)
+    log_rows(logs.reshape(-1)[: n * breadth], powers)
     total = 0.0
     for j in range(n):
         shift, _, _, dead = _scaling(extents[j, 0] + table_extents[deep, 0], nothing)
@@ -515,7 +456,7 @@ def normalise_rows(table: Float, log_sums: Float) -> None:
         if peak > -np.inf:
             for k in range(width):
                 row[k] -= peak
-    _exponentials(table.reshape(-1), powers)
+    exp_rows(table.reshape(-1), powers)
     for j in range(n_rows):
         row, total = table[j], 0.0
         for k in range(width):
@@ -659,7 +600,7 @@ def add_conditionals(
         values[i] = _fill_conditional_rows(first, last, parts, labels, after, own, nothing, rows, peaks)
         if not np.isfinite(values[i]):
             continue
-        _exponentials(rows.reshape(-1)[: (last - first + 1) * n_labels], powers)
+        exp_rows(rows.reshape(-1)[: (last - first + 1) * n_labels], powers)
         for t in range(first, last + 1):
             row, total = rows[t - first], math.exp(-peaks[t - first]) if nothing else 0.0
             for y in range(n_labels):

@@ -26,8 +26,9 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
 from loglinear.structures.chain import covariance, log_sums, pieces, sums
-from loglinear.structures.chain.sums import INFEASIBLE, NEEDS_LOG_SPACE, Parts
+from loglinear.structures.chain.sums import Parts
 
 
 @dataclass(frozen=True, slots=True)

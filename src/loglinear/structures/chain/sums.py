@@ -40,73 +40,11 @@ import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY, exp_below, extent
 
 Parts = tuple[Float, Float, Float, Float, Float, Float]
 
-DONE = 0
-NEEDS_LOG_SPACE = 1
-INFEASIBLE = 2
-
-MAX_SPREAD = 300.0
-TINY = 1e-150
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
-
-# exp(x) = 2^k exp(r) where x = k log 2 + r, |r| <= log(2) / 2. Adding ROUND leaves k in the low bits of the sum.
-ROUND = 1.5 * 2.0**52
-LOG2_HIGH = 0.6931471803691238  # the leading 32 bits of log 2, so that k * LOG2_HIGH is exact
-LOG2_LOW = 1.9082149292705877e-10
-INVERSE_LOG2 = 1.4426950408889634
-LEAST_EXPONENT = -700.0  # below it 2^k is no normal number; a spread that large is refused anyhow
-
-
-@kernel
-def _exponentials(scores: Float, peak: float, floor: float, out: Float, powers: Float) -> int:
-    """``out = exp(scores - peak)``, none above ``peak``; returns how many finite scores fall below ``floor``.
-
-    Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, right
-    to one unit in the last place and 2.5 times as fast. ``powers`` is scratch of the same length.
-    """
-    n = scores.shape[0]
-    for j in range(n):
-        x = max(scores[j] - peak, LEAST_EXPONENT)
-        rounded = x * INVERSE_LOG2 + ROUND
-        powers[j] = rounded
-        k = rounded - ROUND
-        r = (x - k * LOG2_HIGH) - k * LOG2_LOW
-        p = r * (1 / 6227020800.0) + 1 / 479001600.0
-        p = p * r + 1 / 39916800.0
-        p = p * r + 1 / 3628800.0
-        p = p * r + 1 / 362880.0
-        p = p * r + 1 / 40320.0
-        p = p * r + 1 / 5040.0
-        p = p * r + 1 / 720.0
-        p = p * r + 1 / 120.0
-        p = p * r + 1 / 24.0
-        p = p * r + 1 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        out[j] = p * r + 1.0
-    bits = powers.view(np.int64)
-    for j in range(n):
-        bits[j] = (bits[j] << 52) + (1023 << 52)  # the float 2^k
-    n_low = 0
-    for j in range(n):
-        finite = scores[j] > -np.inf
-        value = out[j] * powers[j] if finite else 0.0
-        out[j] = value
-        n_low += finite & (value < floor)
-    return n_low
-
-
-@kernel
-def _extent(scores: Float) -> tuple[float, float]:
-    """Greatest score, and the spread of the finite ones; (-inf, 0) if there is none."""
-    peak, least = -np.inf, np.inf
-    for j in range(scores.shape[0]):
-        x = scores[j]
-        peak = max(peak, x)
-        least = min(least, x if x > -np.inf else np.inf)
-    return peak, peak - least if peak > -np.inf else 0.0
 
 
 @kernel
@@ -134,7 +72,7 @@ def _forward(
         if peak == -np.inf:
             return -np.inf, INFEASIBLE
         potential, before, row = factor[t], alpha[max(t - 1, 0)], alpha[t]
-        if _exponentials(scores, peak, floor, potential, powers) > 0:
+        if exp_below(scores, peak, floor, potential, powers) > 0:
             return 0.0, NEEDS_LOG_SPACE
         if t == 0:
             for y in range(width):
@@ -249,7 +187,7 @@ def forward_backward(
     factor, alpha, gain = np.empty((longest, width)), np.empty((longest, width)), np.empty((longest, width))
     work = np.full((2, width), -np.inf)
     move, moved, sums = np.zeros((width, width)), np.zeros((width, width)), np.zeros((n_labels, width))
-    peak, spread = _extent(transition.reshape(-1))
+    peak, spread = extent(transition.reshape(-1))
     if peak == -np.inf:
         peak = 0.0  # no transition at all is legal for sequences of length 1
     floor = math.exp(spread - MAX_SPREAD) if spread <= MAX_SPREAD else np.inf
@@ -300,19 +238,19 @@ def _edges_forward(
             for b in range(n_labels):
                 for y in range(n_labels):
                     scores[b * n_labels + y] = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
-            peak, spread = _extent(scores)
+            peak, spread = extent(scores)
             if peak == -np.inf:
                 return -np.inf, INFEASIBLE
             log_z += peak
-            _exponentials(scores, peak, 0.0, matrix.reshape(-1), powers)
+            exp_below(scores, peak, 0.0, matrix.reshape(-1), powers)
         for y in range(n_labels):
             scores[y] = emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
-        peak, emission_spread = _extent(scores[:n_labels])
+        peak, emission_spread = extent(scores[:n_labels])
         if peak == -np.inf:
             return -np.inf, INFEASIBLE
         if spread + emission_spread > MAX_SPREAD:
             return 0.0, NEEDS_LOG_SPACE
-        _exponentials(scores[:n_labels], peak, 0.0, potential, powers[:n_labels])
+        exp_below(scores[:n_labels], peak, 0.0, potential, powers[:n_labels])
         for y in range(n_labels):
             row[y] = 1.0 if t == first else 0.0
         if t > first:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
-from loglinear.kernels.tables import SparseGroups
+from loglinear.kernels.tables import Lists, SparseGroups, add_list_gradient, list_scores
 from loglinear.structures.flat.structure import Flat, FlatScores
 from loglinear.structures.structure import ListFeatures, VectorGradient
 
@@ -241,32 +241,6 @@ class SparseFlatGradient(SparseGroups):
 # candidates have a score of -inf. The weight vector is that of the D features.
 
 
-@kernel
-def _candidate_scores(
-    offsets: Int64, labels: Int32, pointer: Int64, ids: Int32, values: Float, weights: Float, first: int, out: Float
-) -> None:
-    """Scores of the candidates of the examples from ``first`` on into ``out`` [N, Y], which comes as -inf."""
-    for i in range(out.shape[0]):
-        for c in range(offsets[first + i], offsets[first + i + 1]):
-            total = 0.0
-            for j in range(pointer[c], pointer[c + 1]):
-                total += values[j] * weights[ids[j]]
-            out[i, labels[c]] = total
-
-
-@kernel
-def _add_candidates(
-    offsets: Int64, labels: Int32, pointer: Int64, ids: Int32, values: Float, parts: Float, first: int, out: Float
-) -> None:
-    """Add the gradient by the scores ``parts`` [N, Y] of the examples from ``first`` on to that by the weights [D]."""
-    for i in range(parts.shape[0]):
-        for c in range(offsets[first + i], offsets[first + i + 1]):
-            part = parts[i, labels[c]]
-            if part != 0.0:
-                for j in range(pointer[c], pointer[c + 1]):
-                    out[ids[j]] += part * values[j]
-
-
 @dataclass(frozen=True)
 class CandidateCorpus:
     """S examples, each with its candidates.
@@ -301,8 +275,14 @@ class CandidateCorpus:
 
     @property
     def parts(self) -> tuple[Int64, Int32, Int64, Int32, Float]:
-        """What the kernels take."""
+        """All its arrays."""
         return self.candidates, self.labels, self.pointer, self.ids, self.values
+
+    def part(self, first: int, end: int) -> tuple[Int64, Int32, Lists]:
+        """Of the candidates of examples ``first`` to ``end``: example (from 0), label and features of each."""
+        low, high = int(self.candidates[first]), int(self.candidates[end])
+        examples = np.repeat(np.arange(end - first), np.diff(self.candidates[first : end + 1]))
+        return examples, self.labels[low:high], Lists(self.pointer[low : high + 1], self.ids, self.values)
 
 
 @dataclass(frozen=True)
@@ -335,7 +315,10 @@ class CandidateFeatures(ListFeatures):
     def scores(self, laid_out: Float, corpus: CandidateCorpus, first: int, end: int) -> FlatScores:
         """Scores of the labels of examples ``first`` to ``end``."""
         out = np.full((end - first, self.n_labels), -np.inf)
-        _candidate_scores(*corpus.parts, laid_out, first, out)
+        examples, labels, lists = corpus.part(first, end)
+        scores = np.empty(len(labels))
+        list_scores(lists, laid_out, scores)
+        out[examples, labels] = scores
         return FlatScores(out)
 
     def dense_gradient(self) -> CandidateGradient:
@@ -348,8 +331,8 @@ class CandidateFeatures(ListFeatures):
 
     def groups_met(self, corpus: CandidateCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The features of an example's candidates."""
-        first, end = int(corpus.candidates[sequence]), int(corpus.candidates[sequence + 1])
-        yield corpus.pointer[first : end + 1], corpus.ids, 0
+        lists = corpus.part(sequence, sequence + 1)[2]
+        yield lists.pointer, lists.ids, 0
 
 
 class CandidateGradient(VectorGradient):
@@ -357,7 +340,8 @@ class CandidateGradient(VectorGradient):
 
     def add(self, corpus: CandidateCorpus, first: int, end: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of examples ``first`` to ``end``."""
-        _add_candidates(*corpus.parts, parts.labels, first, self.vector)
+        examples, labels, lists = corpus.part(first, end)
+        add_list_gradient(lists, parts.labels[examples, labels], self.vector)
 
 
 class SparseCandidateGradient(SparseGroups):
@@ -365,6 +349,6 @@ class SparseCandidateGradient(SparseGroups):
 
     def add(self, corpus: CandidateCorpus, sequence: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of one example."""
-        _add_candidates(*corpus.parts, parts.labels, sequence, self.values)
-        first, end = int(corpus.candidates[sequence]), int(corpus.candidates[sequence + 1])
-        self.touch_all(corpus.ids[corpus.pointer[first] : corpus.pointer[end]])
+        _, labels, lists = corpus.part(sequence, sequence + 1)
+        add_list_gradient(lists, parts.labels[0, labels], self.values)
+        self.touch_all(lists.ids[lists.pointer[0] : lists.pointer[-1]])

@@ -16,21 +16,12 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import log_add
 
 Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
 Parts = tuple[Float, Float, Float, Int32, UInt8]
 Pool = tuple[Int32, Float, Float]
 Places = tuple[Int64, Int64, Int64]
-
-
-@kernel
-def _log_add(x: float, y: float) -> float:
-    """log(e^x + e^y)."""
-    if x == -np.inf:
-        return y
-    if y == -np.inf:
-        return x
-    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
 @kernel
@@ -75,7 +66,7 @@ def _combine(
                     if row0[p] == -np.inf:
                         met[n_met] = p
                         n_met += 1
-                    row0[p] = _log_add(row0[p], value[a] + value[c] + scores[r])
+                    row0[p] = log_add(row0[p], value[a] + value[c] + scores[r])
     return n_met
 
 
@@ -98,7 +89,7 @@ def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, row0: Floa
                 if row[a] == -np.inf:
                     met[n_all] = a
                     n_all += 1
-                row[a] = _log_add(row[a], score)
+                row[a] = log_add(row[a], score)
     return n_all
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import NEEDS_LOG_SPACE
 from loglinear.structures.tree import best as tree_best
 from loglinear.structures.tree import log_sums, sums
 from loglinear.structures.tree.best import BracketLabels
@@ -283,7 +284,7 @@ class CFGTree:
         no_numbers = np.empty(0, dtype=np.int32)
         none = (no_numbers, np.zeros(1, dtype=np.int64), no_numbers, np.empty((0, 0)))
         log_z, status = self._scaled(parts, weights, expected, none)
-        left = np.flatnonzero(status == sums.NEEDS_LOG_SPACE).astype(np.int64)
+        left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
             nobody = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
             self._in_log_space(parts, left, log_z, *nobody, weights, expected)

@@ -31,6 +31,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, NEEDS_LOG_SPACE, TINY
 
 Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
 Parts = tuple[Float, Float, Float, Int32, UInt8]
@@ -39,11 +40,7 @@ Places = tuple[Int64, Int64, Int64]
 Held = tuple[Int64, Float, Float, Float]
 Brackets = tuple[Int32, Int64, Int32, Float]
 
-DONE = 0
-NEEDS_LOG_SPACE = 1
-INFEASIBLE = 2
 SMALLEST = 1e-290
-TINY = 1e-150
 LEAST_WEIGHT = 1e-300
 MOST_STEP = 300.0
 
