@@ -151,6 +151,35 @@ def _add_touched(lists: Lists, parts: Float, groups: Groups) -> None:
 
 
 @kernel
+def _add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, groups: Groups) -> None:
+    """Features of the attributes of T positions with parts [T, C], added to the derivatives.
+
+    Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
+    """
+    (pointer, ids, values), (begins, derivatives, seen, touched, count) = lists, groups
+    n, has_values, base = count[0], values.shape[0] > 0, begins[first_group]
+    for t in range(parts.shape[0]):
+        part = parts[t]
+        nothing = True
+        for c in range(part.shape[0]):
+            if part[c] != 0.0:
+                nothing = False
+                break
+        if nothing:
+            continue
+        for j in range(pointer[t], pointer[t + 1]):
+            value = values[j] if has_values else 1.0
+            group = first_group + ids[j]
+            if not seen[group]:
+                seen[group] = 1
+                touched[n] = group
+                n += 1
+            for f in range(begins[group], begins[group + 1]):
+                derivatives[f] += value * part[codes[f - base]]
+    count[0] = n
+
+
+@kernel
 def _clear(groups: Groups) -> None:
     """Forget what was added."""
     begins, values, seen, touched, count = groups
@@ -242,6 +271,10 @@ class SparseGroups:
     def add_lists(self, lists: Lists, parts: Float) -> None:
         """Add the gradient by the scores ``parts`` [n] of rows whose features are groups of one."""
         _add_touched(lists, parts, self.met)
+
+    def add_attributes(self, lists: Lists, codes: Int32, first_group: int, parts: Float) -> None:
+        """Add the gradient by ``parts`` [T, C] of T positions whose attributes are groups, from ``first_group`` on."""
+        _add_attributes(lists, codes, first_group, parts, self.met)
 
     def squared_norm(self) -> float:
         """||g||^2 of what was added."""

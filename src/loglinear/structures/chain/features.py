@@ -22,8 +22,7 @@ import numpy as np
 from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
-from loglinear.kernels import kernel
-from loglinear.kernels.tables import Groups, Lists, SparseGroups
+from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 from loglinear.structures.structure import SparseGradient
@@ -322,35 +321,6 @@ def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, 
 # :class:`~loglinear.structures.chain.features.ChainGradient`.
 
 
-@kernel
-def _add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, groups: Groups) -> None:
-    """Features of the attributes of T positions with parts [T, C], added to the derivatives.
-
-    Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
-    """
-    (pointer, ids, values), (begins, derivatives, seen, touched, count) = lists, groups
-    n, has_values, base = count[0], values.shape[0] > 0, begins[first_group]
-    for t in range(parts.shape[0]):
-        part = parts[t]
-        nothing = True
-        for c in range(part.shape[0]):
-            if part[c] != 0.0:
-                nothing = False
-                break
-        if nothing:
-            continue
-        for j in range(pointer[t], pointer[t + 1]):
-            value = values[j] if has_values else 1.0
-            group = first_group + ids[j]
-            if not seen[group]:
-                seen[group] = 1
-                touched[n] = group
-                n += 1
-            for f in range(begins[group], begins[group + 1]):
-                derivatives[f] += value * part[codes[f - base]]
-    count[0] = n
-
-
 class SparseChainGradient(SparseGroups):
     """The gradient of one sequence of a chain.
 
@@ -383,4 +353,4 @@ class SparseChainGradient(SparseGroups):
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
     ) -> None:
         """Add the gradient by ``parts`` [hi - lo, C] of positions ``lo`` to ``hi``; attribute a is a group."""
-        _add_attributes(incidence.lists(lo, hi), block.codes, first_group, parts, self.met)
+        self.add_attributes(incidence.lists(lo, hi), block.codes, first_group, parts)

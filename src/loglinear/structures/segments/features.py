@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
-from loglinear.features.block import NO_VALUES, FeatureBlock
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
+from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.segments import EncodedSegments
-from loglinear.kernels import kernel
 from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
@@ -454,38 +453,6 @@ class SegmentGradient:
         return self.vector
 
 
-@kernel
-def _add_lists(
-    pointer: Int64, ids: Int32, attribute_values: Float, codes: Int32, first_group: int, groups: Int64, parts: Float,
-    n: int, values: Float, seen: UInt8, touched: Int64,
-) -> int:  # fmt: skip
-    """Features of the attributes of places 0..P-1 (pointer [P + 1]) with parts [P, C]; the new number of groups.
-
-    Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
-    """
-    has_values = attribute_values.shape[0] > 0
-    base = groups[first_group]
-    for t in range(parts.shape[0]):
-        part = parts[t]
-        nothing = True
-        for c in range(part.shape[0]):
-            if part[c] != 0.0:
-                nothing = False
-                break
-        if nothing:
-            continue
-        for j in range(pointer[t], pointer[t + 1]):
-            value = attribute_values[j] if has_values else 1.0
-            group = first_group + ids[j]
-            if not seen[group]:
-                seen[group] = 1
-                touched[n] = group
-                n += 1
-            for f in range(groups[group], groups[group + 1]):
-                values[f] += value * part[codes[f - base]]
-    return n
-
-
 class SparseSegmentGradient(SparseGroups):
     """The gradient of one sequence.
 
@@ -509,7 +476,7 @@ class SparseSegmentGradient(SparseGroups):
             flat = features.folded(parts.segment).reshape((hi - lo) * m, -1)
             self._add_block(features.segment, corpus.spans, lo * m, hi * m, len(features.state.pointer) - 1, flat)
         if transition.stop > length.start:
-            self.touch(len(self.groups) - 2)
+            self.touch(len(features.groups) - 2)
             lengths, transitions = features.table_gradients(parts)
             self.values[length] += lengths
             self.values[transition] += transitions
@@ -517,11 +484,7 @@ class SparseSegmentGradient(SparseGroups):
     def _add_block(
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
     ) -> None:
-        values = NO_VALUES if incidence.values is None else incidence.values
-        self._n = _add_lists(
-            incidence.pointer[lo : hi + 1], incidence.ids, values, block.codes, first_group, self.groups, parts,
-            self._n, self.values, self._seen, self._touched,
-        )  # fmt: skip
+        self.add_attributes(incidence.lists(lo, hi), block.codes, first_group, parts)
 
 
 def _cells_by_kind(scheme: SegmentScheme) -> Bool:
