@@ -22,6 +22,39 @@ def test_labelling_a_file_needs_neither_scikit_learn_nor_scipys_linear_algebra(m
     assert "numba" in modules
 
 
+def ours(modules):
+    return {module for module in modules if module.split(".")[0] == "loglinear"}
+
+
+def test_labelling_a_file_imports_few_modules_and_none_that_the_model_does_not_need(model, files):
+    _, modules = modules_after(RUN, "tag", model, files / "train.txt")
+    assert 30 < len(ours(modules)) <= 50
+    rooms = ("criteria", "generative", "optimizers", "training", "evaluation", "experiments", "structures.tree")
+    unused = {module for module in ours(modules) if module.startswith(tuple(f"loglinear.{room}" for room in rooms))}
+    assert not unused
+    assert {module for module in modules if module.startswith("loglinear.cli.")} == {
+        "loglinear.cli.common", "loglinear.cli.tag",
+    }  # fmt: skip
+
+
+def test_what_a_model_needs_is_imported_when_its_header_says_so(run, files):
+    path = files / "m.model"
+    assert run("train", files / "train.txt", "-o", path, "--criterion", "hmm", "-q").status == 0
+    _, modules = modules_after(RUN, "tag", path, files / "train.txt")
+    assert "loglinear.generative.base" in modules and "sklearn" not in modules
+    options = ("--template", "chunking", "--criterion", "memm", "-q")
+    assert run("train", files / "train.txt", "-o", path, *options).status == 0
+    _, modules = modules_after(RUN, "tag", path, files / "train.txt", "--marginals")
+    assert "loglinear.criteria.local" in modules and "loglinear.generative.base" not in modules
+
+
+def test_a_verb_is_imported_alone():
+    _, modules = modules_after(RUN, "template", "chunking")
+    assert "loglinear.cli.template" in modules and "loglinear.cli.train" not in modules
+    told, modules = modules_after(RUN, "--help")
+    assert "loglinear.cli.train" in modules and "Train" in told
+
+
 def test_evaluation_with_a_model_needs_no_scikit_learn(model, files):
     _, modules = modules_after(RUN, "eval", files / "train.txt", "--model", model)
     assert not modules & {"sklearn", "scipy.sparse"}

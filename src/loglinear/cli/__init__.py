@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from loglinear.cli import (
-    bench,
-    classify,
-    cluster,
-    common,
-    compare,
-    corpus,
-    criteria,
-    data,
-    demo,
-    evaluate,
-    inspect,
-    parse,
-    path,
-    prune,
-    reproduce,
-    sample,
-    tag,
-    template,
-    train,
-    tune,
-)
+from loglinear.cli import common
+
+#: The file of each verb, imported when it is asked for: labelling a file takes no time for the other verbs.
+VERBS = {
+    "train": "train",
+    "tag": "tag",
+    "eval": "evaluate",
+    "inspect": "inspect",
+    "prune": "prune",
+    "path": "path",
+    "demo": "demo",
+    "criteria": "criteria",
+    "template": "template",
+    "corpus": "corpus",
+    "sample": "sample",
+    "cluster": "cluster",
+    "tune": "tune",
+    "compare": "compare",
+    "bench": "bench",
+    "parse": "parse",
+    "classify": "classify",
+    "reproduce": "reproduce",
+    "data": "data",
+}
+
+
+class _OnDemand(Mapping[str, Any]):
+    """The commands by verb, each made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+    def __contains__(self, verb: object) -> bool:
+        return verb in VERBS
+
+    def __getitem__(self, verb: str) -> Any:
+        if verb not in self._made:
+            module = importlib.import_module(f"loglinear.cli.{VERBS[verb]}")
+            own = typer.Typer(rich_markup_mode="rich")
+            if hasattr(module, "app"):
+                own.add_typer(module.app, name=verb)
+            else:
+                own.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
+            self._made[verb] = typer.main.get_group(own).commands[verb]
+        return self._made[verb]
 
 
 class _Verbs(TyperGroup):
     """The verbs; Ctrl-C in any of them is said here, for Typer would end in silence."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _OnDemand()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs, none of which is imported for that."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -52,28 +91,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb, module in (
-    ("train", train),
-    ("tag", tag),
-    ("eval", evaluate),
-    ("inspect", inspect),
-    ("prune", prune),
-    ("path", path),
-    ("demo", demo),
-    ("criteria", criteria),
-    ("template", template),
-    ("corpus", corpus),
-    ("sample", sample),
-    ("cluster", cluster),
-    ("tune", tune),
-    ("compare", compare),
-    ("bench", bench),
-):
-    app.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
-app.add_typer(parse.app, name="parse")
-app.add_typer(classify.app, name="classify")
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(data.app, name="data")
 
 
 def _show_version(wanted: bool) -> None:

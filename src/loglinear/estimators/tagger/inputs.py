@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
-from loglinear.evaluation.chunks import chunk_scores
 from loglinear.features.encoding import EncodedCorpus, runs
-from loglinear.features.names import NameEncoder, attributes_of
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
-from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.templates.language import TemplateSet
-from loglinear.features.templates.sets import SETS, load_template
 from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import Constraints, constraints_named
 from loglinear.structures.gold import Gold
 
+if TYPE_CHECKING:
+    from loglinear.features.names import NameEncoder
+
 Corpus = Columns | Attributes
-Encoder = TemplateEncoder | NameEncoder
+Encoder: TypeAlias = "TemplateEncoder | NameEncoder"
 FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
 
 
@@ -33,13 +32,19 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
     """The user's sequences as a corpus: of token rows, or of features."""
     if isinstance(X, Columns | Attributes):
         if isinstance(X, Columns) and not as_rows:
+            from loglinear.features.templates.sets import SETS
+
             raise OptionError(f"{X.name} holds columns, and columns need a template: {', '.join(SETS)}, or your own")
         if isinstance(X, Attributes) and as_rows:
             raise OptionError(f"{X.name} holds ready-made features, but the model looks at columns")
         return X
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences")
-    return Columns.from_rows(X) if as_rows else attributes_of(X)
+    if as_rows:
+        return Columns.from_rows(X)
+    from loglinear.features.names import attributes_of
+
+    return attributes_of(X)
 
 
 def annotation_of(
@@ -74,6 +79,10 @@ def encoder_for(
 
     With ``hash_bits``, one that hashes attributes into so many bits.
     """
+    from loglinear.features.names import NameEncoder
+    from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
+    from loglinear.features.templates.sets import SETS, load_template
+
     buckets = None if hash_bits is None else Buckets(hash_bits)
     if isinstance(corpus, Attributes):
         if gazetteers:
@@ -161,6 +170,8 @@ def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: 
         return float(right.mean()) if len(right) else 0.0
     if not settled.all():
         raise annotation.place(int(np.argmin(settled)), "F1 needs one gold label for each token")
+    from loglinear.evaluation.chunks import chunk_scores
+
     values = [*labels, *sorted(annotation.label_names() - set(labels))]
     return chunk_scores((annotation.known_only(values), values, offsets), (predicted, values, offsets)).f1 / 100.0
 

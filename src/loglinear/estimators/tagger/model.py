@@ -10,29 +10,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
-from loglinear.criteria.costs import Cost
-from loglinear.criteria.local import locally_normalised, scaled
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.features.names import NameEncoder, token_attributes
 from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.features.templates.hashed import HashedNameEncoder, HashedTemplateEncoder
 from loglinear.features.templates.index import QuickEncoder
-from loglinear.generative.base import Base, HmmBase, OwnBase
-from loglinear.generative.hmm.model import possible_steps
 from loglinear.model_file import restored, stored
 from loglinear.structures.chain.best import ChainDecoder
 from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.system import in_threads
+
+if TYPE_CHECKING:  # a model that has none of these does without importing them
+    from loglinear.criteria.costs import Cost
+    from loglinear.features.names import NameEncoder
+    from loglinear.generative.base import Base, HmmBase, OwnBase
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What can be asked of anything that scores the parts of chains: labellings, probabilities, expected costs.
@@ -336,6 +335,10 @@ class ChainModel(ChainInference):
                     "there are no probabilities, and no decoding but an approximate 'viterbi'"
                 )
             scores = scores.plus(self.base.scores(corpus, first, end))
+        if self.scaling is None and not self.local:
+            return scores
+        from loglinear.criteria.local import locally_normalised, scaled
+
         chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
         if self.scaling is not None:
             scores = scaled(chain, scores, self.scaling)
@@ -344,11 +347,18 @@ class ChainModel(ChainInference):
     @property
     def hmm_base(self) -> HmmBase:
         """The base of a model that is known to have a hidden Markov model as such."""
+        from loglinear.generative.base import HmmBase
+
         assert isinstance(self.base, HmmBase)
         return self.base
 
     @property
     def why_infeasible(self) -> str:
+        if self.base is None:
+            return ""
+        from loglinear.generative.base import HmmBase
+        from loglinear.generative.hmm.model import possible_steps
+
         if not isinstance(self.base, HmmBase):
             return ""
         hmm, rules = self.base.model, self.penalties
@@ -397,8 +407,9 @@ class ChainModel(ChainInference):
         if decoding == "viterbi" and self.decoder is not None:
             return self._quickly_decoded(self.decoder, corpus, allowed, n_threads)
         base = self.base
-        if not isinstance(base, OwnBase) or base.has_parts or decoding != "viterbi":
+        if base is None or base.has_parts or decoding != "viterbi":
             return super().decode(corpus, allowed, decoding, n_threads, cost)
+        own = cast("OwnBase", base)  # no other base is without parts
         labels = np.empty(corpus.n_positions, dtype=np.int32)
         for i in range(corpus.n_sequences):
             lo, hi = corpus.offsets[i : i + 2].tolist()
@@ -406,7 +417,7 @@ class ChainModel(ChainInference):
             if allowed is not None:
                 scores = Chain([0, hi - lo]).restrict(scores, allowed[lo:hi])
             try:
-                labels[lo:hi] = best_found(scores, base.scorer(corpus, i), base.candidates)
+                labels[lo:hi] = best_found(scores, own.scorer(corpus, i), own.candidates)
             except InfeasibleError:
                 raise InfeasibleError(i) from None
         return labels
@@ -577,9 +588,9 @@ class SentenceDecoder:
         cls, encoder: TemplateEncoder | NameEncoder, decoder: ChainDecoder, labels: list[str]
     ) -> SentenceDecoder | None:
         """For a model's parts; None if its encoder needs a whole corpus."""
-        if isinstance(encoder, HashedTemplateEncoder | HashedNameEncoder):
+        if encoder.kind.startswith("hashed-"):
             return None
-        if isinstance(encoder, NameEncoder):
+        if not isinstance(encoder, TemplateEncoder):
             return cls(_FeatureSentences(encoder), decoder, labels)
         quick = encoder.quick
         return None if quick is None or not quick.takes_sentences else cls(_RowSentences(quick), decoder, labels)
@@ -629,13 +640,15 @@ class _FeatureSentences:
     """Attributes of a sentence whose tokens are lists of strings or dicts."""
 
     def __init__(self, encoder: NameEncoder) -> None:
-        self._number = encoder.vocabulary.id
+        from loglinear.features.names import token_attributes
+
+        self._number, self._of_token = encoder.vocabulary.id, token_attributes
 
     def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
         number, pointer, ids, values = self._number, [0], [], []
         for token in x:
             if type(token) is dict:
-                found = [(number(name), value) for name, value in token_attributes(token)]
+                found = [(number(name), value) for name, value in self._of_token(token)]
             elif type(token) is list and set(map(type, token)) <= {str}:
                 found = [(known, 1.0) for known in map(number, token)]
             else:

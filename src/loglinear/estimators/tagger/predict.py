@@ -9,7 +9,6 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
-from loglinear.criteria.costs import make_cost
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import Fitted
 from loglinear.estimators.options import TaggerOptions, check_tagger
@@ -147,6 +146,8 @@ class ChainPredictor(Fitted[ChainModel]):
                 raise OptionError(
                     "cost='balanced' belongs to training: a model does not know how frequent its labels were"
                 )
+            from loglinear.criteria.costs import make_cost
+
             table = make_cost("hamming" if cost is None else cost, self.classes_, np.ones(len(self.classes_)))
         elif cost is not None:
             raise OptionError(f"a cost goes with decoding='min-risk', not with {decoding!r}")

@@ -292,7 +292,7 @@ class TemplateEncoder:
         encoder.values = Vocabulary(strings, locked=True)
         sizes, keys = arrays["group_sizes"], arrays["keys"]
         widths = [len(template.macros) for template in encoder._template_of_group]
-        if sizes.ndim != 1 or keys.ndim != 1 or sizes.dtype != np.int64 or keys.dtype != np.int32:
+        if (sizes.ndim, keys.ndim) != (1, 1) or sizes.dtype != np.int64 or keys.dtype != np.int32:
             raise ValueError("the attribute table is not of whole numbers in a row")
         if len(sizes) != len(widths) or (sizes < 0).any() or int(np.dot(sizes, widths)) != len(keys):
             raise ValueError("the attribute table does not fit the template")
