@@ -650,8 +650,10 @@ class Reader:
         found = self.value(key)
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             self.fail(key, "not a list of strings")
-        if len(found) < least or len(set(found)) != len(found):
-            self.fail(key, f"{'fewer strings than ' + str(least) if len(found) < least else 'a string is there twice'}")
+        if len(found) < least:
+            self.fail(key, f"fewer strings than {least}")
+        if len(set(found)) != len(found):
+            self.fail(key, "a string is there twice")
         return found
 
     def labels(self, least: int = 1, key: str = "labels") -> Array:

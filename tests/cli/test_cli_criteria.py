@@ -67,12 +67,13 @@ def test_a_model_over_a_base_of_ones_own_is_for_python_only(files, run):
     for command in (
         ["tag", files / "m", files / "train.txt"],
         ["eval", files / "train.txt", "--model", files / "m"],
-        ["inspect", files / "m"],
         ["train", files / "train.txt", "-o", files / "n", "--template", "words", "--init", files / "m"],
     ):
         result = run(*command)
         assert result.status == 2 and "can only be used from Python, with Tagger.load(path, base=...)" in result.err
         assert "Uniform" in result.err
+    shown = run("inspect", files / "m")
+    assert shown.status == 0 and "trained over a base that is not in the file" in shown.out and "Uniform" in shown.out
 
 
 def test_a_base_that_makes_no_sense_is_refused_before_reading(run, files):

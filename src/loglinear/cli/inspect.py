@@ -60,7 +60,7 @@ def inspect_command(
     if stored.kind != Tagger.kind:
         raise ModelKindError(str(model), stored.kind, Tagger.kind)
     own = tagger_file.is_over_own_base(Reader.of(stored))
-    tagger = Tagger.load(model, base=_NotInTheFile() if own else None)
+    tagger = Tagger.load(model, base=_NotInTheFile(str(stored.header["base"].get("name"))) if own else None)
     chosen = label or tagger.classes_
     for name in chosen:
         if name not in tagger.classes_:
@@ -74,6 +74,9 @@ def inspect_command(
 
 class _NotInTheFile:
     """Stands for a function or a base of the user's own, where a model is looked at without it."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
     def __call__(self, *arguments: Any) -> Any:
         raise NotImplementedError
@@ -110,7 +113,7 @@ def _everything(tagger: Tagger, path: Path, states: list[str]) -> dict[str, Any]
     return {
         **_facts(tagger, path),
         "options": {k: v for k, v in options.items() if k not in ("template", "gazetteers", "constraints")}
-        | ({"base": "own"} if isinstance(tagger.base, _NotInTheFile) else {}),
+        | ({"base": tagger.base.name} if isinstance(tagger.base, _NotInTheFile) else {}),
         "template": None if tagger.template is None else str(tagger.template).splitlines(),
         "label_names": tagger.classes_,
         "transitions": [
@@ -153,6 +156,8 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
             for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True)
         )
         out.print(f"{base.kind}: {base.model.n_parameters:,} probabilities, values: {sizes}")
+    if isinstance(tagger.base, _NotInTheFile):
+        out.print(f"trained over a base that is not in the file: {tagger.base.name:.80}", markup=False)
     if counts or base is None:
         kind = "attributes" if facts["hash_bits"] is None else f"of {1 << facts['hash_bits']:,} buckets"
         out.print(f"{facts['attributes']:,} {kind}, features: {counts}")
