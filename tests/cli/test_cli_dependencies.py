@@ -114,7 +114,7 @@ def test_eval_of_a_model_and_of_predictions(treebank, parser, run):
     [
         (("train", "{gold}", "-o", "{folder}/x.model", "--set", "nonsense=1"), "--set 'nonsense=1'"),
         (("train", "{gold}", "-o", "{folder}/x.model", "--set", "projective"), "give NAME=VALUE"),
-        (("train", "{gold}", "-o", "{folder}/x.model", "--criterion", "memm"), "'memm' trains no parser"),
+        (("train", "{gold}", "-o", "{folder}/x.model", "--criterion", "memm"), "'memm' trains no dependency parser"),
         (("train", "{gold}", "-o", "{folder}/x.model", "--dev", "{folder}/no.conllu"), "cannot be read"),
         (("train", "{gold}", "-o", "{folder}/x.model", "--criterion", "pcfg"), "criterion='pcfg' is"),
         (

@@ -11,7 +11,7 @@ from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import Fitted
-from loglinear.estimators.options import TaggerOptions, check_tagger
+from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import (
     Annotation,
@@ -24,6 +24,7 @@ from loglinear.estimators.tagger.inputs import (
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.options import check
 from loglinear.system import thread_count
 
 DECODINGS = ("viterbi", "posterior", "min-risk")
@@ -224,5 +225,5 @@ class LoadedTagger(ChainPredictor):
         tagger_file.own_base(read, None)  # refuses a base that only Python can give
         options = read.options()
         with read.building("options"):
-            check_tagger(TaggerOptions(**options))
+            check(TaggerOptions(**options))
         return cls(tagger_file.from_storage(read), threads)
