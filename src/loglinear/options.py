@@ -63,6 +63,12 @@ class Option:
         What else it may be in Python, or means there: sentences for the docstring.
     python_only : bool
         Whether the command line does not have it.
+    flags : tuple of str
+        What it is called on the command line, where that is not ``--name-with-hyphens``.
+    repeats : bool
+        Whether the command line takes it several times, for a list.
+    none_word : str
+        The word for None where the value is written as text.
     """
 
     name: str
@@ -81,6 +87,9 @@ class Option:
     stored: bool = True
     in_python: str = ""
     python_only: bool = False
+    flags: tuple[str, ...] = ()
+    repeats: bool = False
+    none_word: str = ""
 
     @property
     def is_switch(self) -> bool:
@@ -109,6 +118,8 @@ class Option:
     def read(self, text: str) -> Any:
         """The value that a spec's ``text`` means."""
         value: Any = text
+        if self.none_word and text == self.none_word:
+            return None
         if self.is_switch:
             if text.lower() not in SWITCH:
                 raise OptionError(f"{self.name}={text!r} must be yes or no")
@@ -117,8 +128,8 @@ class Option:
             try:
                 value = self.kind(text)
             except ValueError:
-                whole = "whole " if self.kind is int else ""
-                raise OptionError(f"{self.name}={text!r} must be a {whole}number") from None
+                whole, word = "whole " if self.kind is int else "", f", or {self.none_word}" if self.none_word else ""
+                raise OptionError(f"{self.name}={text!r} must be a {whole}number{word}") from None
         self.check(value)
         return value
 

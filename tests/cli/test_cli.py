@@ -8,8 +8,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from loglinear import Classifier, DependencyParser, Tagger
+from loglinear.cli.common import TrainingDisplay
 from problems.corpus import TRAIN
 
 # -- the road --------------------------------------------------------------------------------------------------------
@@ -218,7 +221,7 @@ def test_warm_start_and_resume(files, model, run):
     options = ("train", files / "train.txt", "--template", "chunking", "-o")
     assert run(*options, files / "warm.model", "--init", model).status == 0
     anew = run(*options, files / "anew.model", "--resume")
-    assert anew.status == 0 and "starting anew" in anew.err
+    assert anew.status == 0 and "starting from scratch" in anew.err
     assert not (files / "anew.model.checkpoint").exists()
 
 
@@ -290,7 +293,7 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--transitions", "all"], "has no B line"),
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--gazetteer", "train.txt"], "does not look at the"),
         (["train", "train.txt", "-o", "m", "--format", "crfsuite"], "no token has a feature"),
-        (["train", "train.txt", "-o", "m", "--weights", "latin1.txt"], "latin1.txt: the weights are no valid UTF-8"),
+        (["train", "train.txt", "-o", "m", "--weights", "latin1.txt"], "latin1.txt: the weights are not valid UTF-8"),
         (["tag", "m.model", "train.txt", "--label-column", "1"], "goes with --force"),
         (["eval", "train.txt", "--model", "m.model", "--pred-column", "0"], "not with --model"),
         (["corpus", "train", "--generate", "3"], "give one"),
@@ -328,27 +331,39 @@ def test_a_forced_label_that_cannot_be_is_named_with_its_line(files, run):
     assert result.status == 2 and "--force takes labels from column 1" in result.err
 
 
-def test_an_unfinished_training_is_not_overwritten(files, run):
+TREES = "1\tthe\t_\tX\tDT\t_\t2\tdet\t_\t_\n2\tdog\t_\tX\tNN\t_\t3\tsubj\t_\t_\n3\tran\t_\tX\tVB\t_\t0\troot\t_\t_\n\n"
+TABLE = "kind,size,text\n" + "good,1,nice food\nbad,2,cold food\ngood,3,nice and cold\n" * 200
+TRAININGS = {
+    "train": ("big.txt", TRAIN * 300, ["train", "--order", "2", "--l2", "1e-6"]),
+    "classify": ("big.csv", TABLE, ["classify", "train", "--label", "kind", "--optimizer", "lbfgs", "--l2", "1e-6"]),
+    "parse": (
+        "big.conllu",
+        TREES * 300,
+        ["parse", "train", "--criterion", "cll", "--l2", "1e-6"],
+    ),
+}
+WEIGHTS = {
+    "train": lambda path: Tagger.load(path).model_.weights,
+    "classify": lambda path: Classifier.load(path).coef_,
+    "parse": lambda path: DependencyParser.load(path).model_.weights,
+}
+
+
+@pytest.mark.parametrize("verb", TRAININGS)
+def test_an_unfinished_training_is_not_overwritten(files, run, verb):
+    name, text, command = TRAININGS[verb]
+    (files / name).write_text(text, encoding="utf-8")
     (files / "m.model.checkpoint").write_text("something")
-    result = run("train", files / "train.txt", "-o", files / "m.model")
+    result = run(*command, files / name, "-o", files / "m.model")
     assert result.status == 2 and "go on with --resume" in result.err
     assert (files / "m.model.checkpoint").read_text() == "something"
 
 
-def test_an_interrupted_training_says_how_to_go_on(files):
-    (files / "big.txt").write_text(TRAIN * 300, encoding="utf-8")
-    arguments = [
-        "train",
-        files / "big.txt",
-        "-o",
-        files / "i.model",
-        "--tolerance",
-        "0",
-        "--order",
-        "2",
-        "--l2",
-        "1e-6",
-    ]
+@pytest.mark.parametrize("verb", TRAININGS)
+def test_an_interrupted_training_says_how_to_go_on(files, verb):
+    name, text, command = TRAININGS[verb]
+    (files / name).write_text(text, encoding="utf-8")
+    arguments = (*command, files / name, "-o", files / "i.model", "--tolerance", "0")
     process = subprocess.Popen(
         [sys.executable, "-m", "loglinear", *map(str, arguments), "--checkpoint-seconds", "0", "--max-iter", "100000"],
         stderr=subprocess.PIPE,
@@ -364,6 +379,33 @@ def test_an_interrupted_training_says_how_to_go_on(files):
     assert process.returncode == 130, err
     assert "training interrupted after iteration" in err and "--resume" in err and "Traceback" not in err
     assert checkpoint.exists() and not (files / "i.model").exists()
+
+
+@pytest.mark.parametrize("verb", TRAININGS)
+def test_a_resumed_training_ends_with_the_weights_of_one_that_was_not_interrupted(files, run, verb, monkeypatch):
+    name, text, command = TRAININGS[verb]
+    (files / name).write_text(text, encoding="utf-8")
+    arguments = (*command, files / name, "--max-iter", "12", "--tolerance", "0")
+    assert run(*arguments, "-o", files / "whole.model").status == 0
+    with monkeypatch.context() as patched:
+        stop = lambda display, progress: progress.iteration == 4 and signal.raise_signal(signal.SIGINT)  # noqa: E731
+        patched.setattr(TrainingDisplay, "observe", stop)
+        stopped = run(*arguments, "-o", files / "again.model")
+    assert stopped.status == 130 and "after iteration 4" in stopped.err
+    resumed = run(*arguments, "-o", files / "again.model", "--resume")
+    assert resumed.status == 0 and f"resuming from {files / 'again.model.checkpoint'}" in resumed.err
+    assert not (files / "again.model.checkpoint").exists()
+    whole, again = (WEIGHTS[verb](files / f"{model}.model") for model in ("whole", "again"))
+    assert np.array_equal(whole, again)
+
+
+@pytest.mark.parametrize("verb", ["classify"])
+def test_a_model_to_start_from_is_taken_by_other_verbs_too(files, run, verb):
+    name, text, command = TRAININGS[verb]
+    (files / name).write_text(text, encoding="utf-8")
+    assert run(*command, files / name, "-o", files / "first.model").status == 0
+    started = run(*command, files / name, "-o", files / "second.model", "--init", files / "first.model")
+    assert started.status == 0 and "next " in started.err
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_absurd_numbers_are_refused(files, run):
         assert refused.status == 2 and "must be at most 1e+06" in refused.err and refused.err.count("\n") == 1
     (files / "weights.txt").write_text("1\n1e300\n1\n", encoding="utf-8")
     refused = run(*train, "hmm", "--weights", files / "weights.txt")
-    assert refused.status == 2 and "weights.txt:2: 1e300 is no weight; weights lie between 0 and 1e+09" in refused.err
+    assert refused.status == 2 and "weights.txt:2: 1e300 is not a weight between 0 and 1e+09" in refused.err
     corpus = read_columns(files / "train.txt")
     for criterion in ("hmm", "cll"):
         with pytest.raises(OptionError, match=r"sequence 2 is 1e\+300; weights lie between 0 and 1e\+09"):

@@ -49,7 +49,7 @@ def test_train_says_what_it_made(treebank, run):
     )
     result = run("parse", "train", treebank / "train.conllu", "-o", treebank / "c.model", *arguments)
     assert (result.status, result.out) == (0, "")
-    for word in ("12 trees, 48 tokens, 4 relations", "of arcs", "of the dev heads right", "model ", "next "):
+    for word in ("12 trees, 48 tokens, 4 relations", "of arcs", "of the heads right", "model ", "next "):
         assert word in result.err
 
 

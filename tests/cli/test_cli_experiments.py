@@ -6,8 +6,7 @@ import json
 import pytest
 
 from loglinear import Tagger
-from loglinear.cli.options import interrupted
-from loglinear.cli.train import suggested_template
+from loglinear.cli.common import interrupted, suggested_template
 from loglinear.data import Columns
 from loglinear.data.corpora.bundled import bundled_text
 
@@ -115,6 +114,6 @@ def test_the_suggested_template_does_not_look_at_the_labels(columns, label_colum
 
 
 def test_what_is_said_after_ctrl_c_is_true(tmp_path):
-    assert "nothing was kept" in interrupted(None) and "begins anew" in interrupted(tmp_path / "cells.json")
+    assert "nothing was kept" in interrupted(None) and "from scratch" in interrupted(tmp_path / "cells.json")
     (tmp_path / "cells.json").write_text("{}")
-    assert "is in" in interrupted(tmp_path / "cells.json") and "goes on" in interrupted(tmp_path / "cells.json")
+    assert "is in" in interrupted(tmp_path / "cells.json") and "continues" in interrupted(tmp_path / "cells.json")

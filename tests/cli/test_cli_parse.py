@@ -34,7 +34,7 @@ def parse_model(treebank):
 def test_train_says_what_it_made(treebank, parse_model, run):
     result = run("parse", "train", treebank / "train.mrg", "-o", treebank / "new.model")
     assert (result.status, result.out) == (0, "")
-    for word in ("data ", "262 trees", "grammar ", "training ", "model ", "next "):
+    for word in ("data ", "262 trees", "features ", "binary rules", "training ", "model ", "next "):
         assert word in result.err
     assert (treebank / "new.model").stat().st_size == pytest.approx(parse_model.stat().st_size, rel=0.01)
     quiet = run("parse", "train", treebank / "train.mrg", "-o", treebank / "q.model", "-q", "--vertical", "2")

@@ -169,11 +169,11 @@ def test_ctrl_c_in_a_parsers_training_keeps_what_is_finished_and_no_more(corpora
     assert process.wait(timeout=60) == 130
     last = said.read_text().splitlines()[-1]
     if keeps:
-        assert last == f"loglinear: interrupted: what is finished is in {kept}; the same command goes on"
+        assert last == f"loglinear: interrupted: what is finished is in {kept}; the same command continues"
         assert "craft parsing mecfg" in json.loads(kept.read_text())["cells"]
         assert "craft parsing crf-cfg" not in json.loads(kept.read_text())["cells"]
     else:
-        assert last == "loglinear: interrupted: nothing was kept; with --json FILE the same command would go on"
+        assert last == "loglinear: interrupted: nothing was kept; with --json FILE the same command would continue"
 
 
 @pytest.mark.slow

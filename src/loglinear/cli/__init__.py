@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from loglinear.cli import common
+from loglinear.cli.options import add
 
 #: The file of each verb, imported when it is asked for: labelling a file takes no time for the other verbs.
 VERBS = {
@@ -59,7 +60,7 @@ class _OnDemand(Mapping[str, Any]):
             if hasattr(module, "app"):
                 own.add_typer(module.app, name=verb)
             else:
-                own.command(verb, epilog=module.EXAMPLES)(getattr(module, f"{verb}_command"))
+                add(own, verb)(getattr(module, f"{verb}_command"))
             self._made[verb] = typer.main.get_group(own).commands[verb]
         return self._made[verb]
 
@@ -147,5 +148,5 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """Let what standard output could not take go nowhere, so that Python does not try again when it ends."""
+    """Redirect standard output to /dev/null, so that Python's flush at exit cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import show_table, wide_console
+from loglinear.cli.common import check_place, show_table, wide_console, working, write_text
+from loglinear.cli.options import OUT
+from loglinear.errors import OptionError
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,146 +20,115 @@ if TYPE_CHECKING:
     from loglinear.experiments.bench.plan import Benchmark, Settings
     from loglinear.experiments.corpora import Corpus
 
-EXAMPLES = """
-[bold]Examples[/bold]
 
-loglinear bench --quick     (a minute, on the bundled corpus)
+WHAT, HOW = "What is measured", "How"
 
-loglinear bench train.txt --test test.txt --template chunking     (your own column file, label last)
 
-loglinear bench --task conll2000 --algorithms l2sgd,ap,pa,arow --json bench.json     (wants LOGLINEAR_DATA)
+@options
+class BenchOptions:
+    """What is measured, how, and where the figures go."""
 
-loglinear bench --task generated:1e5 --sizes 1e4,1e5,1e6 --repeat 1 --peer-iterations 20
+    test: Path | None = option("file to test on, with TRAIN", default=None, panel=WHAT, metavar="FILE")
+    template: str | None = option(
+        "template file or named set; each task has its own", default=None, panel=WHAT, metavar="FILE|NAME"
+    )
+    tasks: list[str] | None = option(
+        "corpus: conll2000, pos (from LOGLINEAR_DATA), bundled, generated:TOKENS (by default conll2000 if it is there, "
+        "else bundled)",
+        default=None,
+        panel=WHAT,
+        flags=("--task",),
+        repeats=True,
+    )
+    ways: str = option(
+        "how ours trains, between commas: CRITERION is its default optimizer, CRITERION/OPTIMIZER another",
+        default="cll,cll/lbfgs",
+        panel=WHAT,
+    )
+    algorithms: str = option("python-crfsuite's other algorithms: l2sgd,ap,pa,arow or all", default="", panel=WHAT)
+    criteria: str = option("criteria whose evaluation is compared with cll's: names or all", default="", panel=WHAT)
+    sizes: str = option("tokens of generated corpora, to see how cost grows: 1e4,1e5", default="", panel=WHAT)
+    profile: bool = option("say where our time goes, by stage and by kernel", default=False, panel=WHAT)
+    quick: bool = option("one round, at most 20 passes of either side", default=False, panel=WHAT)
+    full: bool = option(
+        "everything: conll2000, pos and generated:1e6, all algorithms and criteria, 1e4 to 1e7, profiles",
+        default=False,
+        panel=WHAT,
+    )
+    threads: str = option("numbers of threads of ours", default="1,2", panel=HOW)
+    repeat: int | None = option("rounds; 3 by default", default=None, least=1, panel=HOW)
+    l2: float = option("L2 factor, c2 of python-crfsuite", default=1.0, least=0, panel=HOW)
+    max_iter: int | None = option("most passes of ours", default=None, least=1, panel=HOW)
+    peer_iterations: int | None = option(
+        "most passes of python-crfsuite; the tables say so", default=None, least=1, panel=HOW
+    )
+    peer_most: str = option("most tokens of --sizes that python-crfsuite is measured on", default="1e6", panel=HOW)
+    peer: bool = option("measure python-crfsuite too", default=True, panel=HOW)
+    json: Path | None = option("keep every measurement here, as it is made", default=None, panel=OUT, metavar="FILE")
+    markdown: Path | None = option("write the tables here too", default=None, panel=OUT, metavar="FILE")
+    resume: bool = option("continue from what the JSON file holds", default=False, panel=OUT)
 
-loglinear bench --task bundled --criteria all --profile
+    def settings(self) -> Settings:
+        """What the options ask for, with what --quick and --full stand for."""
+        from loglinear.criteria.criterion import criteria_of
+        from loglinear.experiments.bench.peer import ALGORITHMS
+        from loglinear.experiments.bench.plan import Settings, distinct, peer_is_installed
+        from loglinear.experiments.corpora import size_of
+        from loglinear.structures.chain.structure import Chain
 
-loglinear bench --full --json bench.json --markdown bench.md     (all of it, for hours; --resume after Ctrl-C)
-"""
-
-WHAT, HOW, OUT = "What is measured", "How", "What comes out"
+        passes = 20 if self.quick else None
+        others = [name for name in ALGORITHMS if name != "lbfgs"]
+        return Settings(
+            threads=tuple(_whole("threads", text) for text in _listed(self.threads)),
+            repeat=self.repeat or (1 if self.quick else 3),
+            l2=self.l2,
+            ways=distinct(_way(text) for text in _listed(self.ways)),
+            algorithms=tuple(others if self.full or self.algorithms == "all" else _listed(self.algorithms)),
+            criteria=tuple(criteria_of(Chain) if self.full or self.criteria == "all" else _listed(self.criteria)),
+            sizes=tuple(size_of(text) for text in _listed(self.sizes or ("1e4,1e5,1e6,1e7" if self.full else ""))),
+            max_iter=self.max_iter or passes,
+            peer_iterations=self.peer_iterations or passes,
+            peer=self.peer and peer_is_installed(),
+            peer_most=size_of(self.peer_most),
+            profile=self.profile or self.full,
+        )
 
 
 def bench_command(
+    run: BenchOptions,
     train: Annotated[
         str | None, typer.Argument(metavar="TRAIN", help="Your own column file, label in the last column.")
     ] = None,
-    test: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to test on, with TRAIN.", rich_help_panel=WHAT)
-    ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|NAME", help="Template file or named set; each task has its own.", rich_help_panel=WHAT
-        ),
-    ] = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="conll2000, pos (from LOGLINEAR_DATA), bundled, generated:TOKENS; may be given several times. By "
-            "default conll2000 if it is there, else bundled.",
-            rich_help_panel=WHAT,
-            show_default=False,
-        ),
-    ] = None,
-    ways: Annotated[
-        str,
-        typer.Option(
-            help="How ours trains, between commas: CRITERION is its default optimizer, CRITERION/OPTIMIZER another.",
-            rich_help_panel=WHAT,
-        ),
-    ] = "cll,cll/lbfgs",
-    algorithms: Annotated[
-        str, typer.Option(help="python-crfsuite's other algorithms: l2sgd,ap,pa,arow or all.", rich_help_panel=WHAT)
-    ] = "",
-    criteria: Annotated[
-        str, typer.Option(help="Criteria whose evaluation is compared with cll's: names or all.", rich_help_panel=WHAT)
-    ] = "",
-    sizes: Annotated[
-        str, typer.Option(help="Tokens of generated corpora, to see how cost grows: 1e4,1e5.", rich_help_panel=WHAT)
-    ] = "",
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Say where our time goes, by stage and by kernel.", rich_help_panel=WHAT)
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One round, at most 20 passes of either side.", rich_help_panel=WHAT)
-    ] = False,
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full",
-            help="conll2000, pos and generated:1e6, all algorithms and criteria, 1e4 to 1e7, profiles.",
-            rich_help_panel=WHAT,
-        ),
-    ] = False,
-    threads: Annotated[str, typer.Option(help="Numbers of threads of ours.", rich_help_panel=HOW)] = "1,2",
-    repeat: Annotated[
-        int | None, typer.Option(min=1, help="Rounds; 3 by default.", rich_help_panel=HOW, show_default=False)
-    ] = None,
-    l2: Annotated[float, typer.Option(min=0.0, help="L2 factor, c2 of python-crfsuite.", rich_help_panel=HOW)] = 1.0,
-    max_iter: Annotated[
-        int | None, typer.Option(min=1, help="Most passes of ours.", rich_help_panel=HOW, show_default=False)
-    ] = None,
-    peer_iterations: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Most passes of python-crfsuite; the tables say so.", rich_help_panel=HOW, show_default=False
-        ),
-    ] = None,
-    peer_most: Annotated[
-        str, typer.Option(help="Most tokens of --sizes that python-crfsuite is measured on.", rich_help_panel=HOW)
-    ] = "1e6",
-    peer: Annotated[
-        bool, typer.Option("--peer/--no-peer", help="Measure python-crfsuite too.", rich_help_panel=HOW)
-    ] = True,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Keep every measurement here, as it is made.", rich_help_panel=OUT),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables here too.", rich_help_panel=OUT)
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from what the JSON file holds.", rich_help_panel=OUT)
-    ] = False,
 ) -> None:
-    """Measure training and tagging beside python-crfsuite: same file, same features, same objective."""
+    """Measure training and tagging beside python-crfsuite: same file, same features, same objective.
+
+    Examples
+    --------
+    loglinear bench --quick     (a minute, on the bundled corpus)
+    loglinear bench train.txt --test test.txt --template chunking     (your own column file, label last)
+    loglinear bench --task conll2000 --algorithms l2sgd,ap,pa,arow --json bench.json     (wants LOGLINEAR_DATA)
+    loglinear bench --task generated:1e5 --sizes 1e4,1e5,1e6 --repeat 1 --peer-iterations 20
+    loglinear bench --task bundled --criteria all --profile
+    loglinear bench --full --json bench.json --markdown bench.md     (all of it, for hours; --resume after Ctrl-C)
+    """
     import tempfile
 
-    from loglinear.cli.train import check_place
-    from loglinear.criteria.criterion import criteria_of
-    from loglinear.errors import OptionError
-    from loglinear.experiments.bench.peer import ALGORITHMS
-    from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, peer_is_installed
-    from loglinear.experiments.corpora import size_of
+    from loglinear.experiments.bench.plan import Benchmark
     from loglinear.experiments.store import Store, machine
-    from loglinear.structures.chain.structure import Chain
 
-    if quick and full:
+    if run.quick and run.full:
         raise OptionError("--quick and --full ask for opposite things; give one")
-    if resume and json is None:
-        raise OptionError("--resume goes on from the measurements of --json FILE; name it")
-    for path in filter(None, (json, markdown)):
+    if run.resume and run.json is None:
+        raise OptionError("--resume continues from the measurements of --json FILE; name it")
+    for path in (run.json, run.markdown):
         check_place(path)
-    others = [name for name in ALGORITHMS if name != "lbfgs"]
-    settings = Settings(
-        threads=tuple(_whole("threads", text) for text in _listed(threads)),
-        repeat=repeat or (1 if quick else 3),
-        l2=l2,
-        ways=distinct(_way(text) for text in _listed(ways)),
-        algorithms=tuple(others if full or algorithms == "all" else _listed(algorithms)),
-        criteria=tuple(criteria_of(Chain) if full or criteria == "all" else _listed(criteria)),
-        sizes=tuple(size_of(text) for text in _listed(sizes or ("1e4,1e5,1e6,1e7" if full else ""))),
-        max_iter=max_iter or (20 if quick else None),
-        peer_iterations=peer_iterations or (20 if quick else None),
-        peer=peer and peer_is_installed(),
-        peer_most=size_of(peer_most),
-        profile=profile or full,
-    )
+    settings = run.settings()
     screen = wide_console()
-    tasks = task or (_all_tasks(screen) if full and train is None else [])
-    store = Store(json, "bench", {"machine": machine()}, lambda key, cell: {"job": dict, "result": dict}, resume)
+    tasks = run.tasks or (_all_tasks(screen) if run.full and train is None else [])
+    shape = {"job": dict, "result": dict}
+    store = Store(run.json, "bench", {"machine": machine()}, lambda key, cell: shape, run.resume)
     with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
-        corpora = _corpora(train, test, template, tasks, quick, Path(folder))
+        corpora = _corpora(train, run.test, run.template, tasks, run.quick, Path(folder))
         benchmark = Benchmark(settings, corpora, Path(folder), store)
         if settings.peer:
             _check_peer(settings, corpora)
@@ -164,17 +137,15 @@ def bench_command(
                 _watch(benchmark, screen)
             finally:
                 if benchmark.results:
-                    _report(benchmark, screen, markdown, peer_missing=peer and not settings.peer)
+                    _report(benchmark, screen, run.markdown, peer_missing=run.peer and not settings.peer)
         except KeyboardInterrupt:
-            kept = "" if json is None else f"; what was measured is in {json}: go on with --resume"
-            typer.echo(f"loglinear: interrupted{kept}", err=True)
-            raise typer.Exit(130) from None
+            kept = "" if run.json is None else f"; what was measured is in {run.json}: go on with --resume"
+            raise KeyboardInterrupt(f"interrupted{kept}") from None
 
 
 def _corpora(
     train: str | None, test: Path | None, template: str | None, tasks: list[str], quick: bool, folder: Path
 ) -> list[Corpus]:
-    from loglinear.errors import OptionError
     from loglinear.experiments.corpora import has_conll2000, own, prepare
 
     if train is None:
@@ -202,7 +173,6 @@ def _all_tasks(screen: Console) -> list[str]:
 
 
 def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
-    from loglinear.errors import OptionError
     from loglinear.experiments.bench.peer import why_not
     from loglinear.features.templates.language import TemplateSet
 
@@ -212,29 +182,18 @@ def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
 
 
 def _watch(benchmark: Benchmark, screen: Console) -> None:
-    """Do it, with a line for each measurement and a live one while it lasts."""
-    import time
+    """Run it, with a line for each measurement: a live one in a terminal, else a plain one as each begins."""
+    what, began = "", 0.0
 
-    from loglinear.cli.common import working
+    def before(number: int, total: int, job: Job) -> None:
+        nonlocal what, began
+        what, began = f"{number} of {total}  {job.task}: {job.side}", time.perf_counter()
+        say(what)
+        if not screen.is_terminal:
+            screen.print(what)
 
-    if screen.is_terminal:
-        with screen.status("measuring ...") as status:
-            what, began = "", 0.0
-
-            def before(number: int, total: int, job: Job) -> None:
-                nonlocal what, began
-                what, began = f"{number} of {total}  {job.task}: {job.side}", time.perf_counter()
-                status.update(what)
-
-            def observe(text: str) -> None:
-                status.update(f"{what}  {text}  {time.perf_counter() - began:.0f} s")
-
-            benchmark.run(before, observe)
-        return
-    with working(screen, "measuring"):
-        benchmark.run(
-            lambda number, total, job: screen.print(f"{number} of {total}  {job.task}: {job.side}"), lambda text: None
-        )
+    with working(screen, "measuring ...") as say:
+        benchmark.run(before, lambda text: say(f"{what}  {text}  {time.perf_counter() - began:.0f} s"))
 
 
 def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, peer_missing: bool) -> None:
@@ -243,7 +202,6 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
     import sys
     from dataclasses import asdict
 
-    from loglinear.data import atomic_output
     from loglinear.experiments.bench.tables import make_tables
     from loglinear.experiments.store import machine
     from loglinear.experiments.tables import markdown
@@ -252,10 +210,7 @@ def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, p
     for table in tables:
         show_table(table, screen)
     benchmark.store.finish({"corpora": benchmark.described, "tables": [asdict(table) for table in tables]})
-    if markdown_file is not None:
-        command = shlex.join(["loglinear", *sys.argv[1:]])
-        with atomic_output(markdown_file) as out:
-            out.write(markdown(tables, machine(), command).encode())
+    write_text(markdown_file, markdown(tables, machine(), shlex.join(["loglinear", *sys.argv[1:]])))
 
 
 def _listed(text: str) -> list[str]:
@@ -263,10 +218,9 @@ def _listed(text: str) -> list[str]:
 
 
 def _whole(name: str, text: str) -> int:
-    from loglinear.errors import OptionError
 
     if not text.isdecimal():
-        raise OptionError(f"--{name}: {text!r} is no whole number")
+        raise OptionError(f"--{name}: {text!r} is not a whole number")
     return int(text)
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import console, option, working
-from loglinear.cli.options import TABLE, Ignored, NumberColumns, TableFormat, TextColumns, Words
+from loglinear.cli import common
+from loglinear.cli.options import TABLE, FitOptions, Flags, TableOptions, flag
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import MixtureOptions, check_mixture
-from loglinear.options import declared
+from loglinear.estimators.options import ClassifierOptions, MixtureOptions, check_mixture
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,52 +25,39 @@ if TYPE_CHECKING:
 
 
 MODEL, CHARTS = "The mixture", "Charts"
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear cluster iris.csv -k 3 --covariance full -o iris.model --plot iris.svg
-
-loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
-
-loglinear cluster new.csv --predict iris.model -o rows.csv
-
-loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
-"""
 
 
-MIXTURE_OPTIONS = declared(MixtureOptions)
+@options
+class ClusterOptions:
+    """What else is written about a mixture."""
 
-
-def _option(name: str, *flags: str, **extra: Any) -> Any:
-    return option(name, *flags, panel=MODEL, options=MIXTURE_OPTIONS, **extra)
+    output: Path | None = option(
+        "model file to write; with --predict, the table of rows (- by default)",
+        default=None,
+        metavar="FILE",
+        flags=("-o", "--output"),
+    )
+    predict: Path | None = option("use a model on the table, instead of training one", default=None, metavar="MODEL")
+    rows: str | None = option("write each training row's component and probability here", default=None, metavar="FILE")
+    plot: Path | None = option(
+        "draw rows and Gaussians, in two columns or principal axes", default=None, panel=CHARTS, metavar="FILE.svg"
+    )
+    plot_columns: str | None = option("the two columns of --plot", default=None, panel=CHARTS, metavar="A,B")
+    plot_rounds: Path | None = option(
+        "draw the log-likelihood by round of EM", default=None, panel=CHARTS, metavar="FILE.svg"
+    )
+    top: int = option("how many columns or words to show of each component", default=5, least=1)
 
 
 def cluster_command(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input).")
     ],
-    n_components: Annotated[int | None, _option("n_components", "-k", show_default=False)] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Model file to write; with --predict, the table of rows (- by default).",
-        ),
-    ] = None,
-    predict: Annotated[
-        Path | None,
-        typer.Option("--predict", metavar="MODEL", help="Use a model on the table, instead of training one."),
-    ] = None,
-    rows: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write each training row's component and probability here.")
-    ] = None,
-    format: TableFormat = "auto",
-    number: NumberColumns = None,
-    text: TextColumns = None,
-    ignore: Ignored = None,
-    words: Words = "words",
+    asked: ClusterOptions,
+    model: Annotated[MixtureOptions, Flags(panel=MODEL, defaults={"n_components": None, "components": None})],
+    run: Annotated[FitOptions, Flags(help={"dev": "table of rows to judge by"})],
+    table: Annotated[TableOptions, Flags(without=("label", "categories"))],
+    words: Annotated[str, flag(ClassifierOptions, "text", panel=TABLE)] = "words",
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words in fewer rows.", rich_help_panel=TABLE)] = 1,
     label: Annotated[
         str | None,
@@ -82,135 +69,105 @@ def cluster_command(
             rich_help_panel=TABLE,
         ),
     ] = None,
-    components: Annotated[str | None, _option("components")] = None,
-    covariance: Annotated[str | None, _option("covariance")] = None,
-    variance: Annotated[float | None, _option("variance")] = None,
-    smoothing: Annotated[float | None, _option("smoothing")] = None,
-    floor: Annotated[float | None, _option("floor")] = None,
-    start: Annotated[str, _option("start")] = MIXTURE_OPTIONS["start"].default,
-    restarts: Annotated[int, _option("restarts")] = MIXTURE_OPTIONS["restarts"].default,
-    rounds: Annotated[int, _option("rounds")] = MIXTURE_OPTIONS["rounds"].default,
-    tolerance: Annotated[float, _option("tolerance")] = MIXTURE_OPTIONS["tolerance"].default,
-    seed: Annotated[int, _option("seed")] = MIXTURE_OPTIONS["seed"].default,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            help="Draw rows and Gaussians, in two columns or principal axes.",
-            rich_help_panel=CHARTS,
-        ),
-    ] = None,
-    plot_columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="The two columns of --plot.", show_default=False, rich_help_panel=CHARTS),
-    ] = None,
-    plot_rounds: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.svg", help="Draw the log-likelihood by round of EM.", rich_help_panel=CHARTS),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many columns or words to show of each component.")] = 5,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
-    """Find clusters in a table, by a mixture of Gaussians (numbers) or multinomials (counts, bags of words)."""
-    from loglinear.cli.train import check_place
-    from loglinear.data.tables import read_table
-    from loglinear.errors import OptionError
-    from loglinear.estimators.mixture import Mixture
+    """Find clusters in a table, by a mixture of Gaussians (numbers) or multinomials (counts, bags of words).
 
-    out = console()
-    out.quiet = quiet
-    if predict is not None:
+    Examples
+    --------
+    loglinear cluster iris.csv -k 3 --covariance full -o iris.model --plot iris.svg
+    loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
+    loglinear cluster new.csv --predict iris.model -o rows.csv
+    loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
+    """
+    out = common.console(run.quiet)
+    if asked.predict is not None:
         trained = {
-            "-k": n_components, "--label": label, "--number": number, "--text": text, "--ignore": ignore,
-            "--rows": rows, "--components": components, "--covariance": covariance, "--plot-rounds": plot_rounds,
+            "-k": model.n_components, "--label": label, "--number": table.numbers, "--text": table.texts,
+            "--ignore": table.ignored, "--rows": asked.rows, "--components": model.components,
+            "--covariance": model.covariance, "--plot-rounds": asked.plot_rounds,
         }  # fmt: skip
         given = [name for name, value in trained.items() if value]
         if given:
             raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave it out")
-        mixture = Mixture.load(predict)
-        with working(out, f"reading {data}"):
-            table = read_table(data, format)
-            seen = ClusterRows.of_model(mixture, predict)
-            x = seen.matrix(table, mixture.components == "multinomial")
-        _write_rows(mixture, x, str(output or "-"))
-        _draw(mixture, x, seen, plot, plot_columns, None, out)
+        _predict(data, asked.predict, asked, table, out)
         return
-    if n_components is None:
+    if model.n_components is None:
         raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to use a model)")
-    if text and number:
+    if table.texts and table.numbers:
         raise OptionError("--text and --number: a mixture is of words or of numbers; give one of both")
-    if plot_columns is not None and plot is None:
-        raise OptionError(f"--plot-columns {plot_columns}: of which chart? give --plot FILE.svg with it")
-    for place in (output, plot, plot_rounds):
-        if place is not None:
-            check_place(place)
-    with working(out, f"reading {data}"):
-        table = read_table(data, format)
-        left_out = [*(ignore or []), *([] if label is None else [label])]
-        seen = ClusterRows.choose(table, number or [], text or [], left_out, words, min_count)
-        kind = components or ("gaussian" if seen.words is None else "multinomial")
-        x = seen.matrix(table, kind == "multinomial")
+    if asked.plot_columns is not None and asked.plot is None:
+        raise OptionError(f"--plot-columns {asked.plot_columns}: of which chart? give --plot FILE.svg with it")
+    common.check_training(asked.output, run)
+    for place in (asked.plot, asked.plot_rounds):
+        common.check_place(place)
+    with common.working(out, f"reading {data}"):
+        rows = table.read(data, whole=True)
+        left_out = [*(table.ignored or []), *([] if label is None else [label])]
+        seen = ClusterRows.choose(rows, table.numbers or [], table.texts or [], left_out, words, min_count)
+        kind = model.components or ("gaussian" if seen.words is None else "multinomial")
+        x = seen.matrix(rows, kind == "multinomial")
+        dev = None if run.dev is None else seen.matrix(table.read(run.dev, whole=True), kind == "multinomial")
     if kind == "gaussian" and seen.words is not None:
         raise OptionError("--components gaussian: words are counted, so take multinomial; Gaussians are of numbers")
-    mixture = Mixture(
-        n_components=n_components, components=kind, covariance=covariance, variance=variance, smoothing=smoothing,
-        floor=floor, start=start, restarts=restarts, rounds=rounds, tolerance=tolerance, seed=seed,
-    )  # fmt: skip
-    check_mixture(mixture)
-    _places(plot, plot_columns, seen, kind)
-    seconds = _train(mixture, x, seen, _known(table, label), out)
-    _summarise(mixture, table, seen, seconds, top, out)
-    if rows is not None:
-        _write_rows(mixture, x, rows)
-    _draw(mixture, x, seen, plot, plot_columns, plot_rounds, out)
-    if output is not None:
-        mixture.save(output)
-        out.print(f"model      {output} ({output.stat().st_size / 1e3:,.1f} kB)")
-        out.print(f"next       loglinear cluster TABLE --predict {output};  loglinear inspect {output}")
+    _train(model, kind, x, dev, seen, _known(rows, label), rows.n_rows, asked, run, out)
 
 
-def _train(mixture: Mixture, x: Any, seen: ClusterRows, known: list[str | None] | None, out: Console) -> float:
-    """Fit with a line of progress; the seconds it took."""
-    import warnings
+def _predict(data: str, model: Path, asked: ClusterOptions, table: TableOptions, out: Console) -> None:
+    """Write the component of each row, by a model."""
+    from loglinear.estimators.mixture import Mixture
 
+    mixture = Mixture.load(model)
+    with common.working(out, f"reading {data}"):
+        seen = ClusterRows.of_model(mixture, model)
+        x = seen.matrix(table.read(data, whole=True), mixture.components == "multinomial")
+    _write_rows(mixture, x, str(asked.output or "-"))
+    if asked.plot or asked.plot_rounds:
+        _draw(mixture, x, seen, asked, out)
+
+
+def _train(
+    model: MixtureOptions, kind: str, x: Any, dev: Any, seen: ClusterRows, known: list[str | None] | None, n_rows: int,
+    asked: ClusterOptions, run: FitOptions, out: Console,
+) -> None:  # fmt: skip
+    """Train a mixture, say what it found, and write it."""
     import numpy as np
 
-    from loglinear.cli.common import TrainingDisplay
+    from loglinear.cli.inspect import component_table
+    from loglinear.estimators.mixture import Mixture
     from loglinear.training.run import Progress
 
+    mixture = Mixture(**{**vars(model), "components": kind})
+    check_mixture(mixture)
+    _places(asked, seen, kind)
     began = time.perf_counter()
-    with TrainingDisplay(out, None) as display, warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
 
-        def observe(step: MixtureProgress) -> None:
-            several = step.n_starts > 1 and out.is_terminal  # elsewhere a line now and then is enough
-            phase = f"start {step.start} of {step.n_starts}" if several else "main"
-            spent = time.perf_counter() - began
-            display.observe(Progress(step.round, step.round, step.objective, spent, None, None, phase))
+    def progress(step: MixtureProgress) -> Progress:
+        several = step.n_starts > 1 and out.is_terminal  # elsewhere a line now and then is enough
+        phase = f"start {step.start} of {step.n_starts}" if several else "main"
+        return Progress(step.round, step.round, step.objective, time.perf_counter() - began, None, None, phase)
 
-        mixture.fit(x, known=known, observe=observe)
-    for warning in said:
-        if issubclass(warning.category, UserWarning | RuntimeWarning):
-            out.print(f"loglinear: warning: {warning.message}", markup=False)
+    seconds = common.fit(mixture, x, run, out, output=asked.output, progress=progress, X_dev=dev, known=known)
     mixture.feature_names_in_ = np.array(seen.names, dtype=object)
     mixture.source_ = seen.to_dict()
-    return time.perf_counter() - began
+    if asked.output is not None:
+        common.save(mixture, asked.output)
+    common.show_table(component_table(mixture, asked.top), out)
+    of = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
+    common.summarise(
+        mixture, out, asked.output,
+        data=f"{n_rows:,} rows, {len(seen.names):,} {of}",
+        seconds=seconds,
+        objective=f"{mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}",
+        following="loglinear cluster TABLE --predict MODEL;  loglinear inspect MODEL",
+    )  # fmt: skip
+    if asked.rows is not None:
+        _write_rows(mixture, x, asked.rows)
+    if asked.plot or asked.plot_rounds:
+        _draw(mixture, x, seen, asked, out)
 
 
 def _known(table: TableFile, label: str | None) -> list[str | None] | None:
     return None if label is None else [cell.strip() or None for cell in table.column(label)]
-
-
-def _summarise(mixture: Mixture, table: TableFile, seen: ClusterRows, seconds: float, top: int, out: Console) -> None:
-    from loglinear.cli.common import show_table
-    from loglinear.cli.inspect import component_table
-
-    of = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
-    out.print(f"data       {table.n_rows:,} rows, {len(seen.names):,} {of}", markup=False)
-    out.print(f"training   {mixture.message_}; {seconds:.1f} s", markup=False)
-    shown = component_table(mixture, top)
-    out.print(f"objective  {mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}")
-    show_table(shown, out)
 
 
 def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
@@ -230,44 +187,33 @@ def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
         write_table(columns, out, table_format_of(path) if path != "-" else "csv")
 
 
-def _places(plot: Path | None, plot_columns: str | None, seen: ClusterRows, kind: str) -> tuple[int, int] | None:
+def _places(asked: ClusterOptions, seen: ClusterRows, kind: str) -> tuple[int, int] | None:
     """The columns of --plot by number, or None; refused before training if there is nothing to draw."""
-    from loglinear.errors import OptionError
-
-    if plot is None:
+    if asked.plot is None:
         return None
     if kind != "gaussian":
         raise OptionError("--plot draws Gaussians; of words, --plot-rounds draws how EM climbed")
     if len(seen.names) < 2:
         raise OptionError("--plot needs two columns of numbers, and there is one")
-    if plot_columns is None:
+    if asked.plot_columns is None:
         return None
-    parts = [part.strip() for part in plot_columns.split(",")]
+    parts = [part.strip() for part in asked.plot_columns.split(",")]
     if len(parts) != 2 or any(part not in seen.names for part in parts):
-        raise OptionError(f"--plot-columns {plot_columns}: give two of {', '.join(seen.names)}, apart by a comma")
+        raise OptionError(f"--plot-columns {asked.plot_columns}: give two of {', '.join(seen.names)}, apart by a comma")
     return seen.names.index(parts[0]), seen.names.index(parts[1])
 
 
-def _draw(
-    mixture: Mixture, x: Any, seen: ClusterRows, plot: Path | None, plot_columns: str | None, rounds: Path | None,
-    out: Console,
-) -> None:  # fmt: skip
+def _draw(mixture: Mixture, x: Any, seen: ClusterRows, asked: ClusterOptions, out: Console) -> None:
     from loglinear.cli.inspect import component_labels
-    from loglinear.data import atomic_output
+    from loglinear.experiments.charts import climb_chart, component_chart
 
-    charts: list[tuple[Path, str]] = []
-    if plot is not None or rounds is not None:
-        with working(out, "drawing"):
-            from loglinear.experiments.charts import climb_chart, component_chart
-
-            if plot is not None:
-                chosen = _places(plot, plot_columns, seen, mixture.components)
-                charts.append((plot, component_chart(mixture, x, chosen, component_labels(mixture))))
-            if rounds is not None:
-                charts.append((rounds, climb_chart(mixture)))
-    for path, content in charts:
-        with atomic_output(path) as stream:
-            stream.write(content.encode())
+    with common.working(out, "drawing"):
+        if asked.plot is not None:
+            chosen = _places(asked, seen, mixture.components)
+            common.write_text(asked.plot, component_chart(mixture, x, chosen, component_labels(mixture)))
+        if asked.plot_rounds is not None:
+            common.write_text(asked.plot_rounds, climb_chart(mixture))
+    for path in filter(None, (asked.plot, asked.plot_rounds)):
         out.print(f"chart      {path}", markup=False)
 
 

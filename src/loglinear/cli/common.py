@@ -1,82 +1,48 @@
-"""What several verbs share: options, the console, and reading a corpus as the command line asks."""
+"""What several verbs share: the console, templates, places to write to, and a training from data to model file."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from loglinear.cli.options import CorpusOptions, FitOptions
+from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
-from loglinear.options import Option, declared
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.errors import ModelKindError
+    from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
+    from loglinear.features.templates.language import TemplateSet
     from loglinear.training.run import Progress
 
 
-DATA = "The files"
-OPTIONS = declared(TaggerOptions)
 PLAIN_WIDTH = 160  # of tables that no terminal shows
-FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
-
-Format = Annotated[str, typer.Option("--format", help=f"Format of the files: {FORMATS}.", rich_help_panel=DATA)]
-Separator = Annotated[
-    str,
-    typer.Option(
-        help="What separates columns: auto (runs of spaces and tabs), tab (exactly one) or space.", rich_help_panel=DATA
-    ),
-]
-Comments = Annotated[
-    str,
-    typer.Option(
-        help="Lines to pass over: none, those that begin with the given text, or auto (# lines that are no rows).",
-        rich_help_panel=DATA,
-    ),
-]
-LabelColumn = Annotated[
-    int, typer.Option(help="Column of the labels, from 0; negative from the last.", rich_help_panel=DATA)
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.", show_default=False)]
 
 
-def option(name: str, *flags: str, panel: str, options: Mapping[str, Option] = OPTIONS, **extra: Any) -> Any:
-    """A command-line option for the estimator's option of that name: its help, default and choices."""
-    declared = options[name]
-    choices = (
-        f" ({', '.join(map(str, declared.choices))})" if declared.choices and declared.choices != (False, True) else ""
-    )
-    shown = {"show_default": declared.default is not None, **extra}
-    return typer.Option(
-        *flags, help=declared.help[0].upper() + declared.help[1:] + choices + ".", rich_help_panel=panel, **shown
-    )
-
-
-def default(name: str) -> Any:
-    """The default of a tagger's option."""
-    return OPTIONS[name].default
-
-
-def console() -> Console:
+def console(quiet: bool = False) -> Console:
     """Where people look: standard error, so that standard output carries data only."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
 
 
 def wide_console(quiet: bool = False) -> Console:
     """The same, wide enough for tables where no terminal says how wide it is."""
-    out = console()
-    out.quiet = quiet
+    out = console(quiet)
     if not out.is_terminal:
         out.width = PLAIN_WIDTH
     return out
@@ -84,7 +50,7 @@ def wide_console(quiet: bool = False) -> Console:
 
 @contextmanager
 def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
-    """A turning wheel with a word beside it, which can change, while something takes its time; only in a terminal."""
+    """Show a spinner with an updatable label during slow work; nothing outside a terminal."""
     if out.is_terminal and not out.quiet:
         with out.status(what) as status:
             yield lambda text: status.update(text)
@@ -147,52 +113,300 @@ def show_table(table: Table, screen: Console) -> None:
         screen.print(Text(note, style="dim"))
 
 
-def read_corpus(
-    path: str,
-    format: str,
-    separator: str,
-    comments: str,
-    docstart_is_token: bool = False,
-    label_keys: tuple[str, ...] = ("labels",),
-    layout: bool = True,
-) -> Columns | Attributes:
-    """Read a corpus in the format asked for.
+@contextmanager
+def showing_warnings(out: Console) -> Iterator[None]:
+    """Print warnings as lines of their own, once the block has ended."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            for warning in said:
+                if issubclass(warning.category, UserWarning | RuntimeWarning):
+                    out.print(f"loglinear: warning: {warning.message}", markup=False)
 
-    ``docstart_is_token`` takes ``-DOCSTART-`` lines for tokens, as conlleval does, if they are as wide as the others.
-    ``label_keys`` are the keys of JSON Lines records that hold labels. Without ``layout`` the text of a column file is
-    not kept: it takes less memory, and cannot be written back with its comments and blank lines.
-    """
+
+# -- taggers -----------------------------------------------------------------------------------------------------------
+
+
+def tagger_of(model: TaggerOptions) -> Tagger:
+    """The tagger that the command line asks for, but for its template, which depends on the data."""
+    from loglinear.estimators.tagger.estimator import Tagger
+
+    return Tagger(**{**vars(model), "template": None, "constraints": read_constraints(model.constraints)})
+
+
+def read_constraints(given: str | None) -> str | dict[str, object] | None:
+    """A scheme's name, or the content of a JSON file."""
+    import json
+
+    if given is None or not given.endswith(".json"):
+        return given
+    try:
+        content = json.loads(Path(given).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OptionError(f"{given}: not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise OptionError(f"{given}: constraints are a JSON object")
+    return content
+
+
+def read_template(given: str | None) -> str | TemplateSet | None:
+    """A named set's name, or the content of a template file."""
+    from loglinear.features.templates.sets import SETS, load_template
+
+    return given if given is None or given in SETS else load_template(Path(given))
+
+
+def choose_template(
+    tagger: Tagger, template: str | TemplateSet | None, corpus: Columns | Attributes, files: CorpusOptions, out: Console
+) -> None:
+    """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none."""
+    from loglinear.data import Attributes
+
+    tagger.template = template
+    if isinstance(corpus, Attributes):
+        if template is not None:
+            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
+    elif template is None:
+        tagger.template = suggested_template(corpus, files.label_column, files.partial)
+        out.print(f"template: {tagger.template} (choose with --template)")
+
+
+def bundled_corpus(split: str, task: str) -> Columns:
+    """A split of the corpus that comes with the package."""
     from io import BytesIO
 
-    from loglinear.data import format_of, read, read_columns, read_jsonl
-    from loglinear.data.files import read_bytes, source_name
-    from loglinear.errors import DataError
+    from loglinear.data import read_columns
+    from loglinear.data.corpora.bundled import bundled_text
 
-    chosen = format_of(path) if format == "auto" else format
-    if chosen == "jsonl":
-        return read_jsonl(path, label_keys=label_keys)
-    if chosen != "columns":
-        return read(path, chosen)
-    if not docstart_is_token:
-        return read_columns(path, separator=separator, comments=comments, layout=layout)
-    source = BytesIO(read_bytes(path))
-    source.name = source_name(path)
+    return read_columns(BytesIO(bundled_text(split, task).encode()))
+
+
+def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
+    """``ner`` where the labels are those of spans and not where it would look for tags, else ``pos``."""
+    from loglinear.estimators.tagger.inputs import annotation_of
+    from loglinear.structures.constraints import detect_scheme
+
+    labels = annotation_of(corpus, None, label_column, partial).label_names()
+    n_columns = len(corpus.columns)
+    labels_for_tags = n_columns > 2 and label_column % n_columns == 1
+    return "pos" if detect_scheme(labels) is None or labels_for_tags else "ner"
+
+
+# -- places to write to ------------------------------------------------------------------------------------------------
+
+
+def check_place(path: Path | None) -> None:
+    """Refuse an output that could not be written before hours are spent on it."""
+    import tempfile
+
+    if path is None:
+        return
+    if str(path) == "-":
+        raise OptionError("a model is written to a file, not to standard output; name it with -o")
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder; name the file to write")
+    if not path.parent.is_dir():
+        raise OptionError(f"{path}: there is no folder {path.parent}; make it first")
     try:
-        return read_columns(source, separator=separator, comments=comments, docstart=False)
-    except DataError:
-        source.seek(0)
-        return read_columns(source, separator=separator, comments=comments)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path}: nothing can be written in {path.parent}: {error.strerror}") from None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Training seen from outside: a live line in a terminal, now and then a plain one elsewhere.
+def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
+    """Refuse outputs that could not be written, or not beside each other, before time is spent.
+
+    Parameters
+    ----------
+    results : Path, optional
+        What ``--json`` names: a file, as it is read again.
+    outputs : mapping from option to Path
+    inputs
+        Files that are read; anything else is ignored.
+    """
+    if str(results) == "-":
+        raise OptionError("--json keeps what is finished, to continue from, in a file; name one")
+    there = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
+    taken = {os.path.realpath(path): f"the input {path}" for path in there}
+    for flag, path in {"--json": results, **outputs}.items():
+        if path is None:
+            continue
+        if str(path) != "-":
+            check_place(path)
+        other = taken.setdefault("-" if str(path) == "-" else os.path.realpath(path), flag)
+        if other != flag:
+            raise OptionError(f"{flag} {path} would overwrite {other}; name another file")
+
+
+def write_text(path: Path | None, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    from loglinear.data import atomic_output
+
+    if path is not None:
+        with atomic_output(path) as out:
+            out.write(text.encode())
+
+
+def numbers(flag: str, text: str) -> tuple[float, ...]:
+    """Numbers between commas."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise OptionError(f"--{flag} {text!r}: give numbers between commas, as in 0.1,0.3,1") from None
+
+
+@contextmanager
+def resumable(results: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C what an experiment has kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(interrupted(results)) from None
+
+
+def interrupted(results: Path | None) -> str:
+    """What to say after Ctrl-C."""
+    if results is None:
+        return "interrupted: nothing was kept; with --json FILE the same command would continue"
+    if not results.exists():
+        return "interrupted: no training was finished; the same command starts from scratch"
+    return f"interrupted: what is finished is in {results}; the same command continues"
+
+
+# -- a training, from data to model file -------------------------------------------------------------------------------
+
+
+def checkpoint_of(output: Path | None) -> Path | None:
+    """Where the checkpoint of a model's training is kept."""
+    return None if output is None else output.with_name(output.name + ".checkpoint")
+
+
+def check_training(output: Path | None, run: FitOptions) -> None:
+    """Refuse a training whose model could not be written, or that would overwrite one that did not end."""
+    check_place(output)
+    checkpoint = checkpoint_of(output)
+    if checkpoint is None and run.resume:
+        raise OptionError("--resume continues from MODEL.checkpoint; name the model with -o")
+    if checkpoint is not None and checkpoint.exists() and not run.resume:
+        raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
+
+
+def fit(
+    estimator: Any,
+    X: Any,
+    run: FitOptions,
+    out: Console,
+    *,
+    output: Path | None,
+    metric: str = "score",
+    progress: Callable[[Any], Progress] = lambda step: step,
+    **more: Any,
+) -> float:
+    """Train an estimator with a display of its progress and a checkpoint beside the ``output``; the seconds it took.
+
+    ``progress`` makes a :class:`Progress` of what ``fit`` observes, ``more`` are keywords of ``fit``. The checkpoint is
+    removed by :func:`save`, once the model is written.
+    """
+    from loglinear.training.run import TrainingInterrupted
+
+    checkpoint = checkpoint_of(output)
+    if run.resume and checkpoint is not None:
+        there = checkpoint.exists()
+        out.print(f"resuming from {checkpoint}" if there else f"no checkpoint {checkpoint}: starting from scratch")
+    keywords = {
+        "init": run.init,
+        "checkpoint": checkpoint,
+        "checkpoint_seconds": run.checkpoint_seconds,
+        "resume": run.resume,
+        **more,
+    }
+    began = time.perf_counter()
+    try:
+        with showing_warnings(out), TrainingDisplay(out, metric) as display:
+            estimator.fit(X, observe=lambda step: display.observe(progress(step)), **_supported(estimator, keywords))
+    except TrainingInterrupted as interruption:
+        typer.echo(f"loglinear: {interruption}", err=True)
+        raise typer.Exit(130) from None
+    return time.perf_counter() - began
+
+
+def _supported(estimator: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Those keywords that an estimator's ``fit`` has; one that it lacks is refused if the command line asks for it."""
+    import inspect
+
+    known = inspect.signature(estimator.fit).parameters
+    for name in ("X_dev", "init", "resume"):
+        asked = keywords.get(name) is not None and keywords[name] is not False
+        if asked and name not in known:
+            raise OptionError(f"--{name.removeprefix('X_')}: {type(estimator).__name__} does not support it")
+    return {name: value for name, value in keywords.items() if name in known}
+
+
+def save(estimator: Any, output: Path) -> None:
+    """Write the model, to a temporary folder if its place has no room any more, and remove the checkpoint."""
+    import tempfile
+
+    try:
+        estimator.save(output)
+    except ModelFileError as error:
+        spare = Path(tempfile.mkdtemp(prefix="loglinear-")) / output.name
+        estimator.save(spare)
+        raise ModelFileError(f"{error}. The model is saved as {spare} instead") from None
+    checkpoint_of(output).unlink(missing_ok=True)  # type: ignore[union-attr]  # there is an output
+
+
+def summarise(
+    estimator: Any,
+    out: Console,
+    output: Path | None,
+    *,
+    data: str,
+    features: str = "",
+    objective: str = "",
+    metric: str = "",
+    seconds: float | None = None,
+    following: str,
+) -> None:
+    """Say what a training learnt, how it went, where the model is and what can be done with it.
+
+    ``following`` are commands, with MODEL for the model; ``metric`` says what the dev score is. ``objective`` and
+    ``seconds`` are the estimator's own if it keeps them.
+    """
+    at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
+    pruned, value = getattr(estimator, "pruned_score_", None), getattr(estimator, "objective_", None)
+    if not objective and value is not None:
+        objective = f"{value:,.3f}" + (" at the last iteration" if at else "")
+    lines = {
+        "data": data,
+        "features": features,
+        "training": f"{estimator.message_}; {estimator.seconds_ if seconds is None else seconds:.1f} s",
+        "objective": objective,
+        "dev score": "" if score is None else f"{100 * score:.2f}{metric} at iteration {at}, whose weights are kept",
+        "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
+        "model": "" if output is None else f"{output} ({_size(output)})",
+        "next": "" if output is None else following.replace("MODEL", str(output)),
+    }
+    for what, text in lines.items():
+        if text:
+            out.print(f"{what:<10} {text}", markup=False)
+
+
+def _size(path: Path) -> str:
+    n_bytes = path.stat().st_size
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"
+
+
+# -- training seen from outside: a live line in a terminal, now and then a plain one elsewhere -------------------------
 
 
 PLAIN_SECONDS = 5.0
 
 
 class _Display:
-    """A turning wheel in a terminal, while it is open."""
+    """A spinner in a terminal, while it is open."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

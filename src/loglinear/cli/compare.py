@@ -10,143 +10,94 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli import options as own
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, show_table, wide_console, working
+from loglinear.cli import common
+from loglinear.cli.options import FIXED, OUT, CorpusOptions, ExperimentOptions, Flags
+from loglinear.errors import OptionError
+from loglinear.estimators.options import RUN, TaggerOptions
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.experiments.comparison.result import ComparisonResult
 
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear compare --quick --html report.html     (about a minute, on the bundled corpus)
-
-loglinear compare train.txt --dev dev.txt --test test.txt --template ner --criteria cll,softmax-margin,perceptron
-
-loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --json all.json --html all.html --jobs 2
-
-loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --halving 0.1,0.3,1 --sizes 0.1,0.3,1
-
-loglinear compare train.txt --dev dev.txt --test test.txt --criteria "cll;mira:k=5,C=0.1" --grid l2=0.3,1,3
-"""
-OUT, RUN, FIXED = own.OUT, own.RUN, own.FIXED
+SPLITS = ("train", "dev", "test")  # of the bundled corpus
 QUICK_TASK, QUICK_TEMPLATE, QUICK_SIZES = "chunk", "chunking", "0.1,0.3,1"
+COMPARED = (
+    "template", "order", "constraints", "gazetteers", "min_count", "max_iter", "tolerance", "threads", "seed",
+)  # fmt: skip
+
+
+@options
+class ComparisonOptions(ExperimentOptions):
+    """What is compared, on what, and where the results go."""
+
+    dev: str | None = option("annotated file to tune on", default=None, metavar="FILE")
+    test: str | None = option("annotated file to compare on", default=None, metavar="FILE")
+    criteria: str = option(
+        "which: all, or names between commas (semicolons, if options after them have commas)", default="all"
+    )
+    grid: list[str] | None = option(
+        "other values to tune over than the default ones; see tune", default=None, metavar="OPTION=VALUES", repeats=True
+    )
+    quick: bool = option("small grids, at most 60 iterations", default=False)
+    sizes: str = option("shares of the training sentences, for learning curves: 0.1,0.3,1", default="", panel=RUN)
+    draws: int = option("samples of the paired bootstrap", default=10_000, least=1, panel=RUN)
+    markdown: Path | None = option("write the tables here", default=None, panel=OUT, metavar="FILE")
+    html: Path | None = option("write a page with tables and plots here", default=None, panel=OUT, metavar="FILE")
 
 
 def compare_command(
+    model: Annotated[TaggerOptions, Flags(only=COMPARED, panel=FIXED)],
+    run: ComparisonOptions,
+    files: Annotated[CorpusOptions, Flags(without=("weights",))],
     train: Annotated[
         str | None, typer.Argument(metavar="TRAIN", help="Annotated file; with --quick the bundled corpus if left out.")
     ] = None,
-    dev: Annotated[str | None, typer.Option(metavar="FILE", help="Annotated file to tune on.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Annotated file to compare on.")] = None,
-    criteria: Annotated[
-        str, typer.Option(help="all, or criteria between commas (semicolons, if options after them have commas).")
-    ] = "all",
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OPTION=VALUES", help="Other values to tune over than the default ones; see tune."),
-    ] = None,
-    metric: Annotated[
-        str, typer.Option(help="f1, precision, recall, accuracy, sentence-accuracy, or auto: F1 for chunks.")
-    ] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Small grids, at most 60 iterations.")] = False,
-    sizes: Annotated[
-        str, typer.Option(help="Shares of the training sentences, for learning curves: 0.1,0.3,1.", rich_help_panel=RUN)
-    ] = "",
-    draws: Annotated[int, typer.Option(min=1, help="Samples of the paired bootstrap.", rich_help_panel=RUN)] = 10_000,
-    json: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Keep all that is finished here (models in FILE.models); started again, it goes on.",
-            rich_help_panel=OUT,
-        ),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables here.", rich_help_panel=OUT)
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with tables and plots here.", rich_help_panel=OUT),
-    ] = None,
-    template: own.Template = None,
-    order: own.Order = own.ORDER,
-    constraints: own.SchemeOrRules = None,
-    gazetteer: own.Gazetteers = None,
-    min_count: own.MinCount = own.MIN_COUNT,
-    max_iter: own.MaxIter = None,
-    tolerance: own.Tolerance = own.TOLERANCE,
-    halving: own.Halving = "",
-    jobs: own.Jobs = 1,
-    threads: own.AllThreads = None,
-    seed: own.Seed = own.SEED,
-    format: Format = "auto",
-    separator: Separator = "auto",
-    comments: Comments = "auto",
-    label_column: LabelColumn = -1,
-    partial: own.Partial = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
-    """Tune each criterion on dev data, compare them on test data, and say which differences are chance."""
-    from loglinear.cli.common import TuningDisplay
-    from loglinear.cli.train import read_constraints
-    from loglinear.errors import OptionError
-    from loglinear.estimators.tagger.estimator import Tagger
+    """Tune each criterion on dev data, compare them on test data, and say which differences are chance.
+
+    Examples
+    --------
+    loglinear compare --quick --html report.html     (about a minute, on the bundled corpus)
+    loglinear compare train.txt --dev dev.txt --test test.txt --template ner --criteria cll,softmax-margin,perceptron
+    loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --json all.json --html all.html --jobs 2
+    loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --halving 0.1,0.3,1 --sizes 0.1,0.3,1
+    loglinear compare train.txt --dev dev.txt --test test.txt --criteria "cll;mira:k=5,C=0.1" --grid l2=0.3,1,3
+    """
+    from loglinear.experiments.comparison.page import score_table, training_table
     from loglinear.experiments.comparison.run import compare, named
     from loglinear.experiments.tuning.grid import read_grid
 
-    out = wide_console(quiet)
-    bundled = quick and train is None and dev is None and test is None
-    if not bundled and None in (train, dev, test):
+    out = common.wide_console(run.quiet)
+    sources = [train, run.dev, run.test]
+    bundled = run.quick and not any(sources)
+    if not bundled and None in sources:
         raise OptionError("give TRAIN, --dev and --test; --quick alone compares on the bundled corpus")
-    named(criteria)
-    chosen = read_grid(grid or [])
-    inputs = [train, dev, test, template, constraints, *(gazetteer or []), *itertools.chain(*chosen.values())]
-    own.check_outputs(json, {"--markdown": markdown, "--html": html}, inputs)
-    shares = own.numbers("sizes", sizes or (QUICK_SIZES if bundled else ""))
-    tagger = Tagger(
-        order=order, constraints=read_constraints(constraints), gazetteers=gazetteer or None, min_count=min_count,
-        max_iter=max_iter, tolerance=tolerance, threads=threads, seed=seed,
-    )  # fmt: skip
-    if bundled:
-        corpora = _bundled()
-        template = template or QUICK_TEMPLATE
-    else:
-        with working(out, f"reading {train}"):
-            corpora = own.read_all([train, dev, test], format, separator, comments)
-    assert corpora[0] is not None
-    tagger = own.prepared(tagger, template, corpora[0], label_column, partial)
-    if template is None and tagger.template is not None:
-        out.print(f"template: {tagger.template} (choose with --template)")
-    try:
-        with TuningDisplay(out) as display:
-            result = compare(
-                corpora[0], None, corpora[1], None, corpora[2], criteria=criteria, tagger=tagger, grid=chosen,
-                quick=quick, sizes=shares, metric=metric, halving=own.numbers("halving", halving) or None, jobs=jobs,
-                draws=draws, label_column=label_column, partial=partial, results=json, observe=display.observe_part,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(own.interrupted(json)) from None
-    with working(out, "writing"):
-        _write(result, markdown, html)
-    from loglinear.experiments.comparison.page import score_table, training_table
-
+    named(run.criteria)
+    grid = read_grid(run.grid or [])
+    inputs = [*sources, model.template, model.constraints, *(model.gazetteers or []), *itertools.chain(*grid.values())]
+    common.check_outputs(run.json, {"--markdown": run.markdown, "--html": run.html}, inputs)
+    shares = common.numbers("sizes", run.sizes or (QUICK_SIZES if bundled else ""))
+    tagger = common.tagger_of(model)
+    with common.working(out, f"reading {train or 'the bundled corpus'}"):
+        corpora: list[Columns | Attributes] = [
+            common.bundled_corpus(split, QUICK_TASK) if path is None else files.read(path)
+            for split, path in zip(SPLITS, sources, strict=True)
+        ]
+    common.choose_template(tagger, model.template or (QUICK_TEMPLATE if bundled else None), corpora[0], files, out)
+    with common.resumable(run.json), common.TuningDisplay(out) as display:
+        result = compare(
+            corpora[0], None, corpora[1], None, corpora[2], criteria=run.criteria, tagger=tagger, grid=grid,
+            quick=run.quick, sizes=shares, metric=run.metric, halving=common.numbers("halving", run.halving) or None,
+            jobs=run.jobs, draws=run.draws, label_column=files.label_column, partial=files.partial, results=run.json,
+            observe=display.observe_part,
+        )  # fmt: skip
+    with common.working(out, "writing"):
+        _write(result, run.markdown, run.html)
     for table in (score_table(result), training_table(result)):
-        show_table(table, out)
-    for path in filter(None, (markdown, html, json)):
+        common.show_table(table, out)
+    for path in filter(None, (run.markdown, run.html, run.json)):
         out.print(f"written: {path}", markup=False)
-
-
-def _bundled() -> list[Columns | Attributes | None]:
-    """The splits of the bundled corpus."""
-    from io import BytesIO
-
-    from loglinear.data import read_columns
-    from loglinear.data.corpora.bundled import SPLITS, bundled_text
-
-    return [read_columns(BytesIO(bundled_text(split, QUICK_TASK).encode())) for split in SPLITS]
 
 
 def _write(result: ComparisonResult, markdown: Path | None, html: Path | None) -> None:
@@ -157,6 +108,6 @@ def _write(result: ComparisonResult, markdown: Path | None, html: Path | None) -
     command = shlex.join(["loglinear", *sys.argv[1:]])
     if markdown is not None:
         tables = [score_table(result), training_table(result), type_table(result)]
-        own.write_text(markdown, markdown_of(tables, machine(), command))
+        common.write_text(markdown, markdown_of(tables, machine(), command))
     if html is not None:
-        own.write_text(html, page(result, machine(), command))
+        common.write_text(html, page(result, machine(), command))

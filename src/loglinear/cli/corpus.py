@@ -6,42 +6,46 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """
-[bold]Examples[/bold]
+from loglinear.cli.options import Output
+from loglinear.errors import OptionError
+from loglinear.options import option, options
 
-loglinear corpus train > train.txt
 
-loglinear corpus test --task ner > test.txt
+@options
+class SentenceOptions:
+    """Which sentences are written, and how."""
 
-loglinear corpus --generate 10000 --seed 7 --task pos > many.txt
-"""
+    task: str = option(
+        "columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); or trees, "
+        "a bracketed tree a line; or conllu, dependencies as CoNLL-U",
+        default="chunk",
+    )
+    generate: int | None = option("make so many sentences by the grammar instead", default=None, least=1)
+    seed: int | None = option("seed of the generated sentences (0 if not given)", default=None, least=0)
 
 
 def corpus_command(
+    asked: SentenceOptions,
     split: Annotated[
         str | None,
         typer.Argument(metavar="SPLIT", help="train, dev or test of the bundled corpus (train if not given)."),
     ] = None,
-    task: Annotated[
-        str,
-        typer.Option(
-            help="Columns: pos (word, tag), chunk or ner (word, tag, label), dependency (word, tag, head, relation); "
-            "or trees, a bracketed tree a line; or conllu, dependencies as CoNLL-U."
-        ),
-    ] = "chunk",
-    generate: Annotated[int | None, typer.Option(min=1, help="Make so many sentences by the grammar instead.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the generated sentences (0 if not given).", show_default=False)
-    ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
+    output: Output = "-",
 ) -> None:
-    """Write the bundled corpus, or generated sentences, as columns or as trees."""
+    """Write the bundled corpus, or generated sentences, as columns or as trees.
+
+    Examples
+    --------
+    loglinear corpus train > train.txt
+    loglinear corpus test --task ner > test.txt
+    loglinear corpus --generate 10000 --seed 7 --task pos > many.txt
+    """
     from loglinear.data import atomic_output
     from loglinear.data.corpora.bundled import bundled_rows, bundled_text, bundled_trees
     from loglinear.data.corpora.generator import generate_rows, generate_trees
     from loglinear.data.dependencies import conllu_text
-    from loglinear.errors import OptionError
 
+    task, generate, seed = asked.task, asked.generate, asked.seed
     if generate is not None and split is not None:
         raise OptionError(f"{split!r} names a part of the bundled corpus, --generate makes other sentences; give one")
     if generate is None and seed is not None:

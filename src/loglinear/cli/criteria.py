@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from loglinear.cli.options import PrintJson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,18 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from loglinear.options import Option
-
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear criteria
-
-loglinear train train.txt -o ner.model --template ner --criterion softmax-margin --cost recall:3
-
-loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cost hamming:2
-
-loglinear parse train trees.mrg -o trees.model --criterion nota:delta=3
-"""
 
 
 NEEDS = {
@@ -36,8 +26,16 @@ NEEDS = {
 }
 
 
-def criteria_command(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the training criteria and optimizers: what each does, what it needs, its options."""
+def criteria_command(json: PrintJson = False) -> None:
+    """List the training criteria and optimizers: what each does, what it needs, its options.
+
+    Examples
+    --------
+    loglinear criteria
+    loglinear train train.txt -o ner.model --template ner --criterion softmax-margin --cost recall:3
+    loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cost hamming:2
+    loglinear parse train trees.mrg -o trees.model --criterion nota:delta=3
+    """
     from rich.console import Console
 
     from loglinear.criteria.criterion import CRITERIA

@@ -7,33 +7,23 @@ from typing import Annotated
 import typer
 
 from loglinear.cli.common import console, show_table, wide_console, working
+from loglinear.cli.options import add, verbs
 
-app = typer.Typer(
-    help="Fetch public corpora and see which are here.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-GET_EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear data get conll2000
-
-loglinear data get conll2000 conll2002     (both; the folders are printed)
-"""
-LIST_EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear data list
-"""
+app = verbs("Fetch public corpora and see which are here.")
 
 
-@app.command("get", epilog=GET_EXAMPLES)
+@add(app, "get")
 def get_command(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Corpora; `loglinear data list` knows them.")],
     again: Annotated[bool, typer.Option("--again", help="Fetch anew what is here already.")] = False,
 ) -> None:
-    """Fetch corpora into the user's cache, check them, and print the folders they are in."""
+    """Fetch corpora into the user's cache, check them, and print the folders they are in.
+
+    Examples
+    --------
+    loglinear data get conll2000
+    loglinear data get conll2000 conll2002     (both; the folders are printed)
+    """
     from loglinear.data.corpora.download import get, public_corpus
     from loglinear.system import passed_over
 
@@ -48,9 +38,14 @@ def get_command(
         typer.echo(str(folder))
 
 
-@app.command("list", epilog=LIST_EXAMPLES)
+@add(app, "list")
 def list_command() -> None:
-    """Show the corpora that can be fetched, where they come from, and whether they are here and right."""
+    """Show the corpora that can be fetched, where they come from, and whether they are here and right.
+
+    Examples
+    --------
+    loglinear data list
+    """
     from loglinear.data.corpora.download import PUBLIC, corpora_cache, folder_of, wrong_files
     from loglinear.experiments.tables import Table
     from loglinear.system import passed_over

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli.common import console
+from loglinear.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from loglinear.data import Columns
 
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear demo
-
-loglinear demo --task ner --folder my-demo     (keeps the column files and the model there)
-"""
 
 TASKS = {"chunk": "chunking", "ner": "ner", "pos": "pos"}
 
@@ -30,11 +24,16 @@ def demo_command(
     task: Annotated[str, typer.Option(help="chunk, ner or pos.")] = "chunk",
     folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
 ) -> None:
-    """Train on the bundled corpus, print scores, tagged sentences and what to try next."""
+    """Train on the bundled corpus, print scores, tagged sentences and what to try next.
+
+    Examples
+    --------
+    loglinear demo
+    loglinear demo --task ner --folder my-demo     (keeps the column files and the model there)
+    """
     from loglinear.cli.common import TrainingDisplay
     from loglinear.data import atomic_output, read_columns
     from loglinear.data.corpora.bundled import bundled_text
-    from loglinear.errors import OptionError
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.evaluation.chunks import chunk_scores
     from loglinear.evaluation.labels import accuracy_report

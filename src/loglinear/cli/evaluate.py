@@ -8,73 +8,70 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, Separator, Threads, read_corpus
+from loglinear.cli.options import Reading, Threads
+from loglinear.errors import DataError, OptionError
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Column, Columns
-
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear eval test.txt --model chunker.model
-
-loglinear tag chunker.model test.txt | loglinear eval -
-
-loglinear eval gold.txt --pred tagged.txt --json
-
-loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3 --pred-column -2
-"""
 
 
 BOTH_KEYS = ("labels", "predicted")  # of JSON Lines records, in the order of columns
 
 
+@options
+class EvalOptions:
+    """What the gold labels are compared with, and by which scores."""
+
+    model: Path | None = option("label the file with this model and compare", default=None)
+    pred: str | None = option("file whose last column holds the predicted labels", default=None)
+    json: bool = option("print JSON", default=False)
+    metric: str = option(
+        "what conlleval prints, or a score for each label", default="auto", choices=("auto", "chunks", "labels")
+    )
+    gold_column: int | None = option(
+        "column of the gold labels: the last but one, or the last with --model or --pred", default=None
+    )
+    pred_column: int = option("column of the predicted labels", default=-1)
+
+
 def eval_command(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input).")],
-    model: Annotated[Path | None, typer.Option(help="Label the file with this model and compare.")] = None,
-    pred: Annotated[str | None, typer.Option(help="File whose last column holds the predicted labels.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    metric: Annotated[
-        str, typer.Option(help="chunks (what conlleval prints), labels (a score for each label) or auto.")
-    ] = "auto",
-    gold_column: Annotated[
-        int | None,
-        typer.Option(help="Column of the gold labels: the last but one, or the last with --model or --pred."),
-    ] = None,
-    pred_column: Annotated[int, typer.Option(help="Column of the predicted labels.")] = -1,
+    files: Reading,
+    asked: EvalOptions,
     threads: Threads = None,
-    format: Format = "auto",
-    separator: Separator = "auto",
-    comments: Comments = "auto",
 ) -> None:
-    """Score labels: with neither --model nor --pred, gold and prediction are the last two columns."""
-    from loglinear.errors import OptionError
+    """Score labels: with neither --model nor --pred, gold and prediction are the last two columns.
+
+    Examples
+    --------
+    loglinear eval test.txt --model chunker.model
+    loglinear tag chunker.model test.txt | loglinear eval -
+    loglinear eval gold.txt --pred tagged.txt --json
+    loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3 --pred-column -2
+    """
     from loglinear.evaluation.chunks import chunk_scores, has_chunks
     from loglinear.evaluation.labels import accuracy_report
 
-    if model is not None and pred is not None:
+    if asked.model is not None and asked.pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
-    if model is not None and pred_column != -1:
+    if asked.model is not None and asked.pred_column != -1:
         raise OptionError("--pred-column goes with labels in a file, not with --model")
-    if metric not in ("auto", "chunks", "labels"):
-        raise OptionError(f"--metric {metric!r} is not one of auto, chunks, labels")
-    apart = model is not None or pred is not None
-    corpus = read_corpus(
-        gold, format, separator, comments, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS
-    )
-    truth = _label_column(corpus, gold_column if gold_column is not None else -1 if apart else -2)
-    if model is not None:
-        prediction = _predicted(model, corpus, threads)
-    elif pred is not None:
-        other = read_corpus(pred, format, separator, comments, label_keys=("predicted",))
+    apart = asked.model is not None or asked.pred is not None
+    corpus = files.read(gold, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS)
+    truth = _label_column(corpus, asked.gold_column if asked.gold_column is not None else -1 if apart else -2)
+    if asked.model is not None:
+        prediction = _predicted(asked.model, corpus, threads)
+    elif asked.pred is not None:
+        other = files.read(asked.pred, label_keys=("predicted",))
         _check_aligned(corpus, other)
-        prediction = _label_column(other, pred_column)
+        prediction = _label_column(other, asked.pred_column)
     else:
-        prediction = _label_column(corpus, pred_column)
-    chunks = metric == "chunks" or (metric == "auto" and has_chunks({*truth.values, *prediction.values}))
+        prediction = _label_column(corpus, asked.pred_column)
+    chunks = asked.metric == "chunks" or (asked.metric == "auto" and has_chunks({*truth.values, *prediction.values}))
     score = chunk_scores if chunks else accuracy_report
     report = score((truth.ids, truth.values, corpus.offsets), (prediction.ids, prediction.values, corpus.offsets))
-    if json:
+    if asked.json:
         typer.echo(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
     else:
         typer.echo(report.text(), nl=False)
@@ -82,7 +79,6 @@ def eval_command(
 
 def _label_column(corpus: Columns | Attributes, number: int) -> Column:
     from loglinear.data import Attributes
-    from loglinear.errors import DataError
 
     if isinstance(corpus, Attributes):
         if corpus.label is None:
@@ -104,8 +100,6 @@ def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -
 def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) -> None:
     """Refuse files whose sentences differ in number or length, naming the first place."""
     import numpy as np
-
-    from loglinear.errors import DataError
 
     lengths, others = np.diff(gold.offsets), np.diff(predicted.offsets)
     shared = min(len(lengths), len(others))

@@ -23,24 +23,20 @@ if TYPE_CHECKING:
     Float = Float
 
 
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear inspect chunker.model
-
-loglinear inspect chunker.model --label B-NP --top 30
-
-loglinear inspect chunker.model --json > chunker.json     (every weight)
-"""
-
-
 def inspect_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
     top: Annotated[int, typer.Option(min=1, help="How many features to show for each label.")] = 5,
     label: Annotated[list[str] | None, typer.Option(help="Show this label only; may be given several times.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, all weights included.")] = False,
 ) -> None:
-    """Show a model: sizes, options, the strongest features of each label, and what else it has."""
+    """Show a model: sizes, options, the strongest features of each label, and what else it has.
+
+    Examples
+    --------
+    loglinear inspect chunker.model
+    loglinear inspect chunker.model --label B-NP --top 30
+    loglinear inspect chunker.model --json > chunker.json     (every weight)
+    """
     from loglinear import model_file
     from loglinear.errors import ModelKindError, OptionError
     from loglinear.estimators.tagger import file as tagger_file

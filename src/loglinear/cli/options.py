@@ -1,196 +1,419 @@
-"""Options that several verbs share: of experiments, and of tables.
+"""Command-line options that follow from declared ones, and the options of files and runs, declared the same way.
 
-What ``tune`` and ``compare`` share: options of the tagger that are the same for all trainings, and reading data.
+A verb says which options it has by the types of its parameters:
+
+    @add(app, "train")
+    def train_command(train: ..., model: TaggerOptions, files: CorpusOptions) -> None: ...
+
+:func:`takes` replaces each parameter of an options class (:mod:`loglinear.options`) by a flag for every option of the
+class, with its type, default, choices, help and panel; the verb is called with an object of the class. What a verb
+leaves out, or has otherwise, it says with :class:`Flags`:
+
+    model: Annotated[TaggerOptions, Flags(only=("order", "threads"), panel="The same for all trainings")]
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
-from loglinear.cli.common import DATA, default, option, read_corpus
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.options import DEV, FEATURES, MODEL, RUN
+from loglinear.options import Option, declared, option, options
 
 if TYPE_CHECKING:
+    from loglinear.arrays import Float
     from loglinear.data import Attributes, Columns
-    from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.data.tables import TableFile
+
+DATA, TABLE, FIXED, OUT = "The files", "The table", "The same for all trainings", "What comes out"
+PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, OUT)  # as --help orders them; "" is any other
+ESTIMATORS = "loglinear.estimators.options"
+FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
 
-ORDER, MIN_COUNT, TOLERANCE, SEED = map(default, ("order", "min_count", "tolerance", "seed"))
-FIXED, RUN, OUT = "The same for all trainings", "The run", "What comes out"
-
-Template = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|NAME",
-        help="Template file, or a named set: chunking, pos, ner, words. By default ner for spans, else pos.",
-        rich_help_panel=FIXED,
-    ),
-]
-Order = Annotated[int, option("order", panel=FIXED)]
-MinCount = Annotated[int, option("min_count", panel=FIXED)]
-SchemeOrRules = Annotated[str | None, option("constraints", panel=FIXED, metavar="NAME|FILE.json")]
-MaxIter = Annotated[int | None, option("max_iter", panel=FIXED)]
-Tolerance = Annotated[float, option("tolerance", panel=FIXED)]
-Gazetteers = Annotated[
-    list[Path] | None,
-    typer.Option("--gazetteer", metavar="FILE", help="List of known names, an entry a line.", rich_help_panel=FIXED),
-]
-Seed = Annotated[int, option("seed", panel=RUN)]
-AllThreads = Annotated[
-    int | None,
-    typer.Option("--threads", min=1, help="Threads of all trainings together; all cores if not given.",
-                 show_default=False, rich_help_panel=RUN),
-]  # fmt: skip
-Jobs = Annotated[
-    int, typer.Option(min=1, help="Trainings at the same time; they share the threads.", rich_help_panel=RUN)
-]
-Halving = Annotated[
-    str,
-    typer.Option(
-        help="Shares of the training sentences, as in 0.1,0.3,1: after each the best third of the settings goes on.",
-        rich_help_panel=RUN,
-    ),
-]
-Partial = Annotated[
-    bool,
-    typer.Option("--partial", help="Training labels may be partial: * is any, A|B is A or B.", rich_help_panel=DATA),
-]
+# -- from declarations to flags ----------------------------------------------------------------------------------------
 
 
-def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Numbers between commas."""
-    from loglinear.errors import OptionError
-
-    try:
-        return tuple(float(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise OptionError(f"--{name} {text!r}: give numbers between commas, as in 0.1,0.3,1") from None
-
-
-def prepared(
-    tagger: Tagger, template: str | None, corpus: Columns | Attributes, label_column: int, partial: bool
-) -> Tagger:
-    """The tagger with its template: that asked for, or the one that suits the labels."""
-    from loglinear.cli.train import suggested_template
-    from loglinear.data import Attributes
-    from loglinear.errors import OptionError
-
-    if isinstance(corpus, Attributes):
-        if template is not None:
-            raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
-        return tagger
-    return tagger.set_params(template=template or suggested_template(corpus, label_column, partial))
-
-
-def read_all(paths: list[str | None], format: str, separator: str, comments: str) -> list[Columns | Attributes | None]:
-    """The corpora of these files, read with the same options."""
-    return [None if path is None else read_corpus(path, format, separator, comments, layout=False) for path in paths]
-
-
-def write_text(path: Path | None, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    from loglinear.data import atomic_output
-
-    if path is not None:
-        with atomic_output(path) as out:
-            out.write(text.encode())
-
-
-def interrupted(results: Path | None) -> str:
-    """What to say after Ctrl-C."""
-    if results is None:
-        return "interrupted: nothing was kept; with --json FILE the same command would go on"
-    if not results.exists():
-        return "interrupted: no training was finished; the same command begins anew"
-    return f"interrupted: what is finished is in {results}; the same command goes on"
-
-
-def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
-    """Refuse outputs that could not be written, or not beside each other, before time is spent.
+@dataclass(frozen=True)
+class Flags:
+    """Which options of a class a verb has, and in what they differ from the declaration.
 
     Parameters
     ----------
-    results : Path, optional
-        What ``--json`` names: a file, as it is read again.
-    outputs : mapping from option to Path
-    inputs
-        Files that are read; what is none is passed over.
+    only, without : tuple of str
+        The options it has (all if empty), and those of them that it leaves out.
+    panel : str
+        Heading of all of them, instead of each one's own.
+    defaults, help : mapping
+        Other defaults and help texts, by name.
+    of : str
+        What the class is about. Options that an earlier parameter has as well share its flag; where they have another
+        default, the help says so in these words.
     """
-    from loglinear.cli.train import check_place
-    from loglinear.errors import OptionError
 
-    if str(results) == "-":
-        raise OptionError("--json keeps what is finished, to go on from, in a file; name one")
-    there = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
-    taken = {os.path.realpath(path): f"the input {path}" for path in there}
-    for option_, path in {"--json": results, **outputs}.items():
-        if path is None:
-            continue
-        if str(path) != "-":
-            check_place(path)
-        other = taken.setdefault("-" if str(path) == "-" else os.path.realpath(path), option_)
-        if other != option_:
-            raise OptionError(f"{option_} {path} would overwrite {other}; name another file")
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    panel: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    help: Mapping[str, str] = field(default_factory=dict)
+    of: str = ""
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What the verbs that read tables share: which column is the label, and what the others are.
+    def options(self, cls: type) -> Iterator[Option]:
+        """The chosen options, as the verb has them."""
+        chosen = (each for name, each in declared(cls).items() if not self.only or name in self.only)
+        for each in chosen:
+            if each.name not in self.without and not each.python_only:
+                name = each.name
+                changes: dict[str, Any] = {"help": self.help.get(name, each.help), "panel": self.panel or each.panel}
+                yield dataclasses.replace(each, default=self.defaults.get(name, each.default), **changes)
 
 
-TABLE = "The table"
-
-Label = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="Column of the labels.", rich_help_panel=TABLE)
-]
-NumberColumns = Annotated[
-    list[str] | None,
-    typer.Option("--number", metavar="COLUMN", help="A column of numbers; may be repeated.", rich_help_panel=TABLE),
-]
-CategoryColumns = Annotated[
-    list[str] | None,
-    typer.Option("--category", metavar="COLUMN", help="A column of names; may be repeated.", rich_help_panel=TABLE),
-]
-TextColumns = Annotated[
-    list[str] | None,
-    typer.Option("--text", metavar="COLUMN", help="A column of text; may be repeated.", rich_help_panel=TABLE),
-]
-Ignored = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=TABLE),
-]
-Words = Annotated[
-    str,
-    typer.Option(
-        help="How text is cut: words (and marks), tokens or characters, as in words:ngrams=2,lowercase=no,presence.",
-        rich_help_panel=TABLE,
-    ),
-]
-RawNumbers = Annotated[
-    bool,
-    typer.Option("--raw-numbers", help="Leave numbers as they are, not standardised.", rich_help_panel=TABLE),
-]
-TableFormat = Annotated[
-    str,
-    typer.Option("--format", help="Format: auto (by the file's name), csv, tsv or jsonl.", rich_help_panel=TABLE),
-]
+class Given(frozenset[str]):
+    """The flags given on the command line: a parameter of this type, in a verb decorated by :func:`takes`."""
 
 
-def kinds_of(
-    numbers: list[str] | None, categories: list[str] | None, texts: list[str] | None, label: str | None = None
-) -> dict[str, str]:
-    """What the columns are that the command line names; a column named twice is refused."""
-    from loglinear.errors import OptionError
+@dataclass(frozen=True)
+class _Holder:
+    """A verb's parameter of an options class: its options, by the names of their flags, and which flags it shares."""
 
-    kinds: dict[str, str] = {}
-    for kind, names in (("number", numbers), ("category", categories), ("text", texts)):
-        for name in names or []:
-            if name == label:
-                raise OptionError(f"column {name!r} is the label, and cannot be a {kind} to learn from")
-            if kinds.get(name, kind) != kind:
-                raise OptionError(f"column {name!r} cannot be both a {kinds[name]} and a {kind}")
-            kinds[name] = kind
-    return kinds
+    cls: type
+    options: dict[str, Option]
+    shared: set[str]
+
+    def make(self, values: Mapping[str, Any], given: set[str]) -> Any:
+        """An object of the class, with the values given checked; an estimator checks its options itself."""
+        made = {}
+        for name, each in self.options.items():
+            value = each.default
+            if name in given or name not in self.shared:
+                value = _value(each, values[name])
+            if name in given and not each.repeats and self.cls.__module__ != ESTIMATORS:
+                each.check(value)
+            made[each.name] = value
+        return self.cls(**made)
+
+
+def takes(verb: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: a verb's parameters of options classes become flags; see the module's docstring."""
+    own, holders, flags = {}, {}, dict[str, tuple[Option, str]]()
+    wants_given = None
+    for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
+        cls, chosen = _options_class(parameter.annotation)
+        if cls is not None:
+            found = {_parameter_name(each): each for each in chosen.options(cls)}
+            holders[name] = _Holder(cls, found, set(found) & set(flags))
+            for flag, each in found.items():
+                first, more = flags.get(flag, (each, ""))
+                if chosen.of and first.default != each.default:
+                    more = f"; {each.default} by default for {chosen.of}"
+                flags[flag] = first, more
+        elif parameter.annotation is Given:
+            wants_given = name
+        else:
+            own[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    made_of_flags = (_parameter(name, each, more) for name, (each, more) in flags.items())
+    parameters = [
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *sorted([*own.values(), *made_of_flags], key=_place),
+    ]
+
+    def command(context: typer.Context, **values: Any) -> None:
+        given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
+        made = {name: holder.make(values, given) for name, holder in holders.items()}
+        if wants_given is not None:
+            made[wants_given] = Given(
+                _flags(flags[n][0])[-1] if n in flags else f"--{n.replace('_', '-')}" for n in given
+            )
+        verb(**{name: values[name] for name in own}, **made)
+
+    command.__doc__, command.__name__, command.__module__ = verb.__doc__, verb.__name__, verb.__module__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def verbs(help: str, *examples: str) -> typer.Typer:
+    """A group of verbs, as ``loglinear parse`` is."""
+    return typer.Typer(
+        help=help,
+        epilog=_shown(examples) if examples else None,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def add(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: a verb (:func:`takes`) becomes a command. Its docstring is the help, with the lines under Examples."""
+
+    def added(verb: Callable[..., None]) -> Callable[..., None]:
+        command = takes(verb)
+        said, _, examples = (inspect.getdoc(verb) or "").partition("\n\nExamples\n--------\n")
+        app.command(name, help=said, epilog=_shown(examples.splitlines()))(command)
+        return command
+
+    return added
+
+
+def _shown(examples: Iterable[str]) -> str:
+    return "\n\n".join(["[bold]Examples[/bold]", *examples])
+
+
+def flag(cls: type, name: str, **changes: Any) -> Any:
+    """The flag for one declared option of a verb: ``seed: Annotated[int, flag(RunOptions, "seed")] = 0``."""
+    return _flag(dataclasses.replace(declared(cls)[name], **changes))
+
+
+def changed(holder: Any, *names: str) -> list[str]:
+    """The flags of those of the named options that do not have their defaults."""
+    known = declared(type(holder))
+    return [_flags(known[name])[-1] for name in names if getattr(holder, name) != known[name].default]
+
+
+def flags_of(cls: type) -> list[str]:
+    """The flags that a class's options have on the command line."""
+    return [_flags(each)[-1] for each in declared(cls).values() if not each.python_only]
+
+
+def _options_class(annotation: Any) -> tuple[type | None, Flags]:
+    chosen = Flags()
+    if get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        chosen = next((each for each in more if isinstance(each, Flags)), chosen)
+    return (annotation if dataclasses.is_dataclass(annotation) else None), chosen  # type: ignore[return-value]
+
+
+def _flags(each: Option) -> tuple[str, ...]:
+    return each.flags or (f"--{each.name.replace('_', '-')}",)
+
+
+def _parameter_name(each: Option) -> str:
+    """Two options of different classes are the same parameter if they have the same flag."""
+    longest = _flags(each)[-1].partition("/")[0]
+    return longest.removeprefix("--").replace("-", "_") if longest.startswith("--") else each.name
+
+
+def _parameter(name: str, each: Option, more: str) -> inspect.Parameter:
+    kind: Any = bool if each.is_switch else str if each.none_word else each.kind or _text(each)
+    default = str(each.default) if each.none_word else each.default
+    if each.repeats:
+        kind = list[kind]
+    if default is None:
+        kind = kind | None
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
+        annotation=Annotated[kind, _flag(each, more)],
+    )
+
+
+def _place(parameter: inspect.Parameter) -> int:
+    """Where ``--help`` lists a parameter, by its panel; arguments and those without a panel come first."""
+    panels = [getattr(each, "rich_help_panel", None) for each in get_args(parameter.annotation)]
+    panel = next(filter(None, panels), None)
+    return -1 if panel is None else PANELS.index(panel if panel in PANELS else "")
+
+
+def _text(each: Option) -> type:
+    return Path if "Path" in each.annotation else str
+
+
+def _flag(each: Option, more: str = "") -> Any:
+    names = _flags(each)
+    if each.is_switch and each.default is True and not each.flags:
+        names = (f"{names[0]}/--no-{names[0].removeprefix('--')}",)
+    choices = f" ({', '.join(map(str, each.choices))})" if each.choices and not each.is_switch else ""
+    several = "; may be given several times" if each.repeats else ""
+    return typer.Option(
+        *names,
+        help=each.help[0].upper() + each.help[1:] + choices + several + more + ".",
+        rich_help_panel=each.panel or None,
+        metavar=each.metavar,
+        show_default=not (each.default is None or each.default is False or each.default == ""),
+    )
+
+
+def _value(each: Option, value: Any) -> Any:
+    """A value of the command line as Python has it."""
+    if each.repeats:
+        return list(value) if value else each.default
+    if not each.none_word:
+        return value
+    try:
+        return each.read(value)
+    except OptionError as error:
+        raise OptionError(str(error).replace(f"{each.name}=", f"{_flags(each)[-1]} ", 1)) from None
+
+
+# -- options of files and runs -----------------------------------------------------------------------------------------
+
+
+@options
+class CorpusOptions:
+    """How annotated files are read."""
+
+    format: str = option(f"format of the files: {FORMATS}", default="auto", panel=DATA)
+    separator: str = option(
+        "what separates columns: auto (runs of spaces and tabs), tab (exactly one) or space", default="auto", panel=DATA
+    )
+    comments: str = option(
+        "lines to skip: none, those that begin with the given text, or auto (# lines that are not rows)",
+        default="auto",
+        panel=DATA,
+    )
+    label_column: int = option("column of the labels, from 0; negative from the last", default=-1, panel=DATA)
+    partial: bool = option("labels may be partial: * is any label, A|B is A or B", default=False, panel=DATA)
+    weights: Path | None = option(
+        "file with a weight for each training sentence, a number a line", default=None, panel=DATA, metavar="FILE"
+    )
+
+    def read(
+        self,
+        path: str,
+        *,
+        layout: bool = False,
+        docstart_is_token: bool = False,
+        label_keys: Iterable[str] = ("labels",),
+    ) -> Columns | Attributes:
+        """Read a corpus.
+
+        With ``layout`` the text of a column file is kept, so that it can be written back with its comments and blank
+        lines. ``docstart_is_token`` takes ``-DOCSTART-`` lines for tokens, as conlleval does, if they are as wide as
+        the others. ``label_keys`` are the keys of JSON Lines records that hold labels.
+        """
+        from io import BytesIO
+
+        from loglinear.data import format_of, read, read_columns, read_jsonl
+        from loglinear.data.files import read_bytes, source_name
+
+        chosen = format_of(path) if self.format == "auto" else self.format
+        if chosen == "jsonl":
+            return read_jsonl(path, label_keys=tuple(label_keys))
+        if chosen != "columns":
+            return read(path, chosen)
+        how: dict[str, Any] = {"separator": self.separator, "comments": self.comments}
+        if not docstart_is_token:
+            return read_columns(path, layout=layout, **how)
+        source = BytesIO(read_bytes(path))
+        source.name = source_name(path)
+        try:
+            return read_columns(source, docstart=False, **how)
+        except DataError:
+            source.seek(0)
+            return read_columns(source, **how)
+
+    def sentence_weights(self, n_sentences: int) -> Float | None:
+        """The weight of each sentence, if there is a file of weights."""
+        import numpy as np
+
+        from loglinear.estimators.tagger.inputs import MOST_WEIGHT
+
+        if self.weights is None:
+            return None
+        numbers, name = [], str(self.weights)
+        try:
+            content = self.weights.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise DataError("the weights are not valid UTF-8 text", name) from None
+        for line, text in enumerate(content.rstrip().splitlines(), 1):
+            try:
+                numbers.append(float(text))
+            except ValueError:
+                raise DataError(f"{text!r:.40} is not a number; write a weight for each sentence", name, line) from None
+            if not 0.0 <= numbers[-1] <= MOST_WEIGHT:
+                raise DataError(f"{text} is not a weight between 0 and {MOST_WEIGHT:g}", name, line)
+        if len(numbers) != n_sentences:
+            raise DataError(f"{len(numbers)} weights for {n_sentences} sentences", name)
+        return np.array(numbers)
+
+
+Reading = Annotated[CorpusOptions, Flags(only=("format", "separator", "comments"))]
+ReadingLabels = Annotated[CorpusOptions, Flags(without=("partial", "weights"))]
+
+
+def _column(help: str, flag: str) -> Any:
+    return option(help, default=None, panel=TABLE, metavar="COLUMN", flags=(flag,), repeats=True)
+
+
+@options
+class TableOptions:
+    """How tables are read, and what their columns are."""
+
+    label: str | None = option("column of the labels", default=None, panel=TABLE, metavar="COLUMN")
+    numbers: list[str] | None = _column("a column of numbers", "--number")
+    categories: list[str] | None = _column("a column of names", "--category")
+    texts: list[str] | None = _column("a column of text", "--text")
+    ignored: list[str] | None = _column("a column to leave out", "--ignore")
+    format: str = option("format: auto (by the file's name), csv, tsv or jsonl", default="auto", panel=TABLE)
+
+    def read(self, path: str, *, whole: bool = False) -> TableFile:
+        """Read a table; unless ``whole``, without the columns to leave out."""
+        from loglinear.data.tables import read_table
+
+        table = read_table(path, self.format)
+        return table if whole else table.without(self.ignored or [])
+
+    def kinds(self) -> dict[str, str] | None:
+        """What the columns are that the command line names; a column named twice is refused."""
+        kinds: dict[str, str] = {}
+        for kind, names in (("number", self.numbers), ("category", self.categories), ("text", self.texts)):
+            for name in names or []:
+                if name == self.label:
+                    raise OptionError(f"column {name!r} is the label, and cannot be a {kind} to learn from")
+                if kinds.setdefault(name, kind) != kind:
+                    raise OptionError(f"column {name!r} cannot be both a {kinds[name]} and a {kind}")
+        return kinds or None
+
+
+@options
+class FitOptions:
+    """How a training starts, continues and is shown: the same for every estimator."""
+
+    dev: str | None = option("annotated file to stop early by", default=None, panel=DEV, metavar="FILE")
+    init: str | None = option("model to start from", default=None, panel=RUN, metavar="MODEL")
+    resume: bool = option("continue from MODEL.checkpoint if it is there", default=False, panel=RUN)
+    checkpoint_seconds: float = option(
+        "seconds between checkpoints (MODEL.checkpoint)", default=30.0, least=0, panel=RUN
+    )
+    quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+@options
+class ExperimentOptions:
+    """What experiments of many trainings share."""
+
+    metric: str = option(
+        "what to judge by: f1, precision, recall, accuracy, sentence-accuracy, or auto: F1 for chunks", default="auto"
+    )
+    json: Path | None = option(
+        "keep all that is finished here (models in FILE.models); the same command continues from it",
+        default=None,
+        panel=OUT,
+        metavar="FILE",
+    )
+    halving: str = option(
+        "shares of the training sentences, as in 0.1,0.3,1: after each the best third of the settings continues",
+        default="",
+        panel=RUN,
+    )
+    jobs: int = option("trainings at the same time; they share the threads", default=1, least=1, panel=RUN)
+    quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+# -- parameters of many verbs ------------------------------------------------------------------------------------------
+
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")]
+ModelOutput = Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")]
+Output = Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")]
+PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, flag(FitOptions, "quiet")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.", show_default=False)]

@@ -7,65 +7,64 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Comments, Format, LabelColumn, Separator, Threads, console, read_corpus
+from loglinear.cli.common import check_place, console
+from loglinear.cli.options import CorpusOptions, ModelFile, ReadingLabels, Threads, changed
+from loglinear.errors import OptionError
+from loglinear.estimators.options import PRECISIONS
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger.estimator import Tagger
 
-EXAMPLES = """
-[bold]Examples[/bold]
 
-loglinear prune chunker.model -o small.model --share 0.9 --test test.txt   (a tenth of the weights)
+@options
+class PruneOptions:
+    """What is left out of a model."""
 
-loglinear prune chunker.model -o small.model --keep 50000
-
-loglinear prune chunker.model -o small.model --precision float16   (all weights, in fewer bytes)
-"""
+    share: float | None = option("share of the weights to leave out, those nearest to zero", default=None)
+    keep: int | None = option("how many weights to keep instead, the greatest", default=None, least=1)
+    precision: str | None = option("numbers to keep them as; as they were by default", default=None, choices=PRECISIONS)
 
 
 def prune_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
+    model: ModelFile,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="SMALL", help="Model file to write.")],
-    share: Annotated[
-        float | None, typer.Option(help="Share of the weights to leave out, those nearest to zero.")
-    ] = None,
-    keep: Annotated[int | None, typer.Option(min=1, help="How many weights to keep instead, the greatest.")] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Numbers to keep them as: float64, float32 or float16; as they were by default.")
-    ] = None,
+    asked: PruneOptions,
+    files: ReadingLabels,
     test: Annotated[
         str | None, typer.Option(metavar="FILE", help="Annotated file to say what is lost on (also .gz, or -).")
     ] = None,
     threads: Threads = None,
-    format: Format = "auto",
-    separator: Separator = "auto",
-    comments: Comments = "auto",
-    label_column: LabelColumn = -1,
 ) -> None:
-    """Leave the smallest weights out of a model, and what only they looked at."""
-    from loglinear.cli.train import check_place
-    from loglinear.errors import OptionError
+    """Leave the smallest weights out of a model, and what only they looked at.
+
+    Examples
+    --------
+    loglinear prune chunker.model -o small.model --share 0.9 --test test.txt   (a tenth of the weights)
+    loglinear prune chunker.model -o small.model --keep 50000
+    loglinear prune chunker.model -o small.model --precision float16   (all weights, in fewer bytes)
+    """
     from loglinear.estimators.tagger.estimator import Tagger
 
-    if share is None and keep is None and precision is None:
+    if not changed(asked, "share", "keep", "precision"):
         raise OptionError("say what to save: --share, --keep, or --precision")
     check_place(output)
     tagger = Tagger.load(model)
-    corpus = None if test is None else read_corpus(test, format, separator, comments, layout=False)
+    corpus = None if test is None else files.read(test)
     size = model.stat().st_size
-    smaller = tagger if share is None and keep is None else tagger.pruned(share, keep=keep)
-    smaller.save(output, precision)
+    smaller = tagger.pruned(asked.share, keep=asked.keep) if changed(asked, "share", "keep") else tagger
+    smaller.save(output, asked.precision)
     out = console()
     features, left = (each.model_.features.n_features for each in (tagger, Tagger.load(output)))
     out.print(f"features   {left:,} of {features:,}")
     out.print(f"model      {output} ({output.stat().st_size / 1e6:.2f} MB, {size / 1e6:.2f} MB before)")
     if corpus is not None:
-        out.print(_comparison(tagger, Tagger.load(output), corpus, label_column, threads))
+        out.print(_comparison(tagger, Tagger.load(output), corpus, files, threads))
 
 
 def _comparison(
-    tagger: Tagger, smaller: Tagger, corpus: Columns | Attributes, label_column: int, threads: int | None
+    tagger: Tagger, smaller: Tagger, corpus: Columns | Attributes, files: CorpusOptions, threads: int | None
 ) -> str:
     """What the two models score on a corpus, and how many of its labels differ."""
     import numpy as np
@@ -73,7 +72,7 @@ def _comparison(
     from loglinear.estimators.tagger.inputs import annotation_of, score_labels
     from loglinear.structures.constraints import detect_scheme
 
-    annotation = annotation_of(corpus, None, label_column)
+    annotation = annotation_of(corpus, None, files.label_column)
     metric = "accuracy" if detect_scheme(tagger.classes_) is None else "f1"
     predicted = [each.set_params(threads=threads).predict_numbers(corpus)[0] for each in (tagger, smaller)]
     before, after = (

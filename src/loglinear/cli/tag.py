@@ -4,100 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Protocol
 
 import typer
 
-from loglinear.cli.common import (
-    Comments,
-    Format,
-    LabelColumn,
-    Separator,
-    Threads,
-    console,
-    read_corpus,
-    start_quickly,
-    working,
-)
-from loglinear.errors import DataError
+from loglinear.cli.common import console, start_quickly, working
+from loglinear.cli.options import ModelFile, Output, ReadingLabels, Threads
+from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.options import option, options
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float, Int32
     from loglinear.data import Attributes, Column, Columns
     from loglinear.estimators.tagger.predict import ChainPredictor
 
-    Int32 = Int32
 
+@options
+class TagOptions:
+    """What is written about each sentence, and how its labels are chosen."""
 
-EXAMPLES = """
-[bold]Examples[/bold]
-
-loglinear tag chunker.model test.txt | loglinear eval -
-
-loglinear tag ner.model news.txt --format text --marginals -o news.tagged
-
-loglinear tag ner.model half-labelled.txt --force     (a label column; * where the label is open)
-
-echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
-"""
+    marginals: bool = option("append the probability of each token's label as one more column", default=False)
+    nbest: int | None = option("write the K most probable labellings of each sentence", default=None, least=1)
+    force: bool = option("keep the labels of the label column: A, A|B for either, * for any", default=False)
+    decoding: str = option(
+        "which labels: viterbi (the best labelling), posterior (the best labels) or min-risk (the least cost)",
+        default="viterbi",
+    )
+    cost: str | None = option("for min-risk: hamming:M, recall:K, precision:K or FILE.json", default=None)
 
 
 def tag_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
+    model: ModelFile,
+    how: TagOptions,
+    files: ReadingLabels,
     input: Annotated[
         str, typer.Argument(metavar="INPUT", help="File to label (also .gz, or - for standard input).")
     ] = "-",
-    output: Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")] = "-",
-    marginals: Annotated[
-        bool, typer.Option("--marginals", help="Append the probability of each token's label as one more column.")
-    ] = False,
-    nbest: Annotated[
-        int | None, typer.Option(min=1, help="Write the K most probable labellings of each sentence.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Keep the labels of the label column: A, A|B for either, * for any.")
-    ] = False,
-    decoding: Annotated[
-        str,
-        typer.Option(help="viterbi (the best labelling), posterior (the best labels) or min-risk (the least cost)."),
-    ] = "viterbi",
-    cost: Annotated[
-        str | None,
-        typer.Option(help="For min-risk: hamming:M, recall:K, precision:K or FILE.json.", show_default=False),
-    ] = None,
+    output: Output = "-",
     threads: Threads = None,
-    format: Format = "auto",
-    separator: Separator = "auto",
-    comments: Comments = "auto",
-    label_column: LabelColumn = -1,
 ) -> None:
-    """Label a file: its rows come out with the predicted label appended."""
+    """Label a file: its rows come out with the predicted label appended.
+
+    Examples
+    --------
+    loglinear tag chunker.model test.txt | loglinear eval -
+    loglinear tag ner.model news.txt --format text --marginals -o news.tagged
+    loglinear tag ner.model half-labelled.txt --force     (a label column; * where the label is open)
+    echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
+    """
     start_quickly()
     from loglinear.data import atomic_output
-    from loglinear.errors import OptionError
     from loglinear.estimators.tagger.inputs import annotation_of
     from loglinear.estimators.tagger.predict import LoadedTagger
 
-    if nbest is not None and (marginals or decoding != "viterbi"):
+    if how.nbest is not None and (how.marginals or how.decoding != "viterbi"):
         raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
-    if label_column != -1 and not force:
+    if files.label_column != -1 and not how.force:
         raise OptionError("--label-column goes with --force: only then are labels of the input looked at")
     tagger = LoadedTagger.load(model, threads)
     screen = console()
     with working(screen, f"reading {input}"):
-        corpus = read_corpus(input, format, separator, comments)
+        corpus = files.read(input, layout=True)
     given = None
-    if force:
-        _check_label_column(tagger, corpus, label_column)
-        given = annotation_of(corpus, None, label_column, partial=True)
+    if how.force:
+        _check_label_column(tagger, corpus, files.label_column)
+        given = annotation_of(corpus, None, files.label_column, partial=True)
     write = writer(corpus)
     with working(screen, f"labelling {len(corpus):,} sentences"), atomic_output(output) as out, located(corpus):
-        if nbest is not None:
-            write.labellings(out, tagger.predict_nbest(corpus, nbest, given=given))
+        if how.nbest is not None:
+            write.labellings(out, tagger.predict_nbest(corpus, how.nbest, given=given))
         else:
             labels, confidence = tagger.predict_numbers(
-                corpus, decoding=decoding, given=given, cost=cost, confidence=marginals
+                corpus, decoding=how.decoding, given=given, cost=how.cost, confidence=how.marginals
             )
             write.labels(out, labels, tagger.classes_, confidence)
 
@@ -105,8 +83,6 @@ def tag_command(
 @contextmanager
 def located(corpus: Columns | Attributes) -> Iterator[None]:
     """Say where in the file a sentence stands that no labelling fits."""
-    from loglinear.errors import InfeasibleError
-
     try:
         yield
     except InfeasibleError as error:
@@ -118,7 +94,6 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
 def _check_label_column(tagger: ChainPredictor, corpus: Columns | Attributes, label_column: int) -> None:
     """Refuse to take for labels a column that the model looks at."""
     from loglinear.data import Columns
-    from loglinear.errors import OptionError
     from loglinear.features.templates.encoder import TemplateEncoder
 
     encoder = tagger.model_.encoder

@@ -162,6 +162,8 @@ class TaggerOptions(TrainingOptions):
         default=None,
         panel=FEATURES,
         metavar="FILE",
+        flags=("--gazetteer",),
+        repeats=True,
         stored=False,
         in_python="Gazetteer objects or paths; the named sets look at all of them.",
     )
@@ -218,6 +220,7 @@ class ClassifierOptions(TrainingOptions):
         "how texts are cut and counted: words, tokens or characters, as in words:ngrams=2",
         default="words",
         panel=FEATURES,
+        flags=("--words",),
     )
     kinds: Any = option(
         "what the columns of a table are, by name: number, category or text; the others are looked at",
@@ -315,7 +318,12 @@ class ParserOptions(RunOptions):
         panel=FEATURES,
     )
     horizontal: int | None = option(
-        "siblings that a binary rule remembers, or all (None in Python)", default=2, least=0, panel=FEATURES
+        "siblings that a binary rule remembers, or all",
+        default=2,
+        least=0,
+        panel=FEATURES,
+        none_word="all",
+        in_python="None is all.",
     )
     factor: str = option(
         "in which order a phrase's children come apart", default="head", choices=FACTORS, panel=FEATURES
@@ -368,7 +376,7 @@ class HMMOptions(RunOptions):
 class MixtureOptions:
     """Options of :class:`~loglinear.Mixture`."""
 
-    n_components: int = option("how many components", default=2, least=1, kw_only=False)
+    n_components: int = option("how many components", default=2, least=1, kw_only=False, flags=("-k",))
     components: str = option(
         "what they are: of numbers, or of counts (bags of words)", default="gaussian", choices=KINDS, kw_only=False
     )
