@@ -75,7 +75,7 @@ def test_the_file_is_resumed_and_standard_output_has_the_table_alone(run, files,
     monkeypatch.setattr(Tagger, "fit", stopped)
     first = run(*command, "--json", files / "p.json")
     assert first.status == 130 and first.err.count("\n") == 1
-    assert f"what is finished is in {files / 'p.json'}; the same command goes on" in first.err
+    assert f"what is finished is in {files / 'p.json'}; the same command continues" in first.err
     assert len(json.loads((files / "p.json").read_text())["cells"]) == 2
     assert run(*command, "--json", files / "p.json").status == 0 and fitted == [10.0, 1.0, 10.0, 10.0, 1.0]
     kept = json.loads((files / "p.json").read_text())

@@ -33,7 +33,7 @@ def test_labelling_a_file_imports_few_modules_and_none_that_the_model_does_not_n
     unused = {module for module in ours(modules) if module.startswith(tuple(f"loglinear.{room}" for room in rooms))}
     assert not unused
     assert {module for module in modules if module.startswith("loglinear.cli.")} == {
-        "loglinear.cli.common", "loglinear.cli.tag",
+        "loglinear.cli.common", "loglinear.cli.options", "loglinear.cli.tag",
     }  # fmt: skip
 
 
