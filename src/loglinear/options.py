@@ -22,6 +22,7 @@ import importlib
 import math
 import pkgutil
 import textwrap
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, dataclass_transform
@@ -69,6 +70,8 @@ class Option:
         Whether the command line takes it several times, for a list.
     none_word : str
         The word for None where the value is written as text.
+    instead : str
+        The name that replaces it: the option is an old spelling, which goes on working.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Option:
     flags: tuple[str, ...] = ()
     repeats: bool = False
     none_word: str = ""
+    instead: str = ""
 
     @property
     def is_switch(self) -> bool:
@@ -241,6 +245,28 @@ class Spec(Generic[T]):
         return f"{self.name}:{','.join(items)}" if self.values else self.name
 
 
+def in_new_spelling(spec: Spec[T]) -> tuple[Spec[T], dict[str, Any]]:
+    """A spec without old spellings, and the values of those that are parameters of the estimator now, by new name.
+
+    An option whose values became options of their own, ``decoding=local`` that is ``local`` now, stays in the spec.
+    """
+    known, values, parameters = options_of(spec.part), dict[str, Any](), dict[str, Any]()
+    for name, value in spec.values.items():
+        instead = known[name].instead
+        if not instead:
+            values[name] = value
+        elif instead == name or instead not in known:
+            parameters[instead] = value
+        elif value == instead:
+            values[instead] = True
+    return Spec(spec.part, values), parameters
+
+
+def warn_of_old_spelling(old: str, new: str) -> None:
+    """Say what to write instead of an old spelling."""
+    warnings.warn(f"{old} is an old spelling, which a later version will not know; write {new}", FutureWarning, 3)
+
+
 def options_of(part: type) -> Mapping[str, Option]:
     """The options that a spec may give to a part."""
     return declared(part) if dataclasses.is_dataclass(part) else {}
@@ -260,7 +286,8 @@ def spec_options(spec: str, known: Mapping[str, Option] | Sequence[Option], role
     for item in filter(None, (item.strip() for item in rest.split(","))):
         key, has_value, text = (part.strip() for part in item.partition("="))
         if key not in known:
-            there_are = f"it has {', '.join(known)}" if known else "it has none"
+            current = [name for name, each in known.items() if not each.instead]
+            there_are = f"it has {', '.join(current)}" if current else "it has none"
             raise OptionError(f"{role} {name!r} has no option {key!r}; {there_are}")
         if key in values:
             raise OptionError(f"{role} {spec!r} gives {key!r} twice")

@@ -151,7 +151,10 @@ def test_draw(treebank, run):
         (("run", "{train}"), "not a loglinear model"),
         (("train", "{dev}", "-o", "{folder}"), "is a folder"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
-        (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"), "no covariance with the cost for trees"),
+        (
+            ("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"),
+            "needs cost_covariance, which phrase trees do not have",
+        ),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "mecfg:places=foo"), "places='foo'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--horizontal", "some"), "--horizontal 'some'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--annotation", "rich", "--vertical", "2"), "vertical=2"),

@@ -26,6 +26,8 @@ OTHER_DEFAULTS = {  # the verb has none, or chooses by the data
     ("MixtureOptions", "components"): None,
     ("DependencyOptions", "criterion"): "pcfg",
     ("DependencyOptions", "max_length"): None,
+    ("DependencyOptions", "tolerance"): 1e-5,  # of phrase parsers, which share the flag; each has its own if not given
+    ("DependencyOptions", "patience"): 20,
 }
 
 

@@ -221,7 +221,8 @@ def test_slices_of_the_annotation_keep_the_contexts():
         ({"after": 5}, "goes with a threshold"),
         ({"threshold": 0.2, "after": 0}, "at least 1"),
         ({"decoding": "greedy"}, "not one of global, local"),
-        ({"decoding": "local", "scaling": True}, "scaling calibrates pieces for global decoding"),
+        ({"local": True, "scaling": True}, "scaling calibrates pieces for decoding as a chain"),
+        ({"decoding": "local", "scaling": True}, "scaling calibrates pieces for decoding as a chain"),
     ],
 )
 def test_options_of_nota_without_sense_are_refused_with_the_reason(options, reason):
@@ -230,12 +231,13 @@ def test_options_of_nota_without_sense_are_refused_with_the_reason(options, reas
 
 
 def test_options_of_nota_reach_it_by_name():
-    made = make_criterion("nota:threshold=0.2,after=7,decoding=local")
-    assert (made.threshold, made.after, made.chooses_after, made.local_decoding) == (0.2, 7, 7, True)
+    for local in ("local", "local=yes", "decoding=local"):
+        made = make_criterion(f"nota:threshold=0.2,after=7,{local}")
+        assert (made.threshold, made.after, made.chooses_after, made.local_decoding) == (0.2, 7, 7, True)
     assert make_criterion("nota:scaling").scaling and not make_criterion("nota").local_decoding
     assert make_criterion("nota:rate=0.1").chooses_after is None
     assert set(declared(CRITERIA["nota"])) == {
-        "rate", "threshold", "after", "decoding", "scaling",
+        "rate", "threshold", "after", "local", "scaling", "decoding",
     }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def criteria_command(json: PrintJson = False) -> None:
     from rich.console import Console
 
     from loglinear.criteria.criterion import CRITERIA
-    from loglinear.estimators.parser.problem import tree_criteria
+    from loglinear.estimators.parser.problem import TREE_CRITERIA
     from loglinear.optimizers.optimizer import OPTIMIZERS
     from loglinear.options import options_of
 
@@ -64,8 +64,8 @@ def criteria_command(json: PrintJson = False) -> None:
             for name, optimizer in OPTIMIZERS.all().items()
         ],
         "parsing": [
-            {"name": name, "does": criterion.summary, "options": _options(criterion.options)}
-            for name, criterion in sorted(tree_criteria().items())
+            {"name": name, "does": criterion.summary, "options": _options(options_of(criterion).values())}
+            for name, criterion in TREE_CRITERIA.all().items()
         ],
     }
     if json:
@@ -77,7 +77,9 @@ def criteria_command(json: PrintJson = False) -> None:
 
 
 def _options(declared: Iterable[Option]) -> list[dict[str, Any]]:
-    return [{"name": option.name, "default": option.default, "help": option.help} for option in declared]
+    """Those of today: what is an old spelling goes on working, and is not listed."""
+    current = [option for option in declared if not option.instead]
+    return [{"name": option.name, "default": option.default, "help": option.help} for option in current]
 
 
 def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,9 +114,6 @@ def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptio
         f"{grammar.n_preterminals:,} parts of speech",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",
     )  # fmt: skip
-    if getattr(parser, "interrupted_", False):
-        sys.stderr.write(f"loglinear: training interrupted: {output} holds what was learnt so far\n")
-        raise typer.Exit(130)
 
 
 def _train_dependencies(source: str, model: DependencyOptions, output: Path, run: FitOptions, out: Console) -> None:

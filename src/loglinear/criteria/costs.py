@@ -236,16 +236,21 @@ class HeadCost:
 
 def make_head_cost(spec: str | None) -> HeadCost:
     """The cost that a user asks for: ``hamming:M``, or None for ``hamming:1``."""
+    return HeadCost(hamming_factor(spec, "head"))
+
+
+def hamming_factor(spec: Any, part: str) -> float:
+    """M of ``hamming:M``, 1 for None: what every wrong ``part`` of a tree costs."""
     name, _, number = "hamming:1".partition(":") if spec is None else str(spec).partition(":")
     if name != "hamming":
-        raise OptionError(f"cost={spec!r} is not known for trees; there is hamming:M, M for every wrong head")
+        raise OptionError(f"cost={spec!r:.60} is not known for trees; there is hamming:M, M for every wrong {part}")
     try:
         each = float(number) if number else 1.0
     except ValueError:
         raise OptionError(f"cost={spec!r}: {number!r} is not a number") from None
     if not 0.0 <= each <= MOST_COST or math.isnan(each):
         raise OptionError(f"cost={spec!r}: costs lie between 0 and {MOST_COST:g}")
-    return HeadCost(each)
+    return each
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def make_criterion(spec: str | Spec[Criterion], cost: Any = None) -> Criterion:
 def decoded_locally(spec: str | Spec[Criterion]) -> bool:
     """Whether the models that this criterion trains are products of normalised pieces."""
     spec = CRITERIA.spec(spec)
-    return spec.part.local_decoding or spec["decoding"] == "local"
+    return bool(spec.part.local_decoding or spec["local"] or spec["decoding"] == "local")
 
 
 def cost_users() -> list[str]:

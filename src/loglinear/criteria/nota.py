@@ -10,8 +10,8 @@ at decoding. A piece so learns to vote against mistakes before it without any in
     rate             each with that probability
     threshold        none at first; after some iterations those to which the model of then gives more probability
 
-Its models are decoded as chains, or by their normalised pieces as MEMMs are (``decoding=local``). With ``scaling`` the
-pieces after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.local`).
+Its models are decoded as chains, or by their normalised pieces as MEMMs are (``local``). With ``scaling`` the pieces
+after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.local`).
 
 Where the annotation leaves several labellings, the gold score is their log-partition, the contexts that it allows are
 right, and the loss is no longer convex.
@@ -52,8 +52,8 @@ class NoneOfTheAbove(Criterion):
         Wrong contexts count if their marginal probability after ``after`` iterations is greater; goes with no rate.
     after : int
         See ``threshold``.
-    decoding : {"global", "local"}
-        As a chain, or by normalised pieces.
+    local : bool
+        Whether models are decoded by their normalised pieces rather than as chains.
     scaling : bool
         Whether the pieces are scaled to each other afterwards, for global decoding.
     """
@@ -66,14 +66,15 @@ class NoneOfTheAbove(Criterion):
     rate: float = option("probability with which a wrong context counts", default=1.0, least=0)
     threshold: float | None = option("count wrong contexts with a greater marginal probability", default=None, least=0)
     after: int = option("iterations after which the threshold is applied", default=20, least=1)
-    decoding: str = option("as a chain or by normalised pieces", default="global", choices=("global", "local"))
+    local: bool = option("decode by normalised pieces, not as a chain", default=False)
     scaling: bool = option("scale the pieces to each other afterwards", default=False)
+    decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
 
     def __post_init__(self) -> None:
         check(self)
         self.check({name: getattr(self, name) for name in declared(type(self))})
         self.chooses_after = None if self.threshold is None else self.after
-        self.local_decoding = self.decoding == "local"
+        self.local_decoding = self.local or self.decoding == "local"
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
@@ -89,8 +90,8 @@ class NoneOfTheAbove(Criterion):
                 raise OptionError("rate and threshold are two ways to choose wrong contexts; give one of both")
         elif given["after"] != known["after"].default:
             raise OptionError(f"after={given['after']} goes with a threshold; give one, as in threshold=0.2")
-        if given["scaling"] and given["decoding"] == "local":
-            raise OptionError("scaling calibrates pieces for global decoding; leave it out, or decoding=local")
+        if given["scaling"] and (given["local"] or given["decoding"] == "local"):
+            raise OptionError("scaling calibrates pieces for decoding as a chain; leave it out, or local")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -5,8 +5,8 @@ Nothing heavy is imported here: ``--help`` reads these classes.
 
     RunOptions                  threads, seed, verbose
       TrainingOptions           what every iterative training has: criterion, cost, optimizer, penalties, when to stop
-        TaggerOptions, ClassifierOptions, DependencyOptions
-      ParserOptions, HMMOptions
+        TaggerOptions, ClassifierOptions, DependencyOptions, ParserOptions
+      HMMOptions
     MixtureOptions, LeastSquaresOptions, RidgeOptions, LocalTaggerOptions, NaiveBayesOptions
 
 Constructors take ``criterion`` by position, or what else comes first; all others by keyword only.
@@ -295,7 +295,7 @@ class DependencyOptions(TrainingOptions):
 
 
 @options
-class ParserOptions(RunOptions):
+class ParserOptions(TrainingOptions):
     """Options of :class:`~loglinear.Parser`."""
 
     criterion: str = option(
@@ -303,6 +303,14 @@ class ParserOptions(RunOptions):
         default="pcfg",
         panel=MODEL,
         kw_only=False,
+    )
+    cost: Any = option("how bad a wrong bracket is: hamming:M", default=None, panel=MODEL)
+    max_iter: int | None = option(
+        "most iterations, or passes over the trees (lbfgs 50, of edge by edge and m-estimation 100, others 10)",
+        default=None,
+        least=0,
+        panel=RUN,
+        varies=True,
     )
     annotation: str | None = option(
         "what labels are split by: rich (kinds of phrases and words, the default), parent (the default if vertical is "
@@ -336,13 +344,18 @@ class ParserOptions(RunOptions):
     function_tags: bool = option("keep what follows - or = in phrase labels", default=False, panel=FEATURES)
     max_length: int | None = option("leave out longer sentences from training", default=None, least=1, panel=RUN)
     time_limit: float | None = option(
-        "seconds for a sentence, after which it gets a fallback tree", default=60.0, above=0, panel=MODEL
+        "seconds for a sentence, after which it gets a fallback tree",
+        default=60.0,
+        above=0,
+        panel=MODEL,
+        varies=True,
     )
     decoding: str = option(
         "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
         default="viterbi",
         choices=("viterbi", "posterior"),
         panel=MODEL,
+        varies=True,
     )
     span_features: Any = option(
         "function of the words, i and j that gives the names of more attributes of the words i to j - 1",

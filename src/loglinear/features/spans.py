@@ -98,6 +98,18 @@ class SpanAttributes:
         """A; those of the user's function are the last."""
         return 3 * len(self.places) * len(self.values) + len(self.names)
 
+    def matching(self, other: SpanAttributes) -> Int64:
+        """The number of each attribute of ``other`` [A'] among these, -1 where there is none."""
+        values = np.array([self.values.id(value) for value in other.values.strings], dtype=np.int64)
+        n, found = len(self.values), []
+        for place in other.places:
+            first = 3 * self.places.index(place) * n if place in self.places else -1
+            for kind in range(3):
+                found.append(np.where((values == UNKNOWN) | (first < 0), -1, first + kind * n + values))
+        names = np.array([self.names.id(name) for name in other.names.strings], dtype=np.int64)
+        found.append(np.where(names == UNKNOWN, -1, 3 * len(self.places) * n + names))
+        return np.concatenate(found)
+
     def transform(self, sentences: Sequence[Sequence[str]]) -> Incidence:
         """Attributes of all spans of the sentences; a value that training did not have has none."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)

@@ -19,7 +19,7 @@ from loglinear.arrays import Arrays, Float
 from loglinear.criteria.criterion import CRITERIA, Criterion, cost_users, missing_operations
 from loglinear.errors import OptionError
 from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
-from loglinear.options import spec_name
+from loglinear.options import Registry, spec_name
 from loglinear.training.problem import MAIN, Learnable, Phase
 
 # -- what fits together ------------------------------------------------------------------------------------------------
@@ -37,7 +37,9 @@ class Trained:
         What the structure is one of, in messages: ``chains of labels``.
     structure : type
     other_criteria : tuple of str
-        Names of criteria of its own, beside those of the registry.
+        Names of criteria of its own that are checked where they are.
+    registry : Registry, optional
+        Criteria of its own, instead of those of all structures.
     without : tuple of str
         Names of optimizers that do not go over this structure.
     pieces : bool
@@ -50,30 +52,38 @@ class Trained:
     parts: str
     structure: type
     other_criteria: tuple[str, ...] = ()
+    registry: Registry[Any] | None = None
     without: tuple[str, ...] = ()
     pieces: bool = False
     bases: bool = True
 
+    @property
+    def known(self) -> Registry[Any]:
+        """The criteria to choose from."""
+        return CRITERIA if self.registry is None else self.registry
+
     def why_not(self, name: str) -> str | None:
         """What speaks against a criterion, or None."""
-        if name in self.other_criteria:
+        if name in self.other_criteria or (self.registry is not None and name in self.registry):
             return None
         if name not in CRITERIA:
             return "there is no such criterion"
         criterion = CRITERIA[name]
+        missing = missing_operations(criterion, self.structure)
         if not self.pieces and (not criterion.needs or not criterion.learns_weights):
             return "it is for chains"
-        missing = missing_operations(criterion, self.structure)
         if missing:
             return f"it needs {', '.join(missing)}, which {self.parts} do not have"
+        if self.registry is not None:
+            return f"it has not been made for {self.parts}"
         return "it is for chains" if criterion.uses_base and not self.bases else None
 
     def criteria(self) -> list[str]:
         """Names of the criteria that can train it."""
-        known = dict.fromkeys([*self.other_criteria, *CRITERIA])
+        known = dict.fromkeys([*self.other_criteria, *self.known])
         return [name for name in known if self.why_not(name) is None]
 
-    def optimizers(self, criterion: type[Criterion]) -> tuple[str, ...]:
+    def optimizers(self, criterion: type[Any]) -> tuple[str, ...]:
         """Names of the optimizers that can train it by a criterion."""
         return tuple(name for name in criterion.optimizers if name not in self.without)
 
@@ -92,7 +102,7 @@ def check_criterion(options: Any, trained: Trained) -> None:
         reason = f"trains no {trained.name}: {why}" if name in CRITERIA else "is not known"
         raise OptionError(f"criterion={name!r} {reason}; there are: {', '.join(trained.criteria())}")
     if name not in trained.other_criteria:
-        check_cost(options, name, CRITERIA.spec(options.criterion).part.uses_cost)
+        check_cost(options, name, trained.known.spec(options.criterion).part.uses_cost)
 
 
 def check_cost(options: Any, name: str, uses_cost: bool) -> None:
@@ -106,14 +116,14 @@ def check_optimizer(options: Any, trained: Trained) -> None:
     name = spec_name(options.criterion)
     if name in trained.other_criteria:
         return
-    criterion = CRITERIA[name]
+    criterion = trained.known[name]
     able = trained.optimizers(criterion)
     spec = able[0] if options.optimizer is None else options.optimizer
     _check_able(OPTIMIZERS.part(spec), criterion, able, trained.parts)
     check_penalties(options, spec, name)
 
 
-def _check_able(optimizer: type[Optimizer], criterion: type[Criterion], able: tuple[str, ...], parts: str) -> None:
+def _check_able(optimizer: type[Optimizer], criterion: Any, able: tuple[str, ...], parts: str) -> None:
     if optimizer.name in able:
         return
     if optimizer.name in criterion.optimizers:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.parser.model import SpanProblem
-from loglinear.estimators.parser.problem import TreeTraining, expected_counts, tree_counts, tree_criteria, wrong_edges
+from loglinear.estimators.parser.problem import TREE_CRITERIA, expected_counts, tree_counts, wrong_edges
 from loglinear.features.spans import SpanAttributes
 from loglinear.generative.base import Sampling
 from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.model import draw_trees
 from loglinear.structures.tree.best import best_chart
 from loglinear.structures.tree.structure import CFGTree
+from loglinear.training.run import TrainingInterrupted
 
 TREES = [
     parse_tree(text)
@@ -30,10 +32,11 @@ TREES = [
     )
 ]
 SPECS = (
-    "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:decoding=local",
-    "cll", "cll:optimizer=lbfgs", "cll:base=no,optimizer=lbfgs", "softmax-margin", "jrb", "max-margin",
-    "max-margin:cost=2", "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=2000,places=first+last",
+    "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:local",
+    "cll", "cll:base=no", "softmax-margin", "jrb", "max-margin", "perceptron", "mira", "mira:k=2,C=0.1",
+    "m-estimation:samples=2000,places=first+last",
 )  # fmt: skip
+ONLINE = ("perceptron", "mira")
 
 
 def leaves(trees):
@@ -43,8 +46,11 @@ def leaves(trees):
 @pytest.mark.parametrize("spec", SPECS)
 def test_each_criterion_fits_a_treebank_and_its_file_answers_alike(spec, tmp_path):
     name, _, rest = spec.partition(":")
-    l2 = "" if "perceptron" in name or "mira" in name else "l2=0.01"
-    parser = Parser(criterion=f"{name}:{','.join(filter(None, (rest, l2, 'min_count=1')))}", threads=1).fit(TREES)
+    parser = Parser(
+        criterion=f"{name}:{','.join(filter(None, (rest, 'min_count=1')))}",
+        l2=None if name in ONLINE else 0.01,
+        threads=1,
+    ).fit(TREES)
     found = parser.parse(leaves(TREES))
     assert [parse.tree for parse in found] == TREES
     parser.save(tmp_path / "m.model")
@@ -57,11 +63,11 @@ def test_each_criterion_fits_a_treebank_and_its_file_answers_alike(spec, tmp_pat
 
 
 def test_all_criteria_are_tried():
-    assert {spec.partition(":")[0] for spec in SPECS} | {"pcfg"} == set(tree_criteria())
+    assert {spec.partition(":")[0] for spec in SPECS} | {"pcfg"} == set(TREE_CRITERIA)
 
 
 def test_two_threads_train_the_same_parser():
-    for spec in ("mecfg", "nota", "cll:optimizer=lbfgs", "m-estimation:samples=100"):
+    for spec in ("mecfg", "nota", "cll", "m-estimation:samples=100"):
         one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
         assert np.array_equal(one.model_.weights, two.model_.weights)
 
@@ -77,12 +83,15 @@ def test_two_threads_train_the_same_parser():
         ("nota:wrong=all,delta=2", "delta=2.0 goes with wrong=near, not wrong=all"),
         ("nota:wrong=sample,after=2", "after=2 goes with wrong=near, not wrong=sample"),
         ("nota:wrong=all,rounds=2", "rounds=2 goes with wrong=near, not wrong=all"),
-        ("cll:optimizer=dual", "optimizer"),
+        ("cll:optimizer=dual", "not by 'dual': that does not go over phrase trees"),
+        ("mecfg:optimizer=sgd", "'mecfg' is trained by lbfgs, not by 'sgd'"),
+        ("cll:cost=2", "has no option 'cost'"),
         ("cll:k=2", "has no option 'k'"),
-        ("magic", "'magic' is not one that trains parsers: cll"),
-        ("memm", "'memm' is a criterion of taggers that trees do not have; parsers are trained by cll"),
-        ("hmm:em=5", "'hmm:em=5' is a criterion of taggers"),
-        ("risk", "do not have, because there is no covariance with the cost for trees yet; parsers"),
+        ("magic", "'magic' is not known; there are: cll"),
+        ("memm", "'memm' trains no parser: it needs piece_normalisers, .* which phrase trees do not have"),
+        ("passive-aggressive", "it has not been made for phrase trees"),
+        ("hmm:em=5", "'hmm' trains no parser: it is for chains; there are"),
+        ("risk", "it needs cost_covariance, which phrase trees do not have"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spec, says):
@@ -94,10 +103,52 @@ def of_the_middle(words, i, j):
     return [f"middle={words[(i + j) // 2]}"]
 
 
-@pytest.mark.parametrize("spec", ["mecfg:min_count=1", "cll:min_count=1,iterations=5"])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"criterion": "mira", "l2": 1}, "l2=1: criterion='mira' has no penalty"),
+        ({"criterion": "cll", "cost": "hamming:2"}, "'cll' takes no cost"),
+        ({"criterion": "mira", "cost": "recall:2"}, "hamming:M, M for every wrong bracket"),
+        ({"criterion": "cll", "l2": 1, "variance": 1}, "twice"),
+        ({"criterion": "cll:l2=1", "l2": 2}, "say two things; write l2=2 alone"),
+        ({"criterion": "pcfg", "max_iter": 3}, "'pcfg' is counted, and has no use for max_iter"),
+        ({"criterion": "cll", "optimizer": "sgd:average", "l1": 0.1}, "mean of sparse weights"),
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(options, says):
+    with pytest.raises(OptionError, match=says):
+        Parser(**options).fit(TREES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cll:l2=0.5,iterations=3", {"criterion": "cll", "l2": 0.5, "max_iter": 3}),
+        ("cll:base=no,optimizer=sgd,iterations=2", {"criterion": "cll:base=no", "optimizer": "sgd", "max_iter": 2}),
+        ("max-margin:cost=2,iterations=2", {"criterion": "max-margin", "cost": "hamming:2", "max_iter": 2}),
+        ("nota:decoding=local,iterations=3", {"criterion": "nota:local=yes", "max_iter": 3}),
+        ("nota:decoding=global,after=2,iterations=3", {"criterion": "nota:after=2", "max_iter": 3}),
+        ("mecfg:iterations=3", {"criterion": "mecfg", "max_iter": 3}),
+    ],
+)
+def test_old_spellings_go_on_working_with_a_warning(old, new):
+    with pytest.warns(FutureWarning, match="is an old spelling") as said:
+        parser = Parser(criterion=old, threads=1).fit(TREES)
+    written = str(said[0].message).partition("write ")[2]
+    assert len(said) == 1 and eval(f"dict({written})") == new  # what to write is what works
+    new = Parser(**new, threads=1).fit(TREES)
+    assert np.array_equal(parser.model_.weights, new.model_.weights)
+    assert parser.model_.normalised == new.model_.normalised and parser.message_ == new.message_
+    assert parser.criterion == old  # options stay as they were given
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Parser.load(parser.to_bytes()).predict(leaves(TREES)) == new.predict(leaves(TREES))
+
+
+@pytest.mark.parametrize("spec", ["mecfg:min_count=1", "cll:min_count=1"])
 def test_rules_may_look_at_what_a_user_likes(spec, tmp_path):
-    parser = Parser(criterion=spec, span_features=of_the_middle).fit(TREES)
-    plain = Parser(criterion=spec).fit(TREES)
+    parser = Parser(criterion=spec, max_iter=5, span_features=of_the_middle).fit(TREES)
+    plain = Parser(criterion=spec, max_iter=5).fit(TREES)
     assert parser.model_.features.n_features > plain.model_.features.n_features
     parser.save(tmp_path / "own.model")
     again = Parser.load(tmp_path / "own.model", of_the_middle)
@@ -124,25 +175,28 @@ def test_a_signal_ends_training_with_what_was_learnt(spec):
         if len(seen) == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    spec = f"{spec}:samples=50" if spec == "m-estimation" else spec
-    parser = Parser(criterion=spec, threads=1).fit(TREES, observe=observe)
+    parser = Parser(criterion=spec, threads=1)
+    with pytest.raises(TrainingInterrupted, match=r"after iteration 1$"):
+        parser.fit(TREES, observe=observe)
     assert parser.interrupted_ and len(seen) == 1
     assert len(parser.predict(leaves(TREES))) == len(TREES)
     assert not Parser(criterion=spec, threads=1).fit(TREES).interrupted_
 
 
-def problem_of(trees, **options):
-    values = {"wrong": "near", "delta": 5.0, "rate": 0.5} | options
+def problem_of(trees):
     binary = Parser()._transform().apply(trees)
-    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), normalised=True)
-    return problem, TreeTraining(trees, binary, values, 1, 0, None)
+    return SpanProblem.of(binary, SpanAttributes(min_count=1), normalised=True)
+
+
+def nota(**options):
+    return TREE_CRITERIA["nota"](**options)
 
 
 def test_wrong_edges_are_near_the_best_of_their_length_and_in_no_gold_tree():
     for delta in (0.5, 3.0):
-        problem, training = problem_of(TREES, delta=delta)
+        problem = problem_of(TREES)
         weights = np.random.default_rng(1).normal(size=problem.model.features.n_features)
-        found = wrong_edges(problem, weights, training)
+        found = wrong_edges(problem, weights, nota(delta=delta), 0, 1)
         chosen = set(zip(found.spans.tolist(), found.symbols.tolist(), strict=True))
         right = set(zip(problem.edges.spans.tolist(), problem.edges.symbols.tolist(), strict=True))
         assert not chosen & right and (found.outcomes == -1).all()
@@ -162,10 +216,10 @@ def test_wrong_edges_are_near_the_best_of_their_length_and_in_no_gold_tree():
 
 
 def test_all_wrong_edges_hold_a_sample_of_them():
-    problem, training = problem_of(TREES, wrong="all")
+    problem = problem_of(TREES)
     zero = np.zeros(problem.model.features.n_features)
-    everything, training.values["wrong"] = wrong_edges(problem, zero, training), "sample"
-    some = wrong_edges(problem, zero, training)
+    everything = wrong_edges(problem, zero, nota(wrong="all"), 0, 1)
+    some = wrong_edges(problem, zero, nota(wrong="sample", rate=0.5), 0, 1)
     pairs = [set(zip(e.spans.tolist(), e.symbols.tolist(), strict=True)) for e in (everything, some)]
     assert pairs[1] < pairs[0] and (some.weights == 2.0).all() and (everything.weights == 1.0).all()
 

@@ -15,17 +15,26 @@ from loglinear.data.trees.annotation import TreeTransform
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator
+from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
-from loglinear.estimators.parser.problem import TreeTraining, tree_criterion
+from loglinear.estimators.parser.problem import (
+    TREE_CRITERIA,
+    TreeTraining,
+    check_parser,
+    spelled_anew,
+    tell,
+    warn_of_old_names,
+)
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.spans import Own
 from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
-from loglinear.training.run import catching_signals
+from loglinear.training.dev import Dev
+from loglinear.training.plan import refuse_iterating
+from loglinear.training.run import Progress, train
 
 
 @documented
@@ -44,31 +53,31 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         The trained model: ``grammar`` and ``scores(sentences)``.
     classes_ : list of str
         Phrase labels and parts of speech of the training trees.
-    n_trees_, n_words_, seconds_, message_
-        How training went.
+    n_trees_, n_words_ : int
+        What it was trained on.
+    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
+    dev_score_, best_iteration_ : F1 of brackets and iteration of the weights kept, None without dev data.
     interrupted_ : bool
         Whether Ctrl-C or a signal ended it early, after an iteration; the model is then what was learnt by then.
     """
 
     kind = parser_file.KIND
     functions = ("span_features",)
+    model_: TreeModel
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    classes_: list[str]
     n_trees_: int
     n_words_: int
-    seconds_: float
-    message_: str
+    interrupted_: bool
 
     def check_options(self) -> None:
         """Refuse options that make no sense, by themselves or together."""
         check(self)
         if not isinstance(self.marks, str):
             raise OptionError(f"marks={self.marks!r:.60} must be a string of characters")
-        criterion, values = tree_criterion(self.criterion)
-        criterion.check(self, values)
-        if self.span_features is not None:
-            if not callable(self.span_features):
-                raise OptionError(f"span_features={self.span_features!r:.60} must be a function of the words, i and j")
-            if not criterion.looks_at_words:
-                raise OptionError(f"span_features goes with criteria whose rules look at words, not {self.criterion!r}")
+        check_parser(self)
         self._transform()
 
     def _transform(self) -> TreeTransform:
@@ -81,31 +90,67 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         vertical = 2 if self.vertical is None else self.vertical
         return TreeTransform(annotation, vertical, self.horizontal, self.factor, self.marks)
 
-    def fit(self, X: Sequence[Tree | str], y: Any = None, *, observe: Callable[[Any], None] | None = None) -> Parser:
+    def fit(
+        self,
+        X: Sequence[Tree | str],
+        y: Any = None,
+        X_dev: Sequence[Tree | str] | None = None,
+        y_dev: Any = None,
+        *,
+        init: Parser | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
+    ) -> Parser:
         """Train on trees.
 
         Parameters
         ----------
         X : list of Tree or of str
             A treebank; strings are bracketed trees. Traces are removed, and function tags unless they are kept.
-        y : ignored
+        X_dev : list of Tree or of str, optional
+            Trees to stop early by; the weights with the best F1 of brackets are kept.
+        y, y_dev : ignored
+        init : Parser or path, optional
+            Start from the weights of this model where it has the same rules and attributes.
+        checkpoint : path, optional
+            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
+            when training is interrupted. Remove it when you have saved the model.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
         observe : callable, optional
-            Called with the progress of criteria that iterate.
+            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
         """
         self.check_options()
         begin = time.perf_counter()
-        trees = self._cleaned(X)
-        criterion, values = tree_criterion(self.criterion)
+        options, trees = spelled_anew(self), self._cleaned(X)
+        warn_of_old_names(self, options)
+        criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
         binary = self._transform().apply(trees)
+        self.interrupted_ = False
+        if not criterion.learns_weights:
+            refuse_iterating(criterion.name, "is counted", init=init, dev=X_dev)
+            self.model_, message = criterion.counted(binary)
+            restore_notes(self, {"converged": True, "message": message})
+            tell(self, trees)
+            self.seconds_ = time.perf_counter() - begin
+            return self
+        problem = criterion.problem(binary, self.span_features)
         training = TreeTraining(
-            trees, binary, values, thread_count(self.threads), self.seed, observe, self.span_features
+            trees, binary, criterion, problem, options.cost, self.seed, thread_count(self.threads), self._gold
         )
-        with catching_signals() as training.stop:
-            self.model_ = criterion.fit(training)
-        self.message_, self.interrupted_ = training.message, training.stop.is_set()
-        self.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
-        self.n_trees_, self.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
+        other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
+        self.model_, outcome = train(
+            training, options, dev=Dev.of(training, X_dev), init=None if other is None else other._fitted(),
+            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
+        )  # fmt: skip
+        keep_outcome(self, outcome)
+        self.message_ = f"{criterion.counts(training)}; {outcome.message}"
+        self.interrupted_ = outcome.interruption is not None
+        tell(self, trees)
         self.seconds_ = time.perf_counter() - begin
+        outcome.raise_interruption()
         return self
 
     def _cleaned(self, trees: Sequence[Tree | str]) -> list[Tree]:
@@ -144,18 +189,22 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
 
     def score(self, X: Sequence[Tree | str], y: Any = None) -> float:
         """F1 of labelled brackets, from 0 to 1, of the parses of the words of trees, given as to :meth:`fit`."""
-        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
-        gold = [tree for tree in cleaned if tree is not None]
-        gold = [without_marks(tree, self.marks) for tree in gold]
+        gold = self._gold(X)
         parses = self.parse([tree.leaves() for tree in gold])
         failed = [bool(parse.failure) for parse in parses]
         return bracket_scores(gold, [parse.tree for parse in parses], failed=failed).f1 / 100
+
+    def _gold(self, X: Any) -> list[Tree]:
+        """Trees that parses are compared with."""
+        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
+        return [without_marks(tree, self.marks) for tree in cleaned if tree is not None]
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model = self._fitted()
         training = {
+            **notes_of(self),
             "trees": self.n_trees_,
             "words": self.n_words_,
             "seconds": self.seconds_,
@@ -176,8 +225,10 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         parser_file.check_given(read, given.get("span_features"))
 
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
-        criterion, _ = tree_criterion(self.criterion)
-        self.model_ = parser_file.from_storage(read, criterion.looks_at_words, given.get("span_features"))
+        looks_at_words = TREE_CRITERIA.part(self.criterion).learns_weights
+        self.model_ = parser_file.from_storage(read, looks_at_words, given.get("span_features"))
+        restore_notes(self, read_notes(read))
+        self.interrupted_ = False
         self.classes_, notes = read.names("labels"), read.section("training")
         self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
         self.seconds_, self.message_ = notes.number("seconds"), notes.text("message")

@@ -83,6 +83,37 @@ class SpanModel:
         """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
         return self.coder.tree(words, labels)
 
+    def outcome_names(self) -> list[tuple[str, ...]]:
+        """What each of the E outcomes is: the symbols of a rule, of a unary chain, or a tag."""
+        names: list[tuple[str, ...]] = [()] * self.features.outcomes.n_outcomes
+        outcomes, symbols = self.features.outcomes, self.coder.symbols
+        for numbers, kind, parts in (
+            (outcomes.of_rule, "rule", self.grammar.binary.tolist()),
+            (outcomes.of_step, "chain", self.coder.chains),
+            (outcomes.of_tag, "tag", [[tag] for tag in range(self.coder.n_tags)]),
+        ):
+            for number, own in zip(numbers.tolist(), parts, strict=True):
+                names[number] = (kind, *(symbols[a] for a in own))
+        return names
+
+    def weights_from(self, other: SpanModel) -> Float:
+        """A start for this model's weights [D]: those of ``other`` for outcomes and attributes that both have."""
+        number = {name: e for e, name in enumerate(self.outcome_names())}
+        outcome = np.array([number.get(name, -1) for name in other.outcome_names()], dtype=np.int64)
+        start, n, m = np.zeros(self.features.n_features), len(number), len(outcome)
+        start[outcome[outcome >= 0]] = other.weights[:m][outcome >= 0]
+        mine, theirs = self.features.pieces.block, other.features.pieces.block
+        attribute = self.attributes.matching(other.attributes)
+        of = np.repeat(np.arange(len(theirs.pointer) - 1), np.diff(theirs.pointer))
+        wanted = np.where(
+            (attribute[of] < 0) | (outcome[theirs.codes] < 0), -1, attribute[of] * n + outcome[theirs.codes]
+        )
+        known = np.repeat(np.arange(len(mine.pointer) - 1), np.diff(mine.pointer)) * n + mine.codes
+        place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        there = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+        start[n + place[there]] = other.weights[m:][there]
+        return start
+
     def best_tags(self, words: Sequence[str]) -> list[str]:
         """The tag of each word that makes it most likely, without notes."""
         best = np.argmax(self.lexicon.scores(self.lexicon.terminal_of(words)), axis=1)

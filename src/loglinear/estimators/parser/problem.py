@@ -1,25 +1,35 @@
-"""The criteria that a parser's grammar can be trained by, by name: each makes a tree model of a binary treebank.
+"""What a parser's grammar is trained by: criteria of trees, and the training of a treebank.
 
-To add one: a class with the attributes of :class:`TreeCriterion`, decorated with :func:`register_tree_criterion`.
+    pcfg             counted: relative frequencies of rules
+    mecfg, nota      edges of charts one by one: no parsing to train, but once or a few times for nota
+    cll, mira, ...   the criteria of chains, on whole trees
+    m-estimation     features of spans tilt a PCFG: no inference at all
+
+A criterion called ``some-name`` is a class decorated with :func:`register`; what a spec may set (``nota:delta=3``) are
+its :func:`~loglinear.options.option` fields.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
-from loglinear.arrays import Float, Int64
-from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
+from loglinear.arrays import Array, Arrays, Float, Int64
+from loglinear.criteria.costs import hamming_factor
+from loglinear.criteria.criterion import CRITERIA, Criterion
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import OptionError
-from loglinear.estimators.parser.model import SpanModel, SpanProblem, TreeModel
+from loglinear.estimators.estimator import UNFINISHED, restore_notes
+from loglinear.estimators.parser import file as parser_file
+from loglinear.estimators.parser.model import SpanModel, SpanProblem, TreeModel, best_parses
+from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.encoding import Incidence
 from loglinear.features.spans import Own, SpanAttributes
 from loglinear.generative.base import SMOOTHING, Sampling
@@ -27,128 +37,121 @@ from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.expectations import Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
-from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import OPTIMIZERS, make_optimizer
-from loglinear.options import Option, options_of, spec_name, spec_options
+from loglinear.optimizers.optimizer import Optimizer
+from loglinear.options import (
+    Option,
+    Registry,
+    Spec,
+    declared,
+    in_new_spelling,
+    option,
+    options,
+    options_of,
+    spec_name,
+    warn_of_old_spelling,
+)
 from loglinear.structures.tree.best import best_chart
 from loglinear.structures.tree.features import SpanFeatures
 from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads
-from loglinear.training.run import Progress
+from loglinear.training.plan import Trained, check_training, phases_of
+from loglinear.training.problem import MAIN, Phase, Stage, Storage
 
-
-@dataclass
-class TreeTraining:
-    """What a criterion is given, and what it says when it is done.
-
-    Attributes
-    ----------
-    trees, binary : list of Tree
-        The treebank, and the same trees with notes and in binary rules.
-    values : dict
-        The criterion's own options.
-    n_threads, seed, observe, span_features
-        Of the parser and its run.
-    message : str
-        How training went, for people.
-    began : float
-        When, on the clock of :func:`time.perf_counter`.
-    stop : threading.Event
-        Set when training is to end after this iteration, with what it has learnt so far.
-    """
-
-    trees: list[Tree]
-    binary: list[Tree]
-    values: dict[str, Any]
-    n_threads: int
-    seed: int
-    observe: Callable[[Any], None] | None
-    span_features: Own | None = None
-    message: str = field(default="counted")
-    began: float = field(default_factory=time.perf_counter)
-    stop: threading.Event = field(default_factory=threading.Event)
+TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
+register = TREE_CRITERIA.register
+PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",))
 
 
 class TreeCriterion(ABC):
-    """How a model of trees is trained."""
+    """How a model of trees is trained and stored.
+
+    Class attributes are as those of :class:`~loglinear.criteria.criterion.Criterion`; ``most_iterations`` are those of
+    L-BFGS, and ``most_passes`` those of other optimizers, unless told otherwise.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    options: ClassVar[tuple[Option, ...]] = ()
-    looks_at_words: ClassVar[bool] = False  # whether rules look at the words of their span
+    learns_weights: ClassVar[bool] = True
+    uses_cost: ClassVar[bool] = False
+    starts_from: ClassVar[str | None] = None
+    optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
+    most_iterations: ClassVar[int] = 100
+    most_passes: ClassVar[int] = 10
 
     @classmethod  # noqa: B027  # most have nothing to check
-    def check(cls, parser: Any, values: dict[str, Any]) -> None:
-        """Refuse options of the :class:`~loglinear.Parser` that do not go with the criterion."""
-
-    @classmethod
-    @abstractmethod
-    def fit(cls, training: TreeTraining) -> TreeModel:
-        """Train a model."""
+    def check(cls, values: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together; ``values`` are those given."""
 
 
-C = TypeVar("C", bound=type[TreeCriterion])
-_CRITERIA: dict[str, type[TreeCriterion]] = {}
+def check_parser(parser: Any) -> None:
+    """Refuse options of a :class:`~loglinear.Parser` about training that do not go together."""
+    new = spelled_anew(parser)
+    check_training(new, PARSERS)
+    criterion = TREE_CRITERIA.part(new.criterion)
+    if not criterion.learns_weights:
+        for name in ("cost", "optimizer", "l1", "l2", "variance", "max_iter", "tolerance"):
+            if getattr(new, name) != declared(type(parser))[name].default:
+                raise OptionError(f"criterion={criterion.name!r} is counted, and has no use for {name}")
+    if criterion.uses_cost:
+        hamming_factor(new.cost, "bracket")
+    if parser.span_features is not None:
+        if not callable(parser.span_features):
+            raise OptionError(f"span_features={parser.span_features!r:.60} must be a function of the words, i and j")
+        if not criterion.learns_weights:
+            raise OptionError(f"span_features goes with criteria whose rules look at words, not {parser.criterion!r}")
 
 
-def register_tree_criterion(criterion: C) -> C:
-    """Class decorator: make a criterion known by its name."""
-    _CRITERIA[criterion.name] = criterion
-    return criterion
+def spelled_anew(parser: Any) -> Any:
+    """The parser with what its criterion's spec says by old names said by the new ones.
+
+    ``cll:l2=1,iterations=50,optimizer=lbfgs`` is ``criterion="cll", l2=1, max_iter=50, optimizer="lbfgs"``.
+    """
+    name = spec_name(parser.criterion)
+    if name not in TREE_CRITERIA:
+        return parser  # which is refused by its name
+    given = TREE_CRITERIA.spec(parser.criterion)
+    spec, parameters = in_new_spelling(given)
+    if spec.values == given.values:
+        return parser
+    new = clone(parser).set_params(criterion=str(spec))
+    for parameter, value in parameters.items():
+        if getattr(parser, parameter) not in (None, value):
+            said = f"{parameter}={getattr(parser, parameter)!r}"
+            raise OptionError(f"criterion={parser.criterion!r} and {said} say two things; write {said} alone")
+        setattr(new, parameter, f"hamming:{value:g}" if parameter == "cost" else value)
+    return new
 
 
-def tree_criteria() -> dict[str, type[TreeCriterion]]:
-    """All criteria by name."""
-
-    return dict(_CRITERIA)
-
-
-def _why_not(name: str) -> str:
-    """Why a name is none of a criterion for trees; the names of those there are come after it."""
-    taggers = CRITERIA.all()
-    if name not in taggers:
-        return "is not one that trains parsers: "
-    if "squared_distance" in taggers[name].needs:
-        return "is for flat labels; parsers are trained by "
-    missing = "cost_covariance" in taggers[name].needs
-    because = ", because there is no covariance with the cost for trees yet" if missing else ""
-    return f"is a criterion of taggers that trees do not have{because}; parsers are trained by "
-
-
-def tree_criterion(spec: str) -> tuple[type[TreeCriterion], dict[str, Any]]:
-    """The criterion that a spec as ``pcfg:smoothing=0.1`` names, and the values of all its options."""
-    known = tree_criteria()
-    name = spec_name(spec)
-    if name not in known:
-        raise OptionError(f"criterion={spec!r} {_why_not(name)}{', '.join(sorted(known))}")
-    criterion = known[name]
-    given = spec_options(spec, criterion.options, "criterion")
-    return criterion, {option.name: given.get(option.name, option.default) for option in criterion.options}
+def warn_of_old_names(parser: Any, new: Any) -> None:
+    """Say how to write the options of a parser whose criterion has old spellings; ``new`` is :func:`spelled_anew`."""
+    if new is not parser:
+        changed = {name: value for name, value in new.get_params().items() if value != getattr(parser, name)}
+        written = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        warn_of_old_spelling(f"criterion={parser.criterion!r}", written)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # ``criterion="pcfg"``: a probabilistic context-free grammar, counted (:mod:`loglinear.generative.pcfg.model`).
 
 
-@register_tree_criterion
+@register
+@options
 class PcfgCriterion(TreeCriterion):
     """Relative frequencies of rules, and of words with an answer for unknown ones."""
 
-    name: ClassVar[str] = "pcfg"
-    summary: ClassVar[str] = "log p(tree, words): relative frequencies of the rules"
-    options: ClassVar[tuple[Option, ...]] = (
-        Option("smoothing", 0.0, "added to the count of each rule that a phrase is seen with", least=0, kind=float),
-        Option("backoff", 0.0, "how much a phrase leans on all of the same label without notes", least=0, kind=float),
-    )
+    name = "pcfg"
+    summary = "log p(tree, words): relative frequencies of the rules"
+    learns_weights = False
 
-    @classmethod
-    def fit(cls, training: TreeTraining) -> PCFG:
-        """Count."""
-        grammar = treebank_pcfg(training.binary, **training.values)
-        training.message = f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
-        return grammar
+    smoothing: float = option("added to the count of each rule that a phrase is seen with", default=0.0, least=0)
+    backoff: float = option("how much a phrase leans on all of the same label without notes", default=0.0, least=0)
+
+    def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
+        """The grammar, and what there is to say of it."""
+        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff)
+        return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -159,134 +162,135 @@ class PcfgCriterion(TreeCriterion):
 # the criteria of chains, on trees (:mod:`~loglinear.structures.tree.features`).
 
 
-SPAN_OPTIONS = (
-    Option(
-        "places",
-        "first+last+before+after",
-        "words that rules look at, joined by +: the first and the last of the span, those before and after it",
-    ),
-    Option("min_count", 2, "words seen less often are seen as their class", least=1, kind=int),
-    Option("l2", 1.0, "L2 factor", least=0, kind=float),
-    Option("iterations", None, "most iterations", least=1, kind=int),
-)
-BATCH_ITERATIONS, PASSES = 50, 10  # of trees as wholes, unless told otherwise
-BASE = Option("base", True, "begin with the log-probabilities of the pcfg", choices=(False, True))
-
-
-def span_attributes_of(values: dict[str, Any], own: Own | None = None) -> SpanAttributes:
-    """The attributes of spans that a criterion's options ask for, and those of the user's function."""
-    return SpanAttributes(tuple(str(values["places"]).split("+")), values["min_count"], own)
-
-
+@options
 class SpanCriterion(TreeCriterion):
     """What all of them share."""
 
-    options: ClassVar[tuple[Option, ...]] = SPAN_OPTIONS
-    looks_at_words: ClassVar[bool] = True
+    places: str = option(
+        "words that rules look at, joined by +: the first and the last of the span, those before and after it",
+        default="first+last+before+after",
+    )
+    min_count: int = option("words seen less often are seen as their class", default=2, least=1)
+    l2: float | None = option("L2 factor", default=None, least=0, instead="l2")
+    iterations: int | None = option("most iterations", default=None, least=1, instead="max_iter")
+    optimizer: str | None = option("how to get to good weights", default=None, instead="optimizer")
 
     @classmethod
-    def check(cls, parser: Any, values: dict[str, Any]) -> None:
-        span_attributes_of(values)
+    def check(cls, values: Mapping[str, Any]) -> None:
+        places = values.get("places", declared(cls)["places"].default)
+        SpanAttributes(tuple(str(places).split("+")))
+
+    def problem(self, binary: list[Tree], own: Own | None) -> SpanProblem:
+        """The treebank in numbers; ``own`` is the user's function of span features."""
+        attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, own)
+        return SpanProblem.of(binary, attributes, **self.problem_options(binary))
+
+    def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
+        """What :meth:`SpanProblem.of` is to be told."""
+        return {"normalised": True}
+
+    @abstractmethod
+    def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
+        """Losses and penalty as a function of the weights."""
+
+    def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        """The phases of one that learns in several."""
+        return None
+
+    def finished(self, model: SpanModel) -> SpanModel:
+        """The trained model as it is to be used."""
+        return model
+
+    def counts(self, training: TreeTraining) -> str:
+        """What was learnt from, for the message."""
+        return f"{training.problem.corpus.n_sequences:,} trees"
 
 
-def observer_of(training: TreeTraining, phase: str) -> Callable[[Any], bool]:
-    """What an optimizer calls after each iteration; whether it is to stop."""
-
-    def observe(state: Any) -> bool:
-        if training.observe is not None:
-            seconds = time.perf_counter() - training.began
-            progress = Progress(state.iteration, state.evaluations, state.value, seconds, None, None, phase)
-            training.observe(progress)
-        return training.stop.is_set()
-
-    return observe
-
-
-@register_tree_criterion
+@register
+@options
 class MaximumEntropyGrammar(SpanCriterion):
     """p(BC given A, span), log-linear and normalised for each edge of a chart (Sutton & McCallum 2005, section 5)."""
 
-    name: ClassVar[str] = "mecfg"
-    summary: ClassVar[str] = "log p of each expansion given its label and span: no parsing to train (MECFG)"
-    default_iterations: ClassVar[int] = 100
+    name = "mecfg"
+    summary = "log p of each expansion given its label and span: no parsing to train (MECFG)"
 
-    @classmethod
-    def fit(cls, training: TreeTraining) -> SpanModel:
-        values = training.values
-        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), normalised=True)
-        objective = cls._objective(problem, problem.edges, False, training)
-        most = values["iterations"] or cls.default_iterations
-        found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
-        training.message = f"{len(problem.edges):,} edges; {found.message}"
-        return problem.with_weights(found.weights)
+    def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
+        return _of_edges(training.problem, training.problem.edges, False, l2, n_threads)
 
-    @staticmethod
-    def _objective(problem: SpanProblem, edges: Edges, nothing: bool, training: TreeTraining) -> PieceObjective:
-        features, spans = problem.model.features.pieces, problem.corpus.spans
-        return PieceObjective(features, spans, edges, nothing, training.values["l2"], training.n_threads)
+    def counts(self, training: TreeTraining) -> str:
+        return f"{len(training.problem.edges):,} edges"
 
 
-@register_tree_criterion
+def _of_edges(problem: SpanProblem, edges: Edges, nothing: bool, l2: float, n_threads: int) -> PieceObjective:
+    return PieceObjective(problem.model.features.pieces, problem.corpus.spans, edges, nothing, l2, n_threads)
+
+
+@register
+@options
 class NoneOfTheAbove(MaximumEntropyGrammar):
     """The same with edges that should not be there, whose outcome is none of the above (PT-CFG)."""
 
-    name: ClassVar[str] = "nota"
-    summary: ClassVar[str] = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
-    options: ClassVar[tuple[Option, ...]] = (
-        *SPAN_OPTIONS,
-        Option(
-            "wrong",
-            "near",
-            "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
-            "sample of these",
-            choices=("near", "all", "sample"),
-        ),
-        Option("delta", 5.0, "near: log-ratio to the best edge of the same length", above=0, kind=float),
-        Option("after", 10, "near: iterations of mecfg before the training trees are parsed", least=1, kind=int),
-        Option("rounds", 1, "near: how often they are parsed and wrong edges chosen anew", least=1, kind=int),
-        Option("rate", 0.01, "sample: probability with which a wrong edge counts", above=0, most=1, kind=float),
-        Option("decoding", "global", "by trees as a whole or by normalised edges", choices=("global", "local")),
-    )
+    name = "nota"
+    summary = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
     only_with: ClassVar[dict[str, str]] = {"delta": "near", "after": "near", "rounds": "near", "rate": "sample"}
 
-    @classmethod
-    def check(cls, parser: Any, values: dict[str, Any]) -> None:
-        super().check(parser, values)
-        for option in cls.options:
-            needed, value = cls.only_with.get(option.name, values["wrong"]), values[option.name]
-            if needed != values["wrong"] and value != option.default:
-                raise OptionError(f"{option.name}={value!r} goes with wrong={needed}, not wrong={values['wrong']}")
+    wrong: str = option(
+        "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
+        "sample of these",
+        default="near",
+        choices=("near", "all", "sample"),
+    )
+    delta: float = option("near: log-ratio to the best edge of the same length", default=5.0, above=0)
+    after: int = option("near: iterations of mecfg before the training trees are parsed", default=10, least=1)
+    rounds: int = option("near: how often they are parsed and wrong edges chosen anew", default=1, least=1)
+    rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
+    local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
+    decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
 
     @classmethod
-    def fit(cls, training: TreeTraining) -> SpanModel:
-        values = training.values
-        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), normalised=True)
-        weights, most = problem.model.weights, values["iterations"] or cls.default_iterations
-        near = values["wrong"] == "near"
-        if near:
-            objective = cls._objective(problem, problem.edges, False, training)
-            first = LBFGS(max_iter=values["after"])
-            started = first.minimise(objective, weights, callback=observer_of(training, "mecfg"))
-            weights = started.weights
-            if training.stop.is_set():
-                training.message = f"no wrong edges yet; {started.message}"
-                return problem.with_weights(weights)
-        for turn in range(values["rounds"] if near else 1):
-            edges = problem.edges.and_also(wrong_edges(problem, weights, training))
-            objective = cls._objective(problem, edges, True, training)
-            phase = "main" if turn == 0 else f"round {turn + 1}"
-            found = LBFGS(max_iter=most).minimise(objective, weights, callback=observer_of(training, phase))
-            weights = found.weights
-            if training.stop.is_set():
-                break
-        n_wrong = len(edges) - len(problem.edges)
-        training.message = f"{len(problem.edges):,} edges, {n_wrong:,} wrong ones; {found.message}"
-        return replace(problem.with_weights(weights), normalised=values["decoding"] == "local")
+    def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
+        wrong = values.get("wrong", "near")
+        for name, value in values.items():
+            needed = cls.only_with.get(name, wrong)
+            if needed != wrong and value != declared(cls)[name].default:
+                raise OptionError(f"{name}={value!r} goes with wrong={needed}, not wrong={wrong}")
+
+    def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
+        problem = training.problem
+
+        def with_wrong_edges(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            found = wrong_edges(problem, start, self, training.seed, n_threads) if kept is None else _edges(kept)
+            training.n_wrong = len(found)
+            objective = _of_edges(problem, problem.edges.and_also(found), True, l2, n_threads)
+            return objective, {"spans": found.spans, "symbols": found.symbols, "weights": found.weights}
+
+        if self.wrong != "near":
+            return [Phase(MAIN, optimizer, with_wrong_edges)]
+        first = replace(optimizer, max_iter=self.after)  # type: ignore[type-var]  # optimizers are dataclasses
+        names = [*(f"round {turn + 1}" for turn in range(self.rounds - 1)), MAIN]
+        return [
+            Phase("mecfg", first, lambda start, kept: (self.objective(training, l2, n_threads), {})),
+            *(Phase(name, optimizer, with_wrong_edges) for name in names),
+        ]
+
+    def finished(self, model: SpanModel) -> SpanModel:
+        return replace(model, normalised=self.local)
+
+    def counts(self, training: TreeTraining) -> str:
+        edges = f"{len(training.problem.edges):,} edges"
+        return "no wrong edges yet" if training.n_wrong is None else f"{edges}, {training.n_wrong:,} wrong ones"
 
 
-def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) -> Edges:
-    """Edges that a chart may have and the gold tree has not, chosen as the options say."""
-    model, corpus, values = problem.with_weights(weights), problem.corpus, training.values
+def _edges(kept: Arrays) -> Edges:
+    """Wrong edges that a checkpoint kept."""
+    spans, symbols, weights = (np.array(kept[name]) for name in ("spans", "symbols", "weights"))
+    return Edges(spans, symbols, np.full(len(spans), -1, dtype=np.int32), weights)
+
+
+def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int) -> Edges:
+    """Edges that a chart may have and the gold tree has not, chosen as the criterion says."""
+    model, corpus = problem.with_weights(weights), problem.corpus
     outcomes = model.features.outcomes
     phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
     right = np.stack([problem.edges.spans, problem.edges.symbols.astype(np.int64)], axis=1)
@@ -297,80 +301,80 @@ def wrong_edges(problem: SpanProblem, weights: Float, training: TreeTraining) ->
         scores = model.features.local_scores(weights, corpus, sentence, sentence + 1)
         chart = best_chart(model.grammar, int(corpus.lengths[sentence]), scores)
         chart[:, ~phrases] = -np.inf
-        if values["wrong"] == "near":
+        if chosen_by.wrong == "near":
             ends = np.repeat(np.arange(1, corpus.lengths[sentence] + 1), np.arange(1, corpus.lengths[sentence] + 1))
             lengths = ends - (np.arange(hi - lo) - ends * (ends - 1) // 2)
             best = np.full(int(corpus.lengths[sentence]) + 1, -np.inf)
             np.maximum.at(best, lengths, chart.max(axis=1))
-            chosen = chart >= best[lengths][:, None] - values["delta"]
+            chosen = chart >= best[lengths][:, None] - chosen_by.delta
         else:
             chosen = np.ones(chart.shape, dtype=bool)
         chosen &= chart > -np.inf
         first, end = np.searchsorted(right[:, 0], [lo, hi])
         chosen[right[first:end, 0] - lo, right[first:end, 1]] = False
         found = np.argwhere(chosen)
-        if values["wrong"] == "sample":
-            rng = np.random.default_rng([training.seed, sentence])
-            found = found[rng.random(len(found)) < values["rate"]]
+        if chosen_by.wrong == "sample":
+            rng = np.random.default_rng([seed, sentence])
+            found = found[rng.random(len(found)) < chosen_by.rate]
         found[:, 0] += lo
         return found.astype(np.int64)
 
-    found = np.concatenate([right[:0], *in_threads(choose, range(corpus.n_sequences), training.n_threads)])
-    weight = 1.0 / values["rate"] if values["wrong"] == "sample" else 1.0
+    found = np.concatenate([right[:0], *in_threads(choose, range(corpus.n_sequences), n_threads)])
+    weight = 1.0 / chosen_by.rate if chosen_by.wrong == "sample" else 1.0
     nothing = np.full(len(found), -1, dtype=np.int32)
     return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))
 
 
+@options
 class TreeByTree(SpanCriterion):
     """A criterion of chains, ``chain``, on whole trees."""
 
     chain: ClassVar[type[Criterion]]
+    most_iterations: ClassVar[int] = 50
 
-    @classmethod
-    def fit(cls, training: TreeTraining) -> SpanModel:
-        values = training.values
-        base = treebank_pcfg(training.binary) if values["base"] else None
-        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), base=base)
-        own = ",".join(f"{option.name}={values[option.name]}" for option in _own_options(cls.chain))
-        cost = problem.cost(values["cost"]) if cls.chain.uses_cost else None
-        criterion = make_criterion(f"{cls.name}:{own}", cost)
-        most = values["iterations"] or (BATCH_ITERATIONS if values["optimizer"] == "lbfgs" else PASSES)
-        optimizer = make_optimizer(values["optimizer"], max_iter=most, tolerance=1e-5, seed=training.seed)
-        objective = Objective(
-            problem.model.features, problem.corpus, problem.gold, criterion, None,
-            values.get("l2", 0.0), n_threads=training.n_threads,
-        )  # fmt: skip
-        found = optimizer.minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
-        training.message = f"{problem.corpus.n_sequences:,} trees; {found.message}"
-        return problem.with_weights(found.weights)
+    base: bool = option("begin with the log-probabilities of the pcfg", default=True)
+
+    def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
+        return {"base": treebank_pcfg(binary) if self.base else None}
+
+    def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
+        problem = training.problem
+        spec = Spec(self.chain, {name: getattr(self, name) for name in _own_options(self.chain)})
+        cost = (problem.cost(hamming_factor(training.cost, "bracket")),) if self.chain.uses_cost else ()
+        return Objective(
+            problem.model.features, problem.corpus, problem.gold, spec.make(*cost), None, l2, n_threads=n_threads
+        )
 
 
-def _own_options(chain: type[Criterion]) -> tuple[Option, ...]:
+def _own_options(chain: type[Criterion]) -> dict[str, Option]:
     """What a criterion of chains may be told beside what all criteria of spans have."""
-    shared = {option.name for option in SPAN_OPTIONS}
-    return tuple(each for name, each in options_of(chain).items() if name not in shared)
+    return {name: each for name, each in options_of(chain).items() if name not in declared(SpanCriterion)}
 
 
-def _tree_by_tree(name: str, optimizer: str) -> None:
-    """Make a criterion of chains one of trees, trained by ``optimizer`` unless told otherwise."""
+def _tree_by_tree(name: str) -> None:
+    """Make a criterion of chains one of trees."""
     chain = CRITERIA[name]
-    possible = tuple(each for each in chain.optimizers if each != "dual")
-    penalised = any(OPTIMIZERS.part(each).takes_l2 for each in possible)
-    options = [option for option in SPAN_OPTIONS if option.name != "l2" or penalised]
-    options += [BASE, *_own_options(chain)]
+    facts = ("choices", "least", "above", "most", "kind", "may_be_none")
+    fields = dict[str, tuple[str, Any]]()
+    for own, each in _own_options(chain).items():
+        more = {fact: getattr(each, fact) for fact in facts}
+        fields[own] = (each.annotation, option(each.help, default=each.default, **more))
     if chain.uses_cost:
-        options.append(Option("cost", 1.0, "what a wrong bracket costs", above=0, kind=float))
-    options.append(Option("optimizer", optimizer, "how to get to good weights", choices=possible))
-    body = {"name": name, "summary": chain.summary, "chain": chain, "options": tuple(options)}
-    body["__doc__"] = f"{chain.__doc__} Of trees."
-    register_tree_criterion(type(f"{chain.__name__}OfTrees", (TreeByTree,), body))
+        old = option("what a wrong bracket costs", default=None, above=0, instead="cost")
+        fields["cost"] = ("float | None", old)
+    kinks_first = ("adagrad",) if not chain.smooth and "adagrad" in chain.optimizers else ()
+    body: dict[str, Any] = {own: made for own, (_, made) in fields.items()}
+    body |= {
+        "__annotations__": {own: annotation for own, (annotation, _) in fields.items()},
+        "__doc__": f"{chain.__doc__} Of trees.", "__module__": __name__,
+        "name": name, "summary": chain.summary, "chain": chain, "uses_cost": chain.uses_cost,
+        "optimizers": tuple(dict.fromkeys([*kinks_first, *chain.optimizers])),
+    }  # fmt: skip
+    register(options(type(f"{chain.__name__}OfTrees", (TreeByTree,), body)))
 
 
-for _name in ("cll", "softmax-margin", "jrb"):
-    _tree_by_tree(_name, "lbfgs")
-_tree_by_tree("max-margin", "adagrad")
-for _name in ("perceptron", "mira"):
-    _tree_by_tree(_name, "online")
+for _name in ("cll", "softmax-margin", "jrb", "max-margin", "perceptron", "mira"):
+    _tree_by_tree(_name)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -433,30 +437,139 @@ def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: 
     return expected
 
 
-@register_tree_criterion
+@register
+@options
 class MEstimationOfTrees(SpanCriterion):
     """q0 exp(w . f) over a PCFG q0."""
 
-    name: ClassVar[str] = "m-estimation"
-    summary: ClassVar[str] = "M-estimation over the pcfg: no parsing and no normaliser to train"
-    default_iterations: ClassVar[int] = 100
-    options: ClassVar[tuple[Option, ...]] = (
-        *SPAN_OPTIONS,
-        Option("samples", 20_000, "trees drawn from the pcfg for the expectations", least=1, kind=int),
-        SMOOTHING,
-    )
+    name = "m-estimation"
+    summary = "M-estimation over the pcfg: no parsing and no normaliser to train"
 
-    @classmethod
-    def fit(cls, training: TreeTraining) -> SpanModel:
-        values: dict[str, Any] = training.values
-        base = treebank_pcfg(training.binary)
-        problem = SpanProblem.of(training.binary, span_attributes_of(values, training.span_features), base=base)
+    samples: int = option("trees drawn from the pcfg for the expectations", default=20_000, least=1)
+    smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
+
+    def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
+        return {"base": treebank_pcfg(binary)}
+
+    def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
+        problem, base = training.problem, treebank_pcfg(training.binary)
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
-        sampling = Sampling(values["samples"], values["smoothing"], training.seed)
+        sampling = Sampling(self.samples, self.smoothing, training.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()
-        expected = expected_counts(problem.model, base, sampling, observed, training.n_threads)
-        objective = MEstimationObjective(counts, expected, values["l2"])
-        most = values["iterations"] or cls.default_iterations
-        found = LBFGS(max_iter=most).minimise(objective, problem.model.weights, callback=observer_of(training, "main"))
-        training.message = f"{counts.shape[0]:,} trees, {sampling.samples:,} drawn; {found.message}"
-        return problem.with_weights(found.weights)
+        return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
+
+    def counts(self, training: TreeTraining) -> str:
+        return f"{training.problem.corpus.n_sequences:,} trees, {self.samples:,} drawn"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The training of a treebank.
+
+
+@dataclass
+class TreeTraining:
+    """A treebank to be learnt from by a criterion.
+
+    Parameters
+    ----------
+    trees, binary : list of Tree
+        The treebank, and the same trees with notes and in binary rules.
+    made : SpanCriterion
+    problem : SpanProblem
+    cost
+        As the user gives it.
+    seed, n_threads : int
+    gold_trees : callable
+        From dev trees as a user gives them to those that parses are compared with.
+    n_wrong : int or None
+        Wrong edges that were chosen, if any were.
+    """
+
+    kind: ClassVar[str] = parser_file.KIND
+    trees: list[Tree]
+    binary: list[Tree]
+    made: SpanCriterion
+    problem: SpanProblem
+    cost: Any
+    seed: int
+    n_threads: int
+    gold_trees: Callable[[Any], list[Tree]]
+    n_wrong: int | None = field(default=None)
+
+    def stages(self, options: Any, init: TreeModel | None) -> list[Stage]:
+        start = self.problem.model.weights
+        if init is not None:
+            if not isinstance(init, SpanModel):
+                raise OptionError("init: a pcfg has no weights to start from")
+            start = self.problem.model.weights_from(init)
+        phases = phases_of(self, options, self.n_threads, init is None)
+        return [Stage(lambda done: (start, phases), score_start=init is not None)]
+
+    def trained_model(self, weights: Sequence[Float]) -> SpanModel:
+        return self.made.finished(self.problem.with_weights(weights[0]))
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        shown = copy(options)
+        tell(shown, self.trees)
+        restore_notes(shown, notes)
+        shown.model_, shown.message_, shown.seconds_ = self.trained_model(weights), UNFINISHED, notes["seconds"]
+        header, arrays = shown._storage()
+        return {**header, "training": {**header["training"], **notes}}, arrays
+
+    def arrays(self) -> list[Array | None]:
+        return [_as_array(self.binary), self.problem.corpus.spans.ids, self.problem.gold.labels]
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        return {"cost": options.cost}
+
+    def dev_data(self, X: Any, y: Any) -> DevParses:
+        return DevParses(self.gold_trees(X), self.n_threads)
+
+    # -- by a criterion ----------------------------------------------------------------------------------------------
+
+    def criterion(self, spec: str, cost: Any = None) -> Any:
+        return self.made
+
+    def objective(self, criterion: Any, l2: float, n_threads: int) -> Any:
+        return self.made.objective(self, l2, n_threads)
+
+    def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
+        return PARSERS.optimizers(type(self.made))[0]
+
+    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        return self.made.most_iterations if optimizer.name == "lbfgs" else self.made.most_passes
+
+    def default_l2(self, criterion: Any) -> float:
+        return 1.0
+
+    def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        return self.made.phases(self, optimizer, l2, n_threads)
+
+
+def tell(parser: Any, trees: list[Tree]) -> None:
+    """Let a parser tell what it is trained on."""
+    parser.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
+    parser.n_trees_, parser.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
+
+
+def _as_array(trees: Sequence[Tree]) -> Array:
+    """Trees as bytes."""
+    return np.frombuffer("\n".join(map(str, trees)).encode(), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class DevParses:
+    """Trees to stop early by."""
+
+    gold: list[Tree]
+    n_threads: int
+
+    def score(self, model: SpanModel) -> float:
+        """F1 of labelled brackets, from 0 to 1."""
+        parses = best_parses(model, [tree.leaves() for tree in self.gold], self.n_threads)
+        failed = [bool(parse.failure) for parse in parses]
+        return bracket_scores(self.gold, [parse.tree for parse in parses], failed=failed).f1 / 100
+
+    @property
+    def arrays(self) -> list[Array | None]:
+        return [_as_array(self.gold)]

@@ -38,7 +38,7 @@ from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.generative.base import is_own
 from loglinear.generative.em import EMState
 from loglinear.model_file import Reader
-from loglinear.options import declared, documented, spec_name
+from loglinear.options import declared, documented, in_new_spelling, spec_name, warn_of_old_spelling
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, without_effect
@@ -135,6 +135,9 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         self.check_options()
+        spec = CRITERIA.spec(self.criterion)
+        if (new := in_new_spelling(spec)[0]).values != spec.values:
+            warn_of_old_spelling(f"criterion={self.criterion!r}", f"criterion={str(new)!r}")
         if keep is not None and (init is None or keep < 1):
             what = "needs a model to start from (init)" if init is None else "must be at least 1"
             raise OptionError(f"keep={keep} {what}")

@@ -35,7 +35,7 @@ from loglinear.data.corpora.bundled import SPLITS, bundled_rows, bundled_text, b
 from loglinear.data.dependencies import Dependencies, conllu_text, parse_conllu, read_conllu
 from loglinear.data.trees.cleaning import read_treebank
 from loglinear.data.trees.tree import Tree
-from loglinear.errors import DataError, LoglinearError, OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.dependency.estimator import DependencyParser
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.tagger.estimator import Tagger
@@ -309,8 +309,6 @@ def measure_trees(job: Job, say: Say) -> Cell:
     words = [tree.leaves() for tree in test]
     few = train[:WARM_UP_SENTENCES]
     parser, cell = _fitted(job, Parser, train, few, lambda parser: parser.predict(words[:1]), shorter=False)
-    if parser.interrupted_:
-        raise LoglinearError("the training was stopped by a signal")
     report = bracket_scores(test, parser.predict(words))
     wrong = re.search(r"([\d,]+) wrong ones", parser.message_)
     return {
