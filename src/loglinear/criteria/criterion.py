@@ -38,7 +38,7 @@ class Criterion(ABC):
     convex, smooth
         In the weights, with complete annotation.
     needs
-        The operations of the structure that it calls; none for criteria that need no inference.
+        The operations that a structure must have for it: those it calls, or one that tells the structures it is for.
     uses_cost
         Whether it takes a :class:`~loglinear.criteria.costs.Cost`.
     starts_from

@@ -43,7 +43,7 @@ class HiddenMarkov(Counted):
     name = "hmm"
     summary = "hidden Markov model: relative frequencies, by EM where labels are hidden; no weights to learn"
     convex = True
-    needs = ()
+    needs = ("piece_normalisers",)  # not called: the base is made of a chain's pieces
     learns_weights = False
     optimizers = ("lbfgs",)
     for_hidden = ("restarts", "rounds", "tolerance")

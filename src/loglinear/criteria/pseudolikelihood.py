@@ -31,7 +31,7 @@ class Pseudolikelihood(Criterion):
     name = "pseudolikelihood"
     summary = "pseudolikelihood: log-likelihood of each label given its neighbours"
     convex = True
-    needs = ()
+    needs = ("piece_normalisers",)  # not called itself: the pieces around each label are a chain's
     takes_partial = False
 
     joint: bool = option("predict the observed columns too, each given the rest", default=False)

@@ -318,7 +318,7 @@ def words_problem(copies=1):
     return features, encoded, gold, labels
 
 
-@pytest.mark.parametrize("name", sorted(set(criteria_of(Segments)) - {"hmm", "pseudolikelihood"}))
+@pytest.mark.parametrize("name", sorted(criteria_of(Segments)))
 def test_gradients_by_the_weights_equal_finite_differences(name):
     features, corpus, gold, labels = words_problem()
     criterion = CRITERIA[name]

@@ -176,7 +176,7 @@ def test_segments_of_one_token_are_a_chain_in_every_operation(seed, n_labels, sc
     np.testing.assert_allclose(segments.score(scores, chosen), chain.score(plain, chosen), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(criteria_of(Segments)) - {"hmm", "pseudolikelihood"}))
+@pytest.mark.parametrize("name", sorted(criteria_of(Segments)))
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds, n_labels=st.integers(1, 4), partial=st.booleans())
 def test_segments_of_one_token_are_a_chain_to_every_criterion(name, seed, n_labels, partial):
