@@ -1,4 +1,6 @@
-"""Random training problems of chains."""
+"""Random batches and training problems of chains."""
+
+from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
@@ -8,7 +10,59 @@ from loglinear.criteria.criterion import make_criterion
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
+from problems.problem import Problem, annotated, possible_labels, seeds, without_gaps
+from referees.chain import referees
+
+
+def random_scores(
+    rng: np.random.Generator, n: int, y: int, order: int = 1, edges: bool = False, scale: float = 2.0, gaps: float = 0.0
+) -> ChainScores:
+    """Normal scores times ``scale``, a share ``gaps`` of them -inf."""
+
+    def part(*shape: int) -> np.ndarray:
+        values = rng.normal(size=shape) * scale
+        values[rng.random(shape) < gaps] = -np.inf
+        return values
+
+    edge = part(n, y, y) if edges else None
+    return ChainScores(part(n, y), part(y, y), part(y), part(y), edge, part(y, y, y) if order == 2 else None)
+
+
+@st.composite
+def batches(draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3)) -> tuple[Chain, ChainScores]:
+    """A few short sequences, with and without -inf, forced labels, edges and trigrams."""
+    y, lengths = draw(st.integers(1, 4)), draw(st.lists(st.integers(1, 5), min_size=0, max_size=3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    order, edges = draw(st.sampled_from([1, 2])), draw(st.booleans())
+    scale = draw(st.sampled_from([0.0, 2.0, 60.0, 500.0]))
+    scores = random_scores(rng, sum(lengths), y, order, edges, scale, draw(st.sampled_from(gaps)))
+    chain = Chain(np.cumsum([0, *lengths]))
+    if draw(st.booleans()):
+        allowed = np.ones((chain.n_positions, y), np.uint8)
+        for t in range(0, chain.n_positions, 3):
+            allowed[t] = np.arange(y) == rng.integers(y)
+        scores = chain.restrict(scores, allowed)
+    return chain, scores
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Both orders, with and without edges, constraints and partial labels."""
+    rng, y = np.random.default_rng(draw(seeds)), draw(st.integers(1, 3))
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    chain, order, edges = Chain(np.cumsum([0, *lengths])), draw(st.sampled_from([1, 2])), draw(st.booleans())
+    scores = random_scores(rng, chain.n_positions, y, order, edges, scale=1.0)
+    if draw(st.booleans()):
+        scores.transition[rng.random((y, y)) < 0.3] = -np.inf
+    brute = referees(chain, scores)
+    if not all(one.feasible for one in brute):
+        scores = without_gaps(scores)
+        brute = referees(chain, scores)
+    gold = annotated(rng, possible_labels(rng, brute), y, draw(st.booleans()))
+    table = rng.random((4, y, y)) * draw(st.sampled_from([1.0, 5.0])) * (1.0 - np.eye(y))
+    return Problem(chain, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table))
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Random batches of segments."""
+"""Random batches and problems of segments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from loglinear.criteria.costs import Cost
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
+from problems.problem import Problem, annotated, possible_labels, seeds, without_gaps
+from referees.segments import referees, segmentations
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,3 +66,23 @@ def batches(draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3)) -> tuple
             allowed[t] = rng.random(scheme.n_token_labels) < 0.5
         scores = segments.restrict(scores, allowed)
     return segments, scores
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """All schemes and limits, with and without scores of segments, constraints and partial labels."""
+    scheme, rng = draw(schemes()), np.random.default_rng(draw(seeds))
+    spelt = [n for n in range(1, 5) if next(segmentations(scheme, n), None) is not None]
+    lengths = draw(st.lists(st.sampled_from(spelt), min_size=1, max_size=3))
+    segments = Segments(np.cumsum([0, *lengths]), scheme)
+    scores = random_scores(rng, segments.n_positions, scheme, draw(st.booleans()), scale=1.0)
+    if draw(st.booleans()):
+        scores.transition[rng.random(scores.transition.shape) < 0.3] = -np.inf
+    brute = referees(segments, scores)
+    if not all(one.feasible for one in brute):
+        scores = without_gaps(scores)
+        brute = referees(segments, scores)
+    n = scheme.n_token_labels
+    gold = annotated(rng, possible_labels(rng, brute), n, draw(st.booleans()))
+    table = rng.random((4, n, n)) * draw(st.sampled_from([1.0, 5.0])) * (1.0 - np.eye(n))
+    return Problem(segments, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
+from referees.enumeration import Enumeration, Floats, Functions, Labels
 
-Floats = npt.NDArray[np.float64]
 Segmented = tuple[tuple[int, int, int], ...]  # (start, end, label) of each segment
 
 
@@ -42,95 +40,81 @@ def token_labels(scheme: SegmentScheme, segments: Segmented) -> tuple[int, ...]:
     return tuple(map(int, labels))
 
 
-def scores_of(scores: SegmentScores, first: int, end: int) -> SegmentScores:
-    """The scores of the one sequence at the positions ``first`` to ``end``."""
-    segment = None if scores.segment is None else scores.segment[first:end]
-    return SegmentScores(
-        scores.emission[first:end], scores.transition, scores.start, scores.stop, scores.length, segment
-    )
+def labellings(structure: Segments, scores: SegmentScores) -> list[Segmented]:
+    """All segmentations of one sequence."""
+    return list(segmentations(structure.scheme, structure.n_positions))
 
 
-def score(scores: SegmentScores, scheme: SegmentScheme, segments: Segmented) -> float:
+def labels_of(structure: Segments, labelling: Segmented) -> Labels:
+    """The token labels int32 [T]."""
+    return np.array(token_labels(structure.scheme, labelling), dtype=np.int32)
+
+
+def score(structure: Segments, scores: SegmentScores, labelling: Segmented) -> float:
     """Score of one segmentation of one sequence, straight from the definition."""
-    total = float(scores.start[segments[0][2]] + scores.stop[segments[-1][2]])
-    for t, label in enumerate(token_labels(scheme, segments)):
+    total = float(scores.start[labelling[0][2]] + scores.stop[labelling[-1][2]])
+    for t, label in enumerate(token_labels(structure.scheme, labelling)):
         total += scores.emission[t, label]
-    for start, end, y in segments:
+    for start, end, y in labelling:
         total += scores.length[end - start - 1, y]
         if scores.segment is not None:
             total += scores.segment[end - 1, end - start - 1, y]
-    for (_, _, before), (_, _, after) in pairwise(segments):
+    for (_, _, before), (_, _, after) in pairwise(labelling):
         total += scores.transition[before, after]
     return float(total)
 
 
-@dataclass
-class BruteForce:
-    """All segmentations of one sequence with their token labels and scores."""
+def blank(structure: Segments, scores: SegmentScores) -> SegmentScores:
+    """Parts of zero, segments always among them."""
+    n, y, m = structure.n_positions, structure.scheme.n_labels, structure.scheme.n_lengths
+    tokens = np.zeros((n, structure.scheme.n_token_labels))
+    return SegmentScores(tokens, np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((m, y)), np.zeros((n, m, y)))
 
-    scores: SegmentScores
-    scheme: SegmentScheme
 
-    def __post_init__(self) -> None:
-        self.segmentations = list(segmentations(self.scheme, len(self.scores.emission)))
-        self.labellings = [token_labels(self.scheme, one) for one in self.segmentations]
-        self.values = np.array([score(self.scores, self.scheme, one) for one in self.segmentations])
-        top = self.values.max(initial=-np.inf)
-        self.feasible = bool(top > -np.inf)
-        self.log_z = -np.inf
-        self.probabilities = np.zeros(len(self.values))
-        if self.feasible:
-            weights = np.exp(self.values - top)
-            self.log_z = float(top + np.log(weights.sum()))
-            self.probabilities = weights / weights.sum()
+def add_parts(structure: Segments, parts: SegmentScores, labelling: Segmented, weight: float) -> None:
+    """Add the weight to every part of a segmentation."""
+    assert parts.segment is not None
+    parts.start[labelling[0][2]] += weight
+    parts.stop[labelling[-1][2]] += weight
+    for t, label in enumerate(token_labels(structure.scheme, labelling)):
+        parts.emission[t, label] += weight
+    for start, end, label in labelling:
+        parts.length[end - start - 1, label] += weight
+        parts.segment[end - 1, end - start - 1, label] += weight
+    for (_, _, before), (_, _, after) in pairwise(labelling):
+        parts.transition[before, after] += weight
 
-    def expectations(self) -> SegmentScores:
-        """Expected parts, segments always among them."""
-        n, y, m = len(self.scores.emission), self.scheme.n_labels, self.scheme.n_lengths
-        expected = SegmentScores(
-            np.zeros((n, self.scheme.n_token_labels)),
-            np.zeros((y, y)),
-            np.zeros(y),
-            np.zeros(y),
-            np.zeros((m, y)),
-            np.zeros((n, m, y)),
-        )
-        assert expected.segment is not None
-        for segments, labels, p in zip(self.segmentations, self.labellings, self.probabilities, strict=True):
-            expected.start[segments[0][2]] += p
-            expected.stop[segments[-1][2]] += p
-            for t, label in enumerate(labels):
-                expected.emission[t, label] += p
-            for start, end, label in segments:
-                expected.length[end - start - 1, label] += p
-                expected.segment[end - 1, end - start - 1, label] += p
-            for (_, _, before), (_, _, after) in pairwise(segments):
-                expected.transition[before, after] += p
-        return expected
+
+def example(structure: Segments, s: int) -> Segments:
+    """Sequence ``s`` alone."""
+    return Segments([0, structure.offsets[s + 1] - structure.offsets[s]], structure.scheme)
+
+
+def scores_of(structure: Segments, scores: SegmentScores, s: int) -> SegmentScores:
+    """The scores of sequence ``s``."""
+    rows = slice(structure.offsets[s], structure.offsets[s + 1])
+    segment = None if scores.segment is None else scores.segment[rows]
+    return SegmentScores(scores.emission[rows], scores.transition, scores.start, scores.stop, scores.length, segment)
+
+
+class BruteForce(Enumeration):
+    """All segmentations of one sequence with their scores."""
+
+    of = Functions(labellings, labels_of, score, blank, add_parts, example, scores_of)
 
     def edges(self) -> Floats:
         """P(a segment of label y' ends with token t - 1, one of label y begins with t) [T, Y, Y]."""
-        edge = np.zeros((len(self.scores.emission), self.scheme.n_labels, self.scheme.n_labels))
-        for segments, p in zip(self.segmentations, self.probabilities, strict=True):
+        edge = np.zeros((self.structure.n_positions, self.scores.n_labels, self.scores.n_labels))
+        for segments, p in zip(self.labellings, self.probabilities, strict=True):
             for (_, _, before), (start, _, after) in pairwise(segments):
                 edge[start, before, after] += p
         return edge
 
-    def best(self, k: int) -> Floats:
-        """Scores of the ``k`` best possible segmentations, best first."""
-        return np.sort(self.values[self.values > -np.inf])[::-1][:k]
-
     def most_correct(self) -> float:
         """Greatest expected number of correct token labels of a possible segmentation."""
         marginals = self.expectations().emission
-        return max(
-            sum(float(marginals[t, label]) for t, label in enumerate(labels))
-            for labels, value in zip(self.labellings, self.values, strict=True)
-            if value > -np.inf
-        )
+        possible = [labels for labels, value in zip(self.labels, self.values, strict=True) if value > -np.inf]
+        return max(float(marginals[np.arange(len(labels)), labels].sum()) for labels in possible)
 
 
-def referees(segments: Segments, scores: SegmentScores) -> list[BruteForce]:
-    """The enumeration of each sequence."""
-    bounds = zip(segments.offsets[:-1].tolist(), segments.offsets[1:].tolist(), strict=True)
-    return [BruteForce(scores_of(scores, first, end), segments.scheme) for first, end in bounds]
+referees = BruteForce.of_batch

@@ -1,24 +1,27 @@
-"""The referee of the tree operations: every derivation of a short sentence, scored one by one."""
+"""The referee of trees of a grammar: every derivation of a short sentence, scored one by one."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from loglinear.structures.gold import Gold
 from loglinear.structures.tree.grammar import CFGGrammar, span_number
 from loglinear.structures.tree.structure import CFGScores, CFGTree
+from referees.enumeration import Bools, Enumeration, Floats, Functions, Labels
 
 Node = tuple[int, int, int, int, int]  # i, j, rule or tag, split, step
+Derivation = tuple[Node, ...]
 
 
-def derivations(grammar: CFGGrammar, n: int) -> list[tuple[Node, ...]]:
+def derivations(grammar: CFGGrammar, n: int) -> list[Derivation]:
     """All trees over n words, straight from the definition: at each span at most one step above a rule or a tag."""
-    memory: dict[tuple[int, int, int, bool], list[tuple[Node, ...]]] = {}
+    memory: dict[tuple[int, int, int], list[Derivation]] = {}
 
-    def below(i: int, j: int, a: int, step: int) -> list[tuple[Node, ...]]:
-        found: list[tuple[Node, ...]] = []
+    def below(i: int, j: int, a: int, step: int) -> list[Derivation]:
+        found: list[Derivation] = []
         if j - i == 1:
             return [((i, j, p, -1, step),) for p, b in enumerate(grammar.preterminals.tolist()) if b == a]
         for r, (parent, left, right) in enumerate(grammar.binary.tolist()):
@@ -28,8 +31,8 @@ def derivations(grammar: CFGGrammar, n: int) -> list[tuple[Node, ...]]:
                         found.append(((i, j, r, k, step), *x, *y))
         return found
 
-    def whole(i: int, j: int, a: int) -> list[tuple[Node, ...]]:
-        key = (i, j, a, True)
+    def whole(i: int, j: int, a: int) -> list[Derivation]:
+        key = (i, j, a)
         if key not in memory:
             memory[key] = below(i, j, a, -1)
             for u, (parent, child) in enumerate(grammar.steps.tolist()):
@@ -40,64 +43,87 @@ def derivations(grammar: CFGGrammar, n: int) -> list[tuple[Node, ...]]:
     return whole(0, n, grammar.root)
 
 
-def labels_of(tree: tuple[Node, ...], n: int) -> np.ndarray:
-    labels = np.full((n * (n + 1) // 2, 3), -1, dtype=np.int32)
-    for i, j, rule, split, step in tree:
+def labellings(structure: CFGTree, scores: CFGScores) -> list[Derivation]:
+    """All trees of one sentence."""
+    return derivations(structure.grammar, structure.n_words)
+
+
+def labels_of(structure: CFGTree, labelling: Derivation) -> Labels:
+    """Rule or tag, split and step of each span int32 [spans, 3]."""
+    labels = np.full((structure.n_positions, 3), -1, dtype=np.int32)
+    for i, j, rule, split, step in labelling:
         labels[span_number(i, j)] = rule, split, step
     return labels
 
 
-def sentence_scores(tree: CFGTree, scores: CFGScores, s: int) -> CFGScores:
-    """The scores of one sentence of a batch."""
-    words, spans = tree.word_offsets[s : s + 2], tree.offsets[s : s + 2]
+def score(structure: CFGTree, scores: CFGScores, labelling: Derivation) -> float:
+    """Score of one tree of one sentence, straight from the definition."""
+    grammar, total = structure.grammar, 0.0
+    for i, j, rule, _, step in labelling:
+        span = span_number(i, j)
+        x = scores.row_of_span[span]
+        symbol = grammar.preterminals[rule] if j - i == 1 else grammar.binary[rule, 0]
+        total += scores.lexical[i, rule] if j - i == 1 else scores.binary[x, rule]
+        above = symbol
+        if step >= 0:
+            total += scores.steps[x, step]
+            above = grammar.steps[step, 0]
+        if scores.allowed is not None:
+            mask = scores.allowed[span]
+            if not (mask[symbol % len(mask)] and mask[above % len(mask)]):
+                return -np.inf
+    return float(total)
+
+
+def blank(structure: CFGTree, scores: CFGScores) -> CFGScores:
+    """Parts of zero."""
+    return scores.zeros_like()
+
+
+def add_parts(structure: CFGTree, parts: CFGScores, labelling: Derivation, weight: float) -> None:
+    """Add the weight to every part of a tree."""
+    for i, j, rule, _, step in labelling:
+        x = parts.row_of_span[span_number(i, j)]
+        if j - i == 1:
+            parts.lexical[i, rule] += weight
+        else:
+            parts.binary[x, rule] += weight
+        if step >= 0:
+            parts.steps[x, step] += weight
+
+
+def example(structure: CFGTree, s: int) -> CFGTree:
+    """Sentence ``s`` alone."""
+    return CFGTree(structure.grammar, [structure.word_offsets[s + 1] - structure.word_offsets[s]])
+
+
+def scores_of(structure: CFGTree, scores: CFGScores, s: int) -> CFGScores:
+    """The scores of sentence ``s``; its rules and steps keep the rows of the batch."""
+    words, spans = structure.word_offsets[s : s + 2], structure.offsets[s : s + 2]
     allowed = None if scores.allowed is None else scores.allowed[spans[0] : spans[1]]
     rows = scores.row_of_span[spans[0] : spans[1]]
     return CFGScores(scores.lexical[words[0] : words[1]], scores.binary, scores.steps, rows, allowed)
 
 
-@dataclass
-class BruteForce:
-    """All trees of one sentence that its scores allow."""
+class BruteForce(Enumeration):
+    """All trees of one sentence with their scores."""
 
-    grammar: CFGGrammar
-    n: int
-    scores: CFGScores
+    of = Functions(labellings, labels_of, score, blank, add_parts, example, scores_of)
 
-    def __post_init__(self) -> None:
-        trees = derivations(self.grammar, self.n)
-        values = [self.score(tree) for tree in trees]
-        kept = [x for x, value in enumerate(values) if value > -np.inf]
-        self.trees, self.values = [trees[x] for x in kept], np.array([values[x] for x in kept])
-        self.feasible = bool(kept)
-        self.log_z = float(np.logaddexp.reduce(self.values)) if kept else -np.inf
-        self.probabilities = np.exp(self.values - self.log_z) if kept else np.zeros(0)
+    @classmethod
+    def costs_of(cls, structure: CFGTree, costs: CFGScores, s: int) -> CFGScores:
+        """The costs of sentence ``s``: a cost for each part."""
+        return scores_of(structure, costs, s)
 
-    def score(self, tree: tuple[Node, ...]) -> float:
-        total = 0.0
-        for i, j, rule, _, step in tree:
-            span = span_number(i, j)
-            x = self.scores.row_of_span[span]
-            symbol = self.grammar.preterminals[rule] if j - i == 1 else self.grammar.binary[rule, 0]
-            total += self.scores.lexical[i, rule] if j - i == 1 else self.scores.binary[x, rule]
-            above = symbol
-            if step >= 0:
-                total += self.scores.steps[x, step]
-                above = self.grammar.steps[step, 0]
-            if self.scores.allowed is not None:
-                mask = self.scores.allowed[span]
-                if not (mask[symbol % len(mask)] and mask[above % len(mask)]):
-                    return -np.inf
-        return float(total)
+    def costs(self, costs: Any) -> Floats:
+        """The cost of each tree, given a cost for each part."""
+        return np.array([score(self.structure, costs, one) for one in self.labellings])
 
-    def expectations(self) -> CFGScores:
-        expected = self.scores.zeros_like()
-        for tree, p in zip(self.trees, self.probabilities, strict=True):
-            for i, j, rule, _, step in tree:
-                x = self.scores.row_of_span[span_number(i, j)]
-                if j - i == 1:
-                    expected.lexical[i, rule] += p
-                else:
-                    expected.binary[x, rule] += p
-                if step >= 0:
-                    expected.steps[x, step] += p
-        return expected
+    def fits(self, gold: Gold) -> Bools:
+        """Whether each tree is the gold one or, with partial brackets [spans], has no span that they rule out."""
+        if gold.allowed is None:
+            return np.array([np.array_equal(labels, gold.labels) for labels in self.labels])
+        return np.array([gold.allowed[labels[:, 0] >= 0].all() for labels in self.labels])
+
+
+referees = BruteForce.of_batch

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems.trees import random_trees
 
 from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import DataError, ModelFileError, OptionError
@@ -16,7 +17,7 @@ from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
 from loglinear.generative.pcfg.lexicon import LexiconSmoothing
 from loglinear.generative.pcfg.model import PCFG, UnaryClosure, draw_trees, radius_of
 from loglinear.model_file import Reader
-from problems.trees import random_trees
+from problems.treebanks import random_trees
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -15,7 +15,7 @@ from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import draw_trees
 from loglinear.structures.tree.grammar import constituents
-from problems.trees import random_trees
+from problems.treebanks import random_trees
 
 
 @settings(max_examples=20, deadline=None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loglinear.errors import DataError, OptionError
 from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, em, perturbed, random_pcfg
-from problems.trees import random_trees
+from problems.treebanks import random_trees
 
 few = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

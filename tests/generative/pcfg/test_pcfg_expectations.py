@@ -14,7 +14,7 @@ from loglinear.errors import DataError
 from loglinear.generative.pcfg.counts import count_trees, treebank_pcfg
 from loglinear.generative.pcfg.expectations import Expectations
 from loglinear.generative.pcfg.model import draw_trees
-from problems.trees import random_trees
+from problems.treebanks import random_trees
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

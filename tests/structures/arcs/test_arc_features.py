@@ -15,7 +15,7 @@ from loglinear.optimizers.optimizer import make_optimizer
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.arcs.structure import ArcScores, arc_offsets
 from loglinear.structures.gold import Gold
-from referees.arcs import AllTrees, trees
+from referees.arcs import referees, trees
 
 N_FEATURES = 7
 TRAINED = [name for name in dependency_training().criteria() if name in CRITERIA.all() and name != "m-estimation"]
@@ -72,11 +72,11 @@ def test_losses_are_those_of_all_trees(problem):
     weights = rng.normal(size=N_FEATURES)
     scores = features.scores(weights, corpus, 0, corpus.n_sequences)
     found: dict[str, float] = dict.fromkeys(("cll", "softmax-margin", "max-margin", "risk", "jrb"), 0.0)
-    for s in range(corpus.n_sequences):
+    structure = features.structure(corpus, 0, corpus.n_sequences)
+    for s, every in enumerate(referees(structure, scores)):
         gold = heads[corpus.offsets[s] : corpus.offsets[s + 1]]
-        every = AllTrees(scores.block(s), features.projective, features.single_root)
-        costs = np.array([1.5 * (np.array(tree) != gold).sum() for tree in every.trees])
-        right = every.values[every.trees.index(tuple(gold.tolist()))]
+        costs = np.array([1.5 * (np.array(tree) != gold).sum() for tree in every.labellings])
+        right = every.values[every.labellings.index(tuple(gold.tolist()))]
         augmented = np.logaddexp.reduce(every.values + costs)
         found["cll"] += every.log_z - right
         found["softmax-margin"] += augmented - right
@@ -100,10 +100,10 @@ def test_partial_trees_are_summed_over(problem, seed):
     weights = rng.normal(size=N_FEATURES)
     scores = features.scores(weights, corpus, 0, corpus.n_sequences)
     value = 0.0
-    for s in range(corpus.n_sequences):
+    structure = features.structure(corpus, 0, corpus.n_sequences)
+    for s, every in enumerate(referees(structure, scores)):
         low, high = corpus.offsets[s], corpus.offsets[s + 1]
-        every = AllTrees(scores.block(s), features.projective, features.single_root)
-        fits = [(np.array(tree) == heads[low:high])[~hidden[low:high]].all() for tree in every.trees]
+        fits = [(np.array(tree) == heads[low:high])[~hidden[low:high]].all() for tree in every.labellings]
         value += every.log_z - np.logaddexp.reduce(every.values[fits])
     objective = Objective(features, corpus, gold, make_criterion("cll"), None)
     assert objective(weights)[0] == pytest.approx(value, abs=1e-8)

@@ -9,34 +9,8 @@ from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.arcs import sums
 from loglinear.structures.arcs.structure import ArcScores, NonProjectiveTree, ProjectiveTree
-from referees.arcs import AllTrees, crosses, trees
-
-KINDS = {True: ProjectiveTree, False: NonProjectiveTree}
-
-
-@st.composite
-def batches(draw, impossible=True):
-    """A structure, scores and their referees, one for each sentence."""
-    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    projective, single_root = draw(st.booleans()), draw(st.booleans())
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scale = draw(st.sampled_from([0.0, 1.0, 5.0, 40.0]))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    blocks = []
-    for n in lengths:
-        block = scale * rng.normal(size=(n, n + 1))
-        if impossible and draw(st.booleans()):
-            block[rng.random(block.shape) < 0.15] = -np.inf
-            for _ in range(20):
-                if AllTrees(block, projective, single_root).log_z > -np.inf:
-                    break
-                block[rng.integers(n)] = 0.0
-            else:
-                block[:] = 0.0
-        blocks.append(block)
-    scores = ArcScores(np.concatenate([block.ravel() for block in blocks]), offsets)
-    referees = [AllTrees(block, projective, single_root) for block in blocks]
-    return KINDS[projective](offsets, single_root), scores, referees
+from problems.arcs import KINDS, batches
+from referees.arcs import BruteForce, crosses, referees, trees
 
 
 def blocks_of(structure, arcs):
@@ -65,56 +39,57 @@ def test_without_scores_z_counts_the_trees(n, projective, single_root):
 
 @given(batches())
 def test_best_trees(batch):
-    structure, scores, referees = batch
+    structure, scores = batch
     heads, best = structure.viterbi(scores)
-    assert best == pytest.approx([referee.values.max() for referee in referees])
+    assert best == pytest.approx([one.best() for one in referees(structure, scores)])
     assert structure.score(scores, heads) == pytest.approx(best)
-    for s, referee in enumerate(referees):
-        assert tuple(heads[structure.offsets[s] : structure.offsets[s + 1]]) in referee.trees
+    for s, one in enumerate(referees(structure, scores)):
+        assert tuple(heads[structure.offsets[s] : structure.offsets[s + 1]]) in one.labellings
 
 
 @given(batches(), st.integers(1, 12))
 def test_k_best_trees(batch, k):
-    structure, scores, referees = batch
-    for (found, values), referee in zip(structure.k_best(scores, k), referees, strict=True):
-        possible = np.sort(referee.values[referee.values > -np.inf])[::-1]
-        assert values == pytest.approx(possible[:k])
+    structure, scores = batch
+    for (found, values), one in zip(structure.k_best(scores, k), referees(structure, scores), strict=True):
+        assert values == pytest.approx(one.k_best(k))
         assert len({tuple(heads) for heads in found.tolist()}) == len(found)
-        assert {tuple(heads) for heads in found.tolist()} <= set(referee.trees)
+        assert {tuple(heads) for heads in found.tolist()} <= set(one.labellings)
     assert [values[0] for _, values in structure.k_best(scores, k)] == pytest.approx(structure.viterbi(scores)[1])
 
 
 @given(batches())
 def test_log_partition_and_expectations(batch):
-    structure, scores, referees = batch
+    structure, scores = batch
     weights = np.arange(1.0, structure.n_sequences + 1)
     log_z, expected = structure.expectations(scores, weights)
-    assert log_z == pytest.approx([referee.log_z for referee in referees])
+    brute = referees(structure, scores)
+    assert log_z == pytest.approx([one.log_z for one in brute])
     assert structure.log_partition(scores) == pytest.approx(log_z)
     for s, block in enumerate(blocks_of(structure, expected.arcs)):
-        assert block == pytest.approx(weights[s] * referees[s].expected(), abs=1e-8)
+        assert block == pytest.approx(weights[s] * brute[s].expectations().block(0), abs=1e-8)
     table = structure.marginals(scores)
     assert table.sum(axis=1) == pytest.approx(np.ones(structure.n_positions))
 
 
 @given(batches())
 def test_log_space_gives_the_same(batch):
-    structure, scores, referees = batch
+    structure, scores = batch
+    brute = referees(structure, scores)
     if not isinstance(structure, ProjectiveTree):
         log_z, expected = np.full(structure.n_sequences, -np.inf), np.zeros(structure.n_arcs)
         everything = np.arange(structure.n_sequences)
         structure._in_logs(everything, scores.arcs, np.ones(len(everything)), log_z, expected)
-        assert log_z == pytest.approx([referee.log_z for referee in referees])
-        for block, referee in zip(blocks_of(structure, expected), referees, strict=True):
-            assert block == pytest.approx(referee.expected(), abs=1e-7)
+        assert log_z == pytest.approx([one.log_z for one in brute])
+        for block, one in zip(blocks_of(structure, expected), brute, strict=True):
+            assert block == pytest.approx(one.expectations().block(0), abs=1e-7)
         return
     everything, n = np.arange(structure.n_sequences), structure.n_sequences
     log_z, status, expected = np.empty(n), np.empty(n, dtype=np.uint8), np.zeros(structure.n_arcs)
     arguments = (structure.offsets, everything, scores.arcs, structure.single_root, np.ones(n))
     sums.in_logs(*arguments, log_z, status, expected)
-    assert log_z == pytest.approx([referee.log_z for referee in referees])
-    for block, referee in zip(blocks_of(structure, expected), referees, strict=True):
-        assert block == pytest.approx(referee.expected(), abs=1e-8)
+    assert log_z == pytest.approx([one.log_z for one in brute])
+    for block, one in zip(blocks_of(structure, expected), brute, strict=True):
+        assert block == pytest.approx(one.expectations().block(0), abs=1e-8)
     direction = np.random.default_rng(0).normal(size=structure.n_arcs)
     complex_z, complex_expected = np.empty(n, dtype=complex), np.zeros(structure.n_arcs, dtype=complex)
     arcs = scores.arcs + 1e-30j * direction
@@ -128,31 +103,30 @@ def test_log_space_gives_the_same(batch):
 
 @given(batches())
 def test_covariances_with_a_cost(batch):
-    structure, scores, referees = batch
+    structure, scores = batch
     widest = int(np.diff(structure.offsets).max()) + 1
     cost = np.random.default_rng(1).normal(size=(structure.n_positions, widest))
     weights = np.arange(1.0, structure.n_sequences + 1)
     mean, covariance = structure.cost_covariance(scores, cost, weights)
+    brute = referees(structure, scores)
     for s, block in enumerate(blocks_of(structure, covariance.arcs)):
-        referee, rows = referees[s], cost[structure.offsets[s] : structure.offsets[s + 1]]
-        costs = np.array([sum(rows[t, h] for t, h in enumerate(heads)) for heads in referee.trees])
-        own_mean = referee.probabilities @ costs
+        own_mean, own = brute[s].covariance(cost[structure.offsets[s] : structure.offsets[s + 1]])
         assert mean[s] == pytest.approx(own_mean, abs=1e-8)
-        right = referee.expected(costs) - own_mean * referee.expected()
-        assert block == pytest.approx(weights[s] * right, abs=1e-7)
+        assert block == pytest.approx(weights[s] * own.block(0), abs=1e-7)
 
 
 @pytest.mark.parametrize("projective", [True, False])
 def test_draws_have_their_probabilities(projective):
     rng = np.random.default_rng(0)
     scores = ArcScores(rng.normal(size=2 + 12), np.array([0, 1, 4]))
-    structure, every = KINDS[projective](scores.offsets), AllTrees(scores.block(1), projective, True)
+    structure = KINDS[projective](scores.offsets)
+    every = referees(structure, scores)[1]
     draws = structure.sample(scores, 2000, rng)
     assert (draws[:, 0] == 0).all()
-    found = dict.fromkeys(every.trees, 0)
+    found = dict.fromkeys(every.labellings, 0)
     for tree in draws[:, 1:].tolist():
         found[tuple(tree)] += 1
-    for tree, p in zip(every.trees, every.probabilities, strict=True):
+    for tree, p in zip(every.labellings, every.probabilities, strict=True):
         assert abs(found[tree] / 2000 - p) < 5 * np.sqrt(p * (1 - p) / 2000)
     with pytest.raises(OptionError, match="n = -1"):
         structure.sample(scores, -1, rng)
@@ -160,14 +134,15 @@ def test_draws_have_their_probabilities(projective):
 
 @given(batches(impossible=False))
 def test_restricting_leaves_the_trees_allowed(batch):
-    structure, scores, referees = batch
+    structure, scores = batch
     heads = structure.viterbi(scores)[0]
     widest = int(np.diff(structure.offsets).max()) + 3  # a table may be wider than needed
     allowed = np.ones((structure.n_positions, widest), dtype=np.uint8)
     allowed[0] = 0
     allowed[0, heads[0]] = 1
     found, expected = structure.expectations(structure.restrict(scores, allowed))
-    fixed = [value for tree, value in zip(referees[0].trees, referees[0].values, strict=True) if tree[0] == heads[0]]
+    one = referees(structure, scores)[0]
+    fixed = [value for tree, value in zip(one.labellings, one.values, strict=True) if tree[0] == heads[0]]
     assert found[0] == pytest.approx(np.logaddexp.reduce(fixed))
     assert expected.block(0)[0, heads[0]] == pytest.approx(1.0)
 
@@ -200,20 +175,20 @@ def test_sums_beyond_floats_are_made_in_logs():
     arcs = np.array([[0.0, -np.inf, 2000.0, 3.0], [0.0, 2000.0, -np.inf, -4.0], [-900.0, 1000.0, 0.0, -np.inf]])
     scores, cost = ArcScores(arcs.ravel(), np.array([0, 3])), np.arange(12.0).reshape(3, 4)
     for single_root in (True, False):
-        structure, every = NonProjectiveTree([0, 3], single_root), AllTrees(arcs, False, single_root)
+        structure = NonProjectiveTree([0, 3], single_root)
+        every = BruteForce(structure, scores)
         log_z, expected = structure.expectations(scores)
         assert log_z[0] == pytest.approx(every.log_z)
-        assert expected.block(0) == pytest.approx(every.expected(), abs=1e-9)
-        costs = np.array([sum(cost[t, h] for t, h in enumerate(heads)) for heads in every.trees])
+        assert expected.block(0) == pytest.approx(every.expectations().block(0), abs=1e-9)
         mean, covariance = structure.cost_covariance(scores, cost)
-        assert mean[0] == pytest.approx(every.probabilities @ costs, abs=1e-6)
-        right = every.expected(costs) - every.probabilities @ costs * every.expected()
-        assert covariance.block(0) == pytest.approx(right, abs=1e-6)
+        own_mean, own = every.covariance(cost)
+        assert mean[0] == pytest.approx(own_mean, abs=1e-6)
+        assert covariance.block(0) == pytest.approx(own.block(0), abs=1e-6)
 
 
 @given(batches(impossible=False))
 def test_projective_and_other_trees_are_ordered(batch):
-    structure, scores, _ = batch
+    structure, scores = batch
     both = [kind(structure.offsets, structure.single_root) for kind in (ProjectiveTree, NonProjectiveTree)]
     assert (both[0].viterbi(scores)[1] <= both[1].viterbi(scores)[1] + 1e-9).all()
     assert (both[0].log_partition(scores) <= both[1].log_partition(scores) + 1e-9).all()

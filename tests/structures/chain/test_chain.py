@@ -10,45 +10,10 @@ from hypothesis import strategies as st
 
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.chain.structure import Chain, ChainScores
-from referees.chain import BruteForce, score, scores_of
+from problems.chain import batches, random_scores
+from referees.chain import BruteForce, referees, score, scores_of
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
-
-
-def random_scores(
-    rng: np.random.Generator, n: int, y: int, order: int = 1, edges: bool = False, scale: float = 2.0, gaps: float = 0.0
-) -> ChainScores:
-    """Normal scores times ``scale``, a share ``gaps`` of them -inf."""
-
-    def part(*shape: int) -> np.ndarray:
-        values = rng.normal(size=shape) * scale
-        values[rng.random(shape) < gaps] = -np.inf
-        return values
-
-    edge = part(n, y, y) if edges else None
-    return ChainScores(part(n, y), part(y, y), part(y), part(y), edge, part(y, y, y) if order == 2 else None)
-
-
-@st.composite
-def batches(draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3)) -> tuple[Chain, ChainScores]:
-    """A few short sequences, with and without -inf, forced labels, edges and trigrams."""
-    y, lengths = draw(st.integers(1, 4)), draw(st.lists(st.integers(1, 5), min_size=0, max_size=3))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    order, edges = draw(st.sampled_from([1, 2])), draw(st.booleans())
-    scale = draw(st.sampled_from([0.0, 2.0, 60.0, 500.0]))
-    scores = random_scores(rng, sum(lengths), y, order, edges, scale, draw(st.sampled_from(gaps)))
-    chain = Chain(np.cumsum([0, *lengths]))
-    if draw(st.booleans()):
-        allowed = np.ones((chain.n_positions, y), np.uint8)
-        for t in range(0, chain.n_positions, 3):
-            allowed[t] = np.arange(y) == rng.integers(y)
-        scores = chain.restrict(scores, allowed)
-    return chain, scores
-
-
-def referees(chain: Chain, scores: ChainScores) -> list[BruteForce]:
-    bounds = zip(chain.offsets[:-1].tolist(), chain.offsets[1:].tolist(), strict=True)
-    return [BruteForce(scores_of(scores, first, end)) for first, end in bounds]
 
 
 def raises_if_infeasible(brute: list[BruteForce], operation) -> bool:
@@ -70,8 +35,8 @@ def close(actual: np.ndarray, expected: np.ndarray) -> None:
 def test_score_is_the_sum_of_the_parts(batch, seed):
     chain, scores = batch
     labels = np.random.default_rng(seed).integers(scores.n_labels, size=chain.n_positions).astype(np.int32)
-    bounds = list(zip(chain.offsets[:-1], chain.offsets[1:], strict=True))
-    expected = [score(scores_of(scores, a, b), tuple(labels[a:b].tolist())) for a, b in bounds]
+    sequences = np.split(labels, chain.offsets[1:-1])[: chain.n_sequences]
+    expected = [score(chain, scores_of(chain, scores, i), tuple(own.tolist())) for i, own in enumerate(sequences)]
     close(chain.score(scores, labels), np.array(expected))
 
 
@@ -145,10 +110,10 @@ def test_k_best_is_the_top_of_the_enumeration(batch, k):
     found, viterbi = chain.k_best(scores, k), chain.viterbi(scores)[0]
     assert len(found) == len(brute)
     for i, (one, (labels, values)) in enumerate(zip(brute, found, strict=True)):
-        close(values, one.best(k))
+        close(values, one.k_best(k))
         assert (np.diff(values) <= 0.0).all()
         assert len({tuple(row) for row in labels.tolist()}) == len(labels)
-        close(np.array([score(one.scores, tuple(row)) for row in labels.tolist()]), values)
+        close(np.array([score(one.structure, one.scores, tuple(row)) for row in labels.tolist()]), values)
         np.testing.assert_array_equal(labels[0], viterbi[chain.offsets[i] : chain.offsets[i + 1]])
 
 
@@ -191,7 +156,8 @@ def test_draws_are_possible_labellings(batch, n, seed):
 def test_draws_have_the_frequencies_of_the_model(order, edges):
     n = 500 if numba.config.DISABLE_JIT else 40_000
     scores = random_scores(np.random.default_rng(3), 4, 3, order, edges, scale=0.7)
-    chain, brute = Chain([0, 4]), BruteForce(scores)
+    chain = Chain([0, 4])
+    brute = BruteForce(chain, scores)
     draws = chain.sample(scores, n, np.random.default_rng(4))
     numbers = np.ravel_multi_index(tuple(draws.T), (3, 3, 3, 3))
     counts, expected = np.bincount(numbers, minlength=81), n * brute.probabilities

@@ -15,26 +15,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_chain import batches, few, raises_if_infeasible, random_scores, referees
+from test_chain import few, raises_if_infeasible
 
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.structures.chain import covariance
 from loglinear.structures.chain.covariance import DONE, INFEASIBLE, NEEDS_LOG_SPACE
 from loglinear.structures.chain.structure import Chain, ChainScores
-from referees.chain import BruteForce, scores_of
+from problems.chain import batches, random_scores
+from referees.chain import BruteForce, referees
 
 compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="too long a chain for plain Python")
 seeds = st.integers(0, 2**32 - 1)
 shapes = pytest.mark.parametrize(("order", "edges"), [(1, False), (1, True), (2, False), (2, True)])
-
-
-def enumerated(brute: BruteForce, cost: np.ndarray) -> tuple[float, ChainScores]:
-    """E[c] and the covariances of one sequence, with edges and trigrams: the sum of p(y) (c(y) - E[c]) parts(y)."""
-    costs = np.array([sum(cost[t, y] for t, y in enumerate(labels)) for labels in brute.labellings])
-    mean = float(brute.probabilities @ costs)
-    signed = replace(brute)  # labellings and scores as they are, p(y) (c(y) - E[c]) for p(y)
-    signed.probabilities = brute.probabilities * (costs - mean)
-    return mean, signed.expectations()
 
 
 def log_space(chain: Chain, scores: ChainScores, cost: np.ndarray) -> tuple[np.ndarray, ChainScores]:
@@ -60,7 +52,7 @@ def assert_enumerated(chain: Chain, scores: ChainScores, cost: np.ndarray, weigh
     mean, found = chain.cost_covariance(scores, cost, weights)
     factors = np.ones(chain.n_sequences) if weights is None else weights
     rows = [slice(a, b) for a, b in itertools.pairwise(chain.offsets.tolist())]
-    each = [enumerated(one, cost[row]) for one, row in zip(referees(chain, scores), rows, strict=True)]
+    each = [one.covariance(cost[row]) for one, row in zip(referees(chain, scores), rows, strict=True)]
     near = {"rtol": 1e-9, "atol": 1e-9 * np.abs(cost).max(initial=0.0)}
     np.testing.assert_allclose(mean, [expected for expected, _ in each], **near)
     assert found.parts().keys() == scores.parts().keys()
@@ -309,7 +301,7 @@ def test_one_label_one_position_and_no_sequence(order, edges):
     assert_same_parts(found, alone.zeros_like(), atol=1e-15)
     short, cost = random_scores(rng, 1, 3, order, edges), rng.random((1, 3))
     mean, found = Chain([0, 1]).cost_covariance(short, cost)
-    expected_mean, expected = enumerated(BruteForce(scores_of(short, 0, 1)), cost)
+    expected_mean, expected = BruteForce(Chain([0, 1]), short).covariance(cost)
     np.testing.assert_allclose(mean, [expected_mean], rtol=1e-13)
     np.testing.assert_allclose(found.emission, expected.emission, atol=1e-14)
     assert not found.transition.any()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_chain import random_scores
 
 from loglinear.errors import InfeasibleError
 from loglinear.structures.chain import log_sums, structure, sums
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.chain.sums import DONE, INFEASIBLE, NEEDS_LOG_SPACE
+from problems.chain import random_scores
 
 NAMES = ("emission", "transition", "start", "stop", "edge", "trigram")
 

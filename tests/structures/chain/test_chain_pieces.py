@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from test_chain import batches, random_scores
 
 from loglinear.errors import DataError
 from loglinear.structures.chain.pieces import add_given_neighbours
 from loglinear.structures.chain.structure import Chain, ChainScores
+from problems.chain import batches, random_scores
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -17,18 +17,11 @@ from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
 from loglinear.structures.flat.structure import Flat, FlatScores
 from loglinear.structures.gold import Gold
+from problems.flat import batches
+from problems.problem import seeds
 
 SPECS = ["cll", "softmax-margin", "max-margin", "risk", "jrb", "perceptron", "mira:k=2"]
 few = settings(max_examples=60, deadline=None)
-
-
-@st.composite
-def batches(draw: st.DrawFn) -> tuple[np.ndarray, np.random.Generator]:
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n, y = draw(st.integers(1, 6)), draw(st.integers(1, 5))
-    scores = rng.normal(size=(n, y)) * draw(st.sampled_from([0.1, 3.0, 400.0]))
-    scores[(rng.random((n, y)) < draw(st.sampled_from([0.0, 0.3]))) & (np.arange(y) > 0)] = -np.inf
-    return scores, rng
 
 
 def as_chain(scores: np.ndarray) -> tuple[Chain, ChainScores]:
@@ -41,9 +34,9 @@ def close(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 @few
-@given(batches())
-def test_operations_are_those_of_a_chain_of_length_one(batch):
-    scores, rng = batch
+@given(batches(), seeds)
+def test_operations_are_those_of_a_chain_of_length_one(batch, seed):
+    scores, rng = batch[1].labels, np.random.default_rng(seed)
     n, y = scores.shape
     flat, own = Flat(n), FlatScores(scores)
     chain, parts = as_chain(scores)
@@ -67,9 +60,9 @@ def test_operations_are_those_of_a_chain_of_length_one(batch):
 
 
 @few
-@given(batches(), st.sampled_from(SPECS), st.booleans())
-def test_criteria_give_what_they_give_on_chains(batch, spec, partial):
-    scores, rng = batch
+@given(batches(), seeds, st.sampled_from(SPECS), st.booleans())
+def test_criteria_give_what_they_give_on_chains(batch, seed, spec, partial):
+    scores, rng = batch[1].labels, np.random.default_rng(seed)
     n, y = scores.shape
     labels = np.array([rng.choice(np.flatnonzero(row > -np.inf)) for row in scores], dtype=np.int32)
     gold = Gold(labels)
@@ -165,9 +158,9 @@ def test_candidates_have_features_of_their_own(seed):
 
 
 @few
-@given(batches())
-def test_least_squares_is_the_distance_from_the_targets(batch):
-    scores, rng = batch
+@given(batches(), seeds)
+def test_least_squares_is_the_distance_from_the_targets(batch, seed):
+    scores, rng = batch[1].labels, np.random.default_rng(seed)
     n = len(scores)
     labels = np.array([rng.choice(np.flatnonzero(row > -np.inf)) for row in scores], dtype=np.int32)
     weights = rng.random(n)

@@ -56,13 +56,13 @@ def test_score_is_the_sum_of_the_parts(batch, seed):
     if labels is None:
         return
     expected = []
-    for first, end in zip(segments.offsets[:-1], segments.offsets[1:], strict=True):
+    for s, (first, end) in enumerate(pairwise(segments.offsets.tolist())):
         own = next(
             one
             for one in segmentations(segments.scheme, end - first)
             if token_labels(segments.scheme, one) == tuple(labels[first:end])
         )
-        expected.append(score(scores_of(scores, first, end), segments.scheme, own))
+        expected.append(score(segments, scores_of(segments, scores, s), own))
     close(segments.score(scores, labels), np.array(expected))
 
 
@@ -135,7 +135,7 @@ def test_k_best_is_the_top_of_the_enumeration(batch, k):
     found, viterbi = segments.k_best(scores, k), segments.viterbi(scores)[0]
     assert len(found) == len(brute)
     for i, (one, (labels, values)) in enumerate(zip(brute, found, strict=True)):
-        close(values, one.best(k))
+        close(values, one.k_best(k))
         assert (np.diff(values) <= 0.0).all()
         assert len({tuple(row) for row in labels.tolist()}) == len(labels)
         alone = Segments([0, labels.shape[1]], segments.scheme)
@@ -179,9 +179,10 @@ def test_draws_have_the_frequencies_of_the_model(name, apart):
     scores = replace(  # what a segment loses by its label it gets back where it ends
         scores, length=scores.length - gap, transition=scores.transition + gap[:, None], stop=scores.stop + gap
     )
-    brute = BruteForce(scores, scheme)
-    draws = Segments([0, 4], scheme).sample(scores, n, np.random.default_rng(4))
-    number = {labels: i for i, labels in enumerate(brute.labellings)}
+    segments = Segments([0, 4], scheme)
+    brute = BruteForce(segments, scores)
+    draws = segments.sample(scores, n, np.random.default_rng(4))
+    number = {tuple(labels.tolist()): i for i, labels in enumerate(brute.labels)}
     counts = np.bincount([number[tuple(row)] for row in draws.tolist()], minlength=len(number))
     expected = n * brute.probabilities
     pooled = expected >= 5.0  # the rest count as one
@@ -223,12 +224,9 @@ def test_covariance_is_that_of_the_enumeration(batch, seed, size, weighted):
     total = scores.zeros_like()
     for i, one in enumerate(brute):
         rows = slice(segments.offsets[i], segments.offsets[i + 1])
-        own = cost[rows]
-        costs = np.array([sum(own[t, label] for t, label in enumerate(labels)) for labels in one.labellings])
-        np.testing.assert_allclose(mean[i], one.probabilities @ costs, **near)
-        signed = replace(one)  # segmentations as they are, p(y) (c(y) - E[c]) for p(y)
-        signed.probabilities = one.probabilities * (costs - one.probabilities @ costs)
-        for name, part in signed.expectations().parts().items():
+        own_mean, covariance = one.covariance(cost[rows])
+        np.testing.assert_allclose(mean[i], own_mean, **near)
+        for name, part in covariance.parts().items():
             if name in ("emission", "segment"):
                 if getattr(total, name) is not None:
                     getattr(total, name)[rows] += weights[i] * part
@@ -247,7 +245,7 @@ def test_all_segmentations_of_seven_tokens(name, scale):
     rng, scheme = np.random.default_rng(7), SegmentScheme.from_labels(LABELS[name], name)
     scheme = scheme.with_limits(np.array([4, 2, 3, 5, 3])[: scheme.n_labels])
     segments, scores = Segments([0, 7], scheme), random_scores(rng, 7, scheme, scale=scale)
-    brute = BruteForce(scores, scheme)
+    brute = BruteForce(segments, scores)
     assert len(brute.values) > 200
     log_z, expected = segments.expectations(scores)
     close(log_z, np.array([brute.log_z]))
@@ -255,15 +253,14 @@ def test_all_segmentations_of_seven_tokens(name, scale):
         close(expected.parts()[part], array)
     close(segments.edge_marginals(scores), brute.edges())
     ((labels, values),) = segments.k_best(scores, 50)
-    close(values, brute.best(50))
+    close(values, brute.k_best(50))
     order = np.argsort(-brute.values)[:50]
-    assert [tuple(row) for row in labels.tolist()] == [brute.labellings[i] for i in order]
+    assert labels.tolist() == [brute.labels[i].tolist() for i in order]
     cost = rng.random(scores.emission.shape)
     mean, covariance = segments.cost_covariance(scores, cost)
-    costs = np.array([cost[np.arange(7), labels].sum() for labels in brute.labellings])
-    close(mean, np.array([brute.probabilities @ costs]))
-    brute.probabilities = brute.probabilities * (costs - mean)
-    for part, array in brute.expectations().parts().items():
+    expected_mean, expected = brute.covariance(cost)
+    close(mean, np.array([expected_mean]))
+    for part, array in expected.parts().items():
         close(covariance.parts()[part], array)
 
 

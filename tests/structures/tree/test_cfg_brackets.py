@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cfg_tree import Batch, batches, few
+from test_cfg_tree import few
 
 from loglinear.structures.tree.best import BracketLabels, bracketing
 from loglinear.structures.tree.grammar import span_number
-from loglinear.structures.tree.structure import CFGScores
+from loglinear.structures.tree.structure import CFGScores, CFGTree
+from problems.tree import batches
 
 
 def each_span_its_row(scores: CFGScores) -> CFGScores:
@@ -21,7 +22,7 @@ def each_span_its_row(scores: CFGScores) -> CFGScores:
 
 @few
 @given(batches(scales=(1.0, 5.0)), st.integers(0, 2**32 - 1))
-def test_expected_brackets_are_those_of_the_expected_parts(batch: Batch, seed: int) -> None:
+def test_expected_brackets_are_those_of_the_expected_parts(batch: tuple[CFGTree, CFGScores], seed: int) -> None:
     tree, scores = batch
     grammar, rng = tree.grammar, np.random.default_rng(seed)
     n_labels = 3

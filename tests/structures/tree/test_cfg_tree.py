@@ -12,48 +12,10 @@ from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.tree import sums
 from loglinear.structures.tree.grammar import CFGGrammar, spans_of
 from loglinear.structures.tree.structure import CFGScores, CFGTree
-from referees.tree import BruteForce, labels_of, sentence_scores
+from problems.tree import batches, random_scores
+from referees.tree import BruteForce, referees, scores_of
 
 few = settings(max_examples=6 if numba.config.DISABLE_JIT else 60, deadline=None)
-Batch = tuple[CFGTree, CFGScores]
-
-
-@st.composite
-def batches(draw: st.DrawFn, rows: tuple[bool, ...] = (False, True), scales: tuple[float, ...] = (1.0, 30.0, 400.0)):
-    """A few short sentences under a random grammar, one row of scores or one a span, with and without a mask."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    k = draw(st.integers(1, 4))
-    n_rules = draw(st.integers(1, min(6, k**3)))
-    codes = rng.choice(k**3, n_rules, replace=False)
-    binary = np.stack([codes // k**2, codes // k % k, codes % k], axis=1)
-    steps = rng.integers(k, size=(draw(st.integers(0, 4)), 2))
-    preterminals = rng.permutation(k)[: draw(st.integers(1, k))]
-    tree = CFGTree(CFGGrammar(k, 0, preterminals, binary, steps), draw(st.lists(st.integers(1, 4), max_size=3)))
-    scale, gaps = draw(st.sampled_from(scales)), draw(st.sampled_from([0.0, 0.2]))
-    scores = random_scores(rng, tree, draw(st.sampled_from(rows)), scale, gaps)
-    mask = draw(st.sampled_from(["none", "spans", "symbols"]))
-    if mask == "spans":
-        scores = tree.restrict(scores, rng.random(tree.n_positions) < 0.8)
-    elif mask == "symbols":
-        scores = tree.restrict(scores, rng.random((tree.n_positions, k)) < 0.8)
-    return tree, scores
-
-
-def random_scores(rng: np.random.Generator, tree: CFGTree, many: bool, scale: float, gaps: float = 0.0) -> CFGScores:
-    def part(*shape: int) -> np.ndarray:
-        values = rng.normal(size=shape) * scale
-        values[rng.random(shape) < gaps] = -np.inf
-        return values
-
-    g, x = tree.grammar, tree.n_positions if many else 1
-    rows = np.arange(tree.n_positions) if many else np.zeros(tree.n_positions)
-    lexical = part(tree.n_words, g.n_preterminals)
-    return CFGScores(lexical, part(x, g.n_binary), part(x, g.n_steps), rows.astype(np.int32))
-
-
-def referees(tree: CFGTree, scores: CFGScores) -> list[BruteForce]:
-    lengths = np.diff(tree.word_offsets).tolist()
-    return [BruteForce(tree.grammar, n, sentence_scores(tree, scores, s)) for s, n in enumerate(lengths)]
 
 
 def raises_if_infeasible(brute: list[BruteForce], operation) -> bool:
@@ -110,12 +72,11 @@ def test_k_best_lists_the_trees_in_order(batch, k):
     if raises_if_infeasible(brute, lambda: tree.k_best(scores, k)):
         return
     for s, ((labels, best), one) in enumerate(zip(tree.k_best(scores, k), brute, strict=True)):
-        close(best, np.sort(one.values)[::-1][:k])
-        assert len({x.tobytes() for x in labels}) == len(labels) == min(k, len(one.trees))
-        alone = CFGTree(tree.grammar, [one.n])
+        close(best, one.k_best(k))
+        assert len({x.tobytes() for x in labels}) == len(labels) == len(one.k_best(k))
         for x, value in zip(labels, best, strict=True):
-            alone.check_labels(x)
-            close(alone.score(sentence_scores(tree, scores, s), x), value)
+            one.structure.check_labels(x)
+            close(one.structure.score(scores_of(tree, scores, s), x), value)
 
 
 @few
@@ -168,9 +129,11 @@ def test_labelling_scores_and_counts_its_parts(batch):
     brute = referees(tree, scores)
     if not all(one.feasible for one in brute):
         return
-    labels = np.concatenate([np.zeros((0, 3), np.int32), *(labels_of(one.trees[-1], one.n) for one in brute)])
+    last = [int(np.flatnonzero(one.values > -np.inf)[-1]) for one in brute]
+    chosen = (one.labels[x] for one, x in zip(brute, last, strict=True))
+    labels = np.concatenate([np.zeros((0, 3), np.int32), *chosen])
     tree.check_labels(labels)
-    close(tree.score(scores, labels), np.array([one.values[-1] for one in brute]))
+    close(tree.score(scores, labels), np.array([one.values[x] for one, x in zip(brute, last, strict=True)]))
     counts, weights = scores.zeros_like(), np.arange(1.0, tree.n_sequences + 1)
     tree.add_labelling(counts, labels, weights)
     pairs = [(getattr(counts, name), getattr(scores, name)) for name in ("lexical", "binary", "steps")]
@@ -189,8 +152,8 @@ def test_draws_come_as_often_as_they_are_probable():
         seen: dict[bytes, int] = {}
         for labels in draws[:, tree.offsets[s] : tree.offsets[s + 1]]:
             seen[labels.tobytes()] = seen.get(labels.tobytes(), 0) + 1
-        for labels, p in zip(one.trees, one.probabilities, strict=True):
-            found = seen.pop(labels_of(labels, one.n).tobytes(), 0)
+        for labels, p in zip(one.labels, one.probabilities, strict=True):
+            found = seen.pop(labels.tobytes(), 0)
             assert abs(found - n * p) < 5 * np.sqrt(n * p * (1 - p)) + 1
         assert not seen
 

@@ -1,4 +1,4 @@
-"""Small random binary trees."""
+"""Small random treebanks of binary trees."""
 
 from __future__ import annotations
 
