@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_criteria import local_loss, log_probability_by_pieces, piece_of, problems, score_of
+from test_criteria import local_loss, log_probability_by_pieces, piece_of, score_of
 
 from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.criteria.local import as_contexts, as_table, locally_normalised, right_contexts, scaled, scaling_gradient
@@ -16,6 +16,7 @@ from loglinear.errors import OptionError
 from loglinear.options import declared
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
+from problems.chain import problems
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -32,7 +33,7 @@ def labellings(offsets, n_labels):
 @settings(max_examples=60)
 @given(problem=problems())
 def test_a_normalised_chain_scores_the_log_probability_of_each_labelling(problem):
-    offsets, scores, _, _, _ = problem
+    offsets, scores = problem.structure.offsets, problem.scores
     local = locally_normalised(Chain(offsets), scores)
     assert local.order == scores.order
     assert scores.order == 2 or (local.edge is None) == (scores.edge is None)  # no edges where none are needed
@@ -46,7 +47,7 @@ def test_a_normalised_chain_scores_the_log_probability_of_each_labelling(problem
 @given(problem=problems())
 def test_normalised_pieces_need_no_partition_function(problem):
     """Z is 1, or less where constraints let a labelling run into a dead end."""
-    offsets, scores, _, _, _ = problem
+    offsets, scores = problem.structure.offsets, problem.scores
     chain = Chain(offsets)
     log_z = chain.log_partition(locally_normalised(chain, scores))
     assert (log_z <= 1e-9).all()
@@ -57,7 +58,7 @@ def test_normalised_pieces_need_no_partition_function(problem):
 @settings(max_examples=30)
 @given(problem=problems(), seed=seeds)
 def test_a_table_of_contexts_and_back(problem, seed):
-    offsets, scores, gold, _, _ = problem
+    offsets, scores, gold = problem.structure.offsets, problem.scores, problem.gold
     chain, rng = Chain(offsets), np.random.default_rng(seed)
     table = rng.normal(size=(chain.n_positions, *(scores.n_labels,) * scores.order))
     contexts = as_contexts(chain, table)
@@ -76,7 +77,7 @@ def test_a_table_of_contexts_and_back(problem, seed):
 @settings(max_examples=60)
 @given(problem=problems(), name=st.sampled_from(["memm", "piecewise", "nota"]))
 def test_an_impossible_gold_has_an_infinite_loss_and_no_nan(problem, name):
-    offsets, scores, gold, weights, _ = problem
+    offsets, scores, gold, weights = problem.structure.offsets, problem.scores, problem.gold, problem.weights
     if gold.allowed is not None:
         return
     emission = scores.emission.copy()
@@ -107,7 +108,7 @@ def test_extreme_scores(name, size, order):
 
 
 def chosen(problem, seed, rate):
-    offsets, scores, gold, _, _ = problem
+    offsets, scores, gold = problem.structure.offsets, problem.scores, problem.gold
     rng = np.random.default_rng(seed)
     return NoneOfTheAbove(rate=rate).choose(gold, offsets, scores.n_labels, scores.order, rng)
 
@@ -115,7 +116,7 @@ def chosen(problem, seed, rate):
 @settings(max_examples=80)
 @given(problem=problems(), seed=seeds, rate=st.sampled_from([0.0, 0.3, 0.7]))
 def test_the_contexts_that_count_are_the_chosen_and_the_right_ones(problem, seed, rate):
-    offsets, scores, _, weights, _ = problem
+    offsets, scores, weights = problem.structure.offsets, problem.scores, problem.weights
     gold = chosen(problem, seed, rate)
     losses, _ = make_criterion("nota").evaluate(Chain(offsets), scores, gold, weights)
     np.testing.assert_allclose(losses, weights * list(local_loss("nota", offsets, scores, gold)), rtol=1e-9, atol=1e-9)
@@ -124,7 +125,7 @@ def test_the_contexts_that_count_are_the_chosen_and_the_right_ones(problem, seed
 @settings(max_examples=30)
 @given(problem=problems(), seed=seeds, rate=st.sampled_from([0.0, 0.5]))
 def test_gradients_with_chosen_contexts_equal_finite_differences(problem, seed, rate):
-    offsets, scores, _, weights, _ = problem
+    offsets, scores, weights = problem.structure.offsets, problem.scores, problem.weights
     gold, chain, criterion, step = chosen(problem, seed, rate), Chain(offsets), make_criterion("nota"), 1e-5
     _, gradient = criterion.evaluate(chain, scores, gold, weights)
     rng = np.random.default_rng(seed)
@@ -141,7 +142,7 @@ def test_gradients_with_chosen_contexts_equal_finite_differences(problem, seed, 
 @settings(max_examples=60)
 @given(problem=problems(), seed=seeds)
 def test_more_contexts_cost_more_and_right_ones_alone_more_than_an_memm(problem, seed):
-    offsets, scores, gold, weights, _ = problem
+    offsets, scores, gold, weights = problem.structure.offsets, problem.scores, problem.gold, problem.weights
     chain = Chain(offsets)
 
     def loss(annotation, name="nota"):
@@ -174,7 +175,7 @@ def test_sampling_keeps_the_rate_and_depends_on_the_seed_alone(order):
 @settings(max_examples=60)
 @given(problem=problems(), threshold=st.sampled_from([0.0, 0.2, 0.5]))
 def test_the_threshold_keeps_contexts_that_the_model_finds_probable(problem, threshold):
-    offsets, scores, gold, _, _ = problem
+    offsets, scores, gold = problem.structure.offsets, problem.scores, problem.gold
     chain, criterion = Chain(offsets), NoneOfTheAbove(threshold=threshold, after=3)
     assert criterion.chooses_after == 3
     opening = criterion.choose(gold, offsets, scores.n_labels, scores.order, np.random.default_rng(0))
@@ -248,7 +249,7 @@ def test_options_of_nota_reach_it_by_name():
 def scalings(draw):
     problem = draw(problems())
     rng = np.random.default_rng(draw(seeds))
-    alpha = rng.normal(size=problem[1].n_labels + 1) + 1.0
+    alpha = rng.normal(size=problem.scores.n_labels + 1) + 1.0
     alpha[rng.random(len(alpha)) < 0.2] = 0.0
     return problem, alpha
 
@@ -256,7 +257,8 @@ def scalings(draw):
 @settings(max_examples=60)
 @given(scaling=scalings())
 def test_scaled_pieces_are_multiplied_by_the_factor_of_the_label_before(scaling):
-    (offsets, scores, _, _, _), alpha = scaling
+    problem, alpha = scaling
+    offsets, scores = problem.structure.offsets, problem.scores
     found = scaled(Chain(offsets), scores, alpha)
     for first, end, labels in labellings(offsets, scores.n_labels):
         total = 0.0
@@ -271,7 +273,7 @@ def test_scaled_pieces_are_multiplied_by_the_factor_of_the_label_before(scaling)
 @settings(max_examples=30)
 @given(problem=problems())
 def test_factors_of_one_leave_the_scores_of_labellings_alone(problem):
-    offsets, scores, _, _, _ = problem
+    offsets, scores = problem.structure.offsets, problem.scores
     chain = Chain(offsets)
     log_z = chain.log_partition(scaled(chain, scores, np.ones(scores.n_labels + 1)))
     np.testing.assert_allclose(log_z, chain.log_partition(scores), rtol=1e-9, atol=1e-9)
@@ -280,7 +282,8 @@ def test_factors_of_one_leave_the_scores_of_labellings_alone(problem):
 @settings(max_examples=40)
 @given(scaling=scalings())
 def test_the_gradient_by_the_factors_equals_finite_differences(scaling):
-    (offsets, scores, gold, weights, _), alpha = scaling
+    problem, alpha = scaling
+    offsets, scores, gold, weights = problem.structure.offsets, problem.scores, problem.gold, problem.weights
     chain, criterion, step = Chain(offsets), make_criterion("cll"), 1e-5
 
     def at(factors):
