@@ -206,7 +206,7 @@ def test_the_scaled_road_is_taken_and_left_where_it_should_be(monkeypatch):
 
     def spy(*arguments):
         original(*arguments)
-        found.append(arguments[7].copy())
+        found.append(arguments[6].copy())
 
     monkeypatch.setattr(sums, "inside_outside", spy)
     tree.expectations(random_scores(rng, tree, False, 1.0))

@@ -5,12 +5,23 @@ The best tree of each sentence (CKY), over the symbols that each span can have a
     best0[i, j, A] = max over k and A -> B C of  score + best[i, k, B] + best[k, j, C]
     best [i, j, A] = max(best0[i, j, A], max over steps A <- B of  score + best0[i, j, B])
 
-The chart is a *pool* of items, a symbol at a span with its value and where it came from, one span after the other.
-Spans are filled column by column (j ascending, i descending), so that all right parts (k, j) of a span belong to the
-column at hand: their items are found through ``position`` [n, K], a row a span of this column. A span and a split cost
-the number of rules whose left child the left part can have; each is one look into such a row of int32.
+The *chart*, which sums (:mod:`~loglinear.structures.tree.sums`, :mod:`~loglinear.structures.tree.log_sums`) fill in the
+same way, is a list of items, a symbol at a span with its value, one span after the other, left children first. Spans
+are filled column by column (j ascending, i descending), so that all right parts (k, j) of a span belong to the column
+at hand: their items are found through ``position`` [n, K], a row a span of this column. A span and a split cost the
+number of rules whose left child the left part can have; each is one look into such a row of int32.
 
-Letters: n words of a sentence, K symbols, P preterminals, R binary rules, U steps, X rows of scores.
+::
+
+    words     the  dog  barks        span (i, j) is number j (j - 1) / 2 + i:      j = 1    2    3
+    i, j     0    1    2    3                                              i = 0       0    1    3
+                                                                           i = 1            2    4
+                                                                           i = 2                 5
+
+The items of a span are first made in dense rows [K], those met being listed in ``met``, and then stored in the chart.
+
+Letters: n words of a sentence, N spans of all, K symbols, P preterminals, R binary rules, U steps, X rows of scores, I
+items.
 """
 
 from __future__ import annotations
@@ -19,43 +30,192 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64, UInt8
+from loglinear.arrays import Array, Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import longest
 from loglinear.structures.tree.grammar import CFGGrammar, Rules
 
 if TYPE_CHECKING:
     from loglinear.structures.tree.structure import CFGScores
 
 
-Parts = tuple[Float, Float, Float, Int32, UInt8]
-Pool = tuple[Int32, Float, Int32, Int32, Int32]
-Places = tuple[Int64, Int64, Int64]
-Dense = tuple[Float, Float, Int32, Int32, Int32, Int32]
+class Parts(NamedTuple):
+    """A number for each part: scores, or what is expected.
+
+    Parameters
+    ----------
+    lexical : float64 [words, P]
+    binary, steps : float64 [X, R], float64 [X, U]
+    row_of_span : int32 [N]
+        Which of the X rows a span has.
+    allowed : uint8 [N or 0, 1 or K]
+        0 for spans that may be no constituent, or for symbols that a span may not have; nothing if all are allowed.
+    """
+
+    lexical: Float
+    binary: Float
+    steps: Float
+    row_of_span: Int32
+    allowed: UInt8
+
+
+class Sentence(NamedTuple):
+    """n words, which begin at ``word`` of all, and their spans at ``span``."""
+
+    n: int
+    word: int
+    span: int
+
+
+class Chart(NamedTuple):
+    """Which symbols the spans of a sentence have.
+
+    Parameters
+    ----------
+    symbol : int32 [I]
+        The symbol of each item.
+    first, left_end, end : int64 [spans]
+        A span has the items ``first`` to ``end``; those before ``left_end`` are some rule's left child.
+    position : int32 [n, K]
+        The item of each symbol at the spans (i, j) of the column j at hand, -1 if there is none.
+    """
+
+    symbol: Int32
+    first: Int64
+    left_end: Int64
+    end: Int64
+    position: Int32
 
 
 @kernel
-def _grown(pool: Pool, filled: int, more: int) -> Pool:
-    """The pool, with room for ``more`` items after the first ``filled``."""
-    symbol, value, rule, split, step = pool
-    if filled + more <= symbol.shape[0]:
-        return pool
-    size = 2 * symbol.shape[0] + more
-    new_symbol, new_value = np.empty(size, np.int32), np.empty(size)
-    new_rule, new_split, new_step = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
-    new_symbol[:filled], new_value[:filled] = symbol[:filled], value[:filled]
-    new_rule[:filled], new_split[:filled], new_step[:filled] = rule[:filled], split[:filled], step[:filled]
-    return new_symbol, new_value, new_rule, new_split, new_step
+def new_chart(word_offsets: Int64, rules: Rules, room: int) -> Chart:
+    """A chart for the longest of the sentences, with room for so many items."""
+    n = longest(word_offsets)
+    spans = np.zeros((3, n * (n + 1) // 2), np.int64)
+    position = np.full((n, rules.is_left.shape[0]), np.int32(-1))
+    return Chart(np.empty(room, np.int32), spans[0], spans[1], spans[2], position)
 
 
 @kernel
-def _combine(
-    i: int, j: int, rules: Rules, scores: Float, pool: Pool, places: Places, position: Int32, dense: Dense
-) -> int:
-    """Fill the dense row ``best0`` of a span from its splits; returns how many symbols were met, listed in ``met``."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    symbol, value, _, _, _ = pool
-    first, left_end, end = places
-    best0, _, back_rule, back_split, _, met = dense
+def grown(array: Array, filled: int, more: int) -> Array:
+    """The array [I, ...], with room for ``more`` after its first ``filled`` rows."""
+    if filled + more <= array.shape[0]:
+        return array
+    longer = np.empty((2 * array.shape[0] + more, *array.shape[1:]), array.dtype)
+    longer[:filled] = array[:filled]
+    return longer
+
+
+@kernel
+def grown_chart(chart: Chart, filled: int, more: int) -> Chart:
+    """The chart with room for ``more`` items."""
+    symbol, first, left_end, end, position = chart
+    return Chart(grown(symbol, filled, more), first, left_end, end, position)
+
+
+@kernel
+def mark(j: int, chart: Chart, present: bool) -> None:
+    """Fill the rows of ``position`` with the items of column ``j``, or clear them."""
+    symbol, first, _, end, position = chart
+    for i in range(j):
+        span = j * (j - 1) // 2 + i
+        for item in range(first[span], end[span]):
+            position[i, symbol[item]] = item if present else -1
+
+
+@kernel
+def find(a: int, span: int, chart: Chart) -> int:
+    """The item of a symbol at a span, -1 if there is none."""
+    symbol, first, _, end, _ = chart
+    for item in range(first[span], end[span]):
+        if symbol[item] == a:
+            return item
+    return -1
+
+
+@kernel
+def place(i: int, j: int, met: Int32, row: Array, nothing: float, is_left: UInt8, chart: Chart, filled: int) -> int:
+    """Make the symbols ``met`` whose ``row`` [K] is above ``nothing`` items of a span; how far the chart is filled."""
+    symbol, first, left_end, end, position = chart
+    span, here = j * (j - 1) // 2 + i, position[i]
+    first[span] = filled
+    for wanted in range(1, -1, -1):
+        for m in range(met.shape[0]):
+            a = met[m]
+            if is_left[a] == wanted and row[a] > nothing:
+                symbol[filled] = a
+                here[a] = filled
+                filled += 1
+        if wanted == 1:
+            left_end[span] = filled
+    end[span] = filled
+    return filled
+
+
+@kernel
+def allowed_at(span: int, allowed: UInt8) -> UInt8:
+    """Whether a span may have each symbol [K], or any [1]; [0] if nothing is ruled out."""
+    return allowed[span] if allowed.shape[0] > 0 else allowed.reshape(-1)
+
+
+@kernel
+def forbid(met: Int32, allowed: UInt8, nothing: float, row0: Float, row: Float) -> None:
+    """Copy the symbols ``met`` from ``row0`` [K] to ``row``; those that are not allowed become ``nothing`` in both."""
+    width = allowed.shape[0]
+    for m in range(met.shape[0]):
+        b = met[m]
+        if width > 0 and not allowed[b if width > 1 else 0]:
+            row0[b] = nothing
+        row[b] = row0[b]
+
+
+@kernel
+def push(stack: Int32, depth: int, i: int, k: int, j: int, r: int, rules: Rules) -> int:
+    """Put the parts (i, k) and (k, j) of a span with rule ``r`` on the stack, the left one on top; its new depth."""
+    stack[depth, 0], stack[depth, 1], stack[depth, 2] = k, j, rules.right[r]
+    stack[depth + 1, 0], stack[depth + 1, 1] = i, k
+    stack[depth + 1, 2] = np.searchsorted(rules.left_pointer, r, side="right") - 1
+    return depth + 2
+
+
+class Best(NamedTuple):
+    """The chart with each item's value [I], its rule (or tag) and split below the step, and the step or -1."""
+
+    chart: Chart
+    value: Float
+    rule: Int32
+    split: Int32
+    step: Int32
+
+
+class Rows(NamedTuple):
+    """The best of one span by symbol [K]: below and above the step, and where they come from."""
+
+    best0: Float
+    best: Float
+    rule: Int32
+    split: Int32
+    step: Int32
+    met: Int32
+
+
+class Search(NamedTuple):
+    """How wide to search: symbols whose value plus ``prior`` [K] is worse than the best by ``beam`` are dropped.
+
+    The search is given up once ``stop`` uint8[1] is not 0.
+    """
+
+    beam: float
+    prior: Float
+    stop: UInt8
+
+
+@kernel
+def _combine(i: int, j: int, rules: Rules, scores: Float, items: Best, rows: Rows) -> int:
+    """Fill ``best0`` of a span from its splits, with scores [R]; returns how many symbols were met."""
+    left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
+    (symbol, first, left_end, end, position), value = items.chart, items.value
+    best0, _, back_rule, back_split, _, met = rows
     n_met = 0
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
@@ -80,21 +240,16 @@ def _combine(
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, dense: Dense) -> int:
-    """Make the best step, if any pays, to each symbol; returns how many symbols are met now."""
-    child_pointer, step_parent = rules[3], rules[4]
-    best0, best, _, _, back_step, met = dense
-    width = allowed.shape[0]
-    for m in range(n_met):
-        b = met[m]
-        if width > 0 and not allowed[b if width > 1 else 0]:
-            best0[b] = -np.inf
-        best[b] = best0[b]
-    n_all = n_met
+def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
+    """Make the best step, if any pays, to each symbol, with scores [U]; returns how many symbols are met now."""
+    child_pointer, steps = rules.child_pointer, rules.steps
+    best0, best, _, _, back_step, met = rows
+    width, n_all = allowed.shape[0], n_met
+    forbid(met[:n_met], allowed, -np.inf, best0, best)
     for m in range(n_met):
         b = met[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            a = step_parent[u]
+            a = steps[u, 0]
             candidate = best0[b] + scores[u]
             if candidate > best[a] and (width == 0 or allowed[a if width > 1 else 0]):
                 if best[a] == -np.inf:
@@ -106,32 +261,27 @@ def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, dense: Den
 
 
 @kernel
-def _store(
-    span: int, n_met: int, least: float, prior: Float, rules: Rules, moves: Int32, pool: Pool, filled: int,
-    places: Places, row: Int32, dense: Dense,
-) -> int:  # fmt: skip
-    """Move the dense rows into the pool, left children first, and clear them; returns how far the pool is filled.
+def _drop(met: Int32, search: Search, best: Float) -> None:
+    """Rule out the symbols ``met`` that are outside the beam."""
+    prior, top = search.prior, -np.inf
+    for a in met:
+        top = max(top, best[a] + prior[a])
+    for a in met:
+        if best[a] + prior[a] < top - search.beam:
+            best[a] = -np.inf
 
-    Symbols whose value plus ``prior`` lies below ``least`` are dropped. An item's rule is that below its step.
-    """
-    is_left = rules[5]
-    symbol, value, rule, split, step = pool
-    first, left_end, end = places
-    best0, best, back_rule, back_split, back_step, met = dense
-    first[span] = filled
-    for wanted in range(1, -1, -1):
-        for m in range(n_met):
-            a = met[m]
-            if is_left[a] != wanted or best[a] == -np.inf or (least > -np.inf and best[a] + prior[a] < least):
-                continue
-            b = a if back_step[a] < 0 else moves[back_step[a], 1]
-            symbol[filled], value[filled], step[filled] = a, best[a], back_step[a]
-            rule[filled], split[filled] = back_rule[b], back_split[b]
-            row[a] = filled
-            filled += 1
-        if wanted == 1:
-            left_end[span] = filled
-    end[span] = filled
+
+@kernel
+def _store(i: int, j: int, n_met: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
+    """Move the dense rows into the chart and clear them; returns how far it is filled."""
+    chart, value, rule, split, step = items
+    best0, best, back_rule, back_split, back_step, met = rows
+    begin, filled = filled, place(i, j, met[:n_met], best, -np.inf, rules.is_left, chart, filled)
+    for item in range(begin, filled):
+        a = chart.symbol[item]
+        u = back_step[a]
+        b = a if u < 0 else rules.steps[u, 1]
+        value[item], step[item], rule[item], split[item] = best[a], u, back_rule[b], back_split[b]
     for m in range(n_met):
         a = met[m]
         best0[a], best[a], back_step[a] = -np.inf, -np.inf, -1
@@ -139,143 +289,93 @@ def _store(
 
 
 @kernel
-def _least(n_met: int, beam: float, prior: Float, dense: Dense) -> float:
-    """Below what a symbol's value plus prior is dropped."""
-    if beam == np.inf:
-        return -np.inf
-    best, met, top = dense[1], dense[5], -np.inf
-    for m in range(n_met):
-        top = max(top, best[met[m]] + prior[met[m]])
-    return top - beam
+def _grown_best(items: Best, filled: int, more: int) -> Best:
+    """The items, with room for ``more`` after the first ``filled``."""
+    chart, value, rule, split, step = items
+    values = grown(value, filled, more), grown(rule, filled, more), grown(split, filled, more)
+    return Best(grown_chart(chart, filled, more), *values, grown(step, filled, more))
 
 
 @kernel
-def _forget(j: int, pool: Pool, places: Places, position: Int32) -> None:
-    """Clear the rows of ``position`` that column ``j`` has filled."""
-    symbol, first, end = pool[0], places[0], places[2]
-    for i in range(j):
-        span = j * (j - 1) // 2 + i
-        for item in range(first[span], end[span]):
-            position[i, symbol[item]] = -1
-
-
-@kernel
-def _fill(
-    n: int, rules: Rules, moves: Int32, parts: Parts, words: int, spans: int, beam: float, prior: Float, stop: UInt8,
-    pool: Pool, places: Places, position: Int32, dense: Dense,
-) -> tuple[Pool, int]:  # fmt: skip
-    """The chart of one sentence, O(n^3) times the rules met: the pool and how far it is filled, -1 if stopped."""
+def _fill(sentence: Sentence, rules: Rules, parts: Parts, search: Search, items: Best, rows: Rows) -> tuple[Best, bool]:
+    """The chart of one sentence, O(n^3) times the rules met, and whether it was finished."""
     lexical, binary, steps, row_of_span, allowed = parts
-    preterminals = rules[6]
-    best0, _, back_rule, back_split, _, met = dense
-    no_mask = allowed[0:0].reshape(-1) if allowed.shape[0] == 0 else allowed[0]
+    best0, _, back_rule, back_split, _, met = rows
     filled = 0
-    for j in range(1, n + 1):
-        _forget(j - 1, pool, places, position)
+    for j in range(1, sentence.n + 1):
+        mark(j - 1, items.chart, False)
         for i in range(j - 1, -1, -1):
-            if stop[0]:
-                return pool, -1
-            span = j * (j - 1) // 2 + i
-            x = row_of_span[spans + span]
-            mask = no_mask if allowed.shape[0] == 0 else allowed[spans + span]
+            if search.stop[0]:
+                return items, False
+            span = sentence.span + j * (j - 1) // 2 + i
+            x, mask = row_of_span[span], allowed_at(span, allowed)
             n_met = 0
             if j - i == 1:
-                for p in range(preterminals.shape[0]):
-                    if lexical[words + i, p] > -np.inf:
-                        a = preterminals[p]
-                        best0[a], back_rule[a], back_split[a] = lexical[words + i, p], p, -1
+                tags = lexical[sentence.word + i]
+                for p in range(tags.shape[0]):
+                    if tags[p] > -np.inf:
+                        a = rules.preterminals[p]
+                        best0[a], back_rule[a], back_split[a] = tags[p], p, -1
                         met[n_met] = a
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine(i, j, rules, binary[x], pool, places, position, dense)
-            n_met = _step_up(n_met, rules, steps[x], mask, dense)
-            pool = _grown(pool, filled, n_met)
-            least = _least(n_met, beam, prior, dense)
-            filled = _store(span, n_met, least, prior, rules, moves, pool, filled, places, position[i], dense)
-    return pool, filled
+                n_met = _combine(i, j, rules, binary[x], items, rows)
+            n_met = _step_up(n_met, rules, steps[x], mask, rows)
+            if search.beam < np.inf:
+                _drop(met[:n_met], search, rows.best)
+            if filled + n_met > items.value.shape[0]:
+                items = _grown_best(items, filled, n_met)
+            filled = _store(i, j, n_met, rules, items, filled, rows)
+    mark(sentence.n, items.chart, False)
+    return items, True
 
 
 @kernel
-def _find(a: int, span: int, pool: Pool, places: Places) -> int:
-    """The item of a symbol at a span, -1 if there is none."""
-    symbol, first, end = pool[0], places[0], places[2]
-    for item in range(first[span], end[span]):
-        if symbol[item] == a:
-            return item
-    return -1
-
-
-@kernel
-def _trace(n: int, root: int, rules: Rules, pool: Pool, places: Places, labels: Int32) -> float:
+def _trace(n: int, rules: Rules, items: Best, labels: Int32) -> float:
     """Write the best tree's ``labels`` [n (n + 1) / 2, 3], -1 elsewhere; returns its score, -inf if there is none."""
-    value, rule, split, step = pool[1], pool[2], pool[3], pool[4]
-    left_pointer, right = rules[0], rules[2]
+    chart, value, rule, split, step = items
     labels[:] = -1
-    top = _find(root, n * (n - 1) // 2, pool, places)
+    top = find(rules.root, n * (n - 1) // 2, chart)
     if top < 0:
         return -np.inf
     stack = np.empty((n + 1, 3), np.int32)
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, root
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, rules.root
     depth = 1
     while depth > 0:
         depth -= 1
         i, j, a = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         span = j * (j - 1) // 2 + i
-        item = _find(a, span, pool, places)
-        r, k = rule[item], split[item]
-        labels[span, 0], labels[span, 1], labels[span, 2] = r, k, step[item]
+        item = find(a, span, chart)
+        labels[span, 0], labels[span, 1], labels[span, 2] = rule[item], split[item], step[item]
         if j - i > 1:
-            left = np.searchsorted(left_pointer, r, side="right") - 1
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = k, j, right[r]
-            stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = i, k, left
-            depth += 2
+            depth = push(stack, depth, i, split[item], j, rule[item], rules)
     return value[top]
 
 
 @kernel
 def viterbi(
-    word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, root: int, parts: Parts, beam: float,
-    prior: Float, stop: UInt8, labels: Int32, best: Float,
-) -> int:  # fmt: skip
+    word_offsets: Int64, span_offsets: Int64, rules: Rules, parts: Parts, search: Search, labels: Int32, best: Float
+) -> int:
     """The best tree of each sentence; returns the number of sentences done, fewer than S only if stopped.
 
-    Parameters
-    ----------
-    word_offsets, span_offsets : int64[S + 1]
-    rules, moves : the grammar's arrays, and its steps int32[U, 2]
-    root : int
-    parts : lexical [words, P], binary [X, R], steps [X, U], row_of_span int32[N], allowed uint8[N or 0, 1 or K]
-    beam : float
-        Symbols of a span that are worse than its best by more than this are dropped; inf: none are.
-    prior : float64[K]
-        Added to values before they are compared with ``beam``.
-    stop : uint8[1]
-        Looked at before each span: the kernel gives up once it is not 0.
-    labels : int32[N, 3], best : float64[S]
-        Written; -1 and -inf where a sentence has no tree.
+    ``word_offsets`` and ``span_offsets`` int64[S + 1]; ``labels`` int32[N, 3] and ``best`` float64[S] are written, -1
+    and -inf where a sentence has no tree.
     """
-    n_symbols, longest = rules[0].shape[0] - 1, 0
-    for s in range(word_offsets.shape[0] - 1):
-        longest = max(longest, word_offsets[s + 1] - word_offsets[s])
-    n_spans = longest * (longest + 1) // 2
-    places = (np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64))
-    position = np.full((longest, n_symbols), np.int32(-1))
-    room = 1024
-    pool = (
-        np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int32),
+    k, room = rules.is_left.shape[0], 1024
+    items = Best(
+        new_chart(word_offsets, rules, room), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int32),
         np.empty(room, np.int32),
     )  # fmt: skip
-    dense = (
-        np.full(n_symbols, -np.inf), np.full(n_symbols, -np.inf), np.zeros(n_symbols, np.int32),
-        np.zeros(n_symbols, np.int32), np.full(n_symbols, np.int32(-1)), np.zeros(n_symbols, np.int32),
+    rows = Rows(
+        np.full(k, -np.inf), np.full(k, -np.inf), np.zeros(k, np.int32), np.zeros(k, np.int32),
+        np.full(k, np.int32(-1)), np.zeros(k, np.int32),
     )  # fmt: skip
     for s in range(word_offsets.shape[0] - 1):
-        n, words, spans = word_offsets[s + 1] - word_offsets[s], word_offsets[s], span_offsets[s]
-        pool, filled = _fill(n, rules, moves, parts, words, spans, beam, prior, stop, pool, places, position, dense)
-        if filled < 0:
+        n, spans = word_offsets[s + 1] - word_offsets[s], span_offsets[s]
+        items, is_finished = _fill(Sentence(n, word_offsets[s], spans), rules, parts, search, items, rows)
+        if not is_finished:
             return s
-        _forget(n, pool, places, position)
-        best[s] = _trace(n, root, rules, pool, places, labels[spans : spans + n * (n + 1) // 2])
+        best[s] = _trace(n, rules, items, labels[spans : span_offsets[s + 1]])
     return word_offsets.shape[0] - 1
 
 
@@ -286,9 +386,29 @@ def viterbi(
 # at a split, and those of one x come in descending order, so that most are never looked at. k times the memory of
 # :func:`viterbi`, whose order of spans this has; O(k log k) times its time at worst.
 
-Lists = tuple[Int32, Float, Int32]
-
 RULE, SPLIT, LEFT_RANK, RIGHT_RANK, STEP = 0, 1, 2, 3, 4
+
+
+class KBest(NamedTuple):
+    """Lists of at most k derivations of each item or symbol [I or K], in descending order.
+
+    Parameters
+    ----------
+    n_found : int32 [I]
+        How many there are.
+    value : float64 [I, k]
+    back : int32 [I, k, 5]
+        Rule (or tag), split, the ranks of both parts, and the step or -1.
+    """
+
+    n_found: Int32
+    value: Float
+    back: Int32
+
+
+@kernel
+def _new_lists(n: int, most: int) -> KBest:
+    return KBest(np.zeros(n, np.int32), np.empty((n, most)), np.empty((n, most, 5), np.int32))
 
 
 @kernel
@@ -311,13 +431,11 @@ def _insert(values: Float, backs: Int32, n: int, value: float, r: int, k: int, x
 
 @kernel
 def _combine_k_best(
-    i: int, j: int, rules: Rules, scores: Float, symbol: Int32, lists: Lists, places: Places, position: Int32,
-    dense: Lists, met: Int32,
-) -> int:  # fmt: skip
+    i: int, j: int, rules: Rules, scores: Float, chart: Chart, lists: KBest, dense: KBest, met: Int32
+) -> int:
     """Fill the ``dense`` lists of a span from its splits; returns how many symbols were met."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    count, value, _ = lists
-    first, left_end, _ = places
+    left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
+    (symbol, first, left_end, _, position), (count, value, _) = chart, lists
     dense_count, dense_value, dense_back = dense
     most, n_met = value.shape[1], 0
     for k in range(i + 1, j):
@@ -342,12 +460,11 @@ def _combine_k_best(
 
 @kernel
 def _step_up_k_best(
-    n_met: int, rules: Rules, scores: Float, allowed: UInt8, dense0: Lists, dense: Lists, met: Int32
+    n_met: int, rules: Rules, scores: Float, allowed: UInt8, below: KBest, above: KBest, met: Int32
 ) -> int:
     """The lists above the steps from those below; returns how many symbols are met now."""
-    child_pointer, step_parent = rules[3], rules[4]
-    count0, value0, back0 = dense0
-    count, value, back = dense
+    (count0, value0, back0), (count, value, back) = below, above
+    child_pointer, steps = rules.child_pointer, rules.steps
     width, n_all = allowed.shape[0], n_met
     for m in range(n_met):
         b = met[m]
@@ -359,121 +476,82 @@ def _step_up_k_best(
     for m in range(n_met):
         b = met[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            a = step_parent[u]
+            a = steps[u, 0]
             if count0[b] == 0 or scores[u] == -np.inf or (width > 0 and not allowed[a if width > 1 else 0]):
                 continue
             if count[a] == 0:
                 met[n_all] = a
                 n_all += 1
             for x in range(count0[b]):
-                old = back0[b, x]
-                count[a] = _insert(
-                    value[a], back[a], count[a], value0[b, x] + scores[u], old[RULE], old[SPLIT], old[LEFT_RANK],
-                    old[RIGHT_RANK], u,
-                )  # fmt: skip
+                r, k, left, right, _ = back0[b, x]
+                count[a] = _insert(value[a], back[a], count[a], value0[b, x] + scores[u], r, k, left, right, u)
     return n_all
 
 
 @kernel
-def _trace_k_best(
-    n: int, root: int, rank: int, rules: Rules, symbol: Int32, lists: Lists, places: Places, labels: Int32
-) -> None:
+def _trace_k_best(n: int, rank: int, rules: Rules, chart: Chart, lists: KBest, labels: Int32) -> None:
     """Write the labels [n (n + 1) / 2, 3] of the sentence's derivation of a rank."""
-    left_pointer, right = rules[0], rules[2]
-    first, _, end = places
     labels[:] = -1
     stack = np.empty((n + 1, 4), np.int32)
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n, root, rank
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n, rules.root, rank
     depth = 1
     while depth > 0:
         depth -= 1
-        i, j, a, x = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        i, j, a, x = stack[depth]
         span = j * (j - 1) // 2 + i
-        item = first[span]
-        while symbol[item] != a and item < end[span] - 1:
-            item += 1
-        back = lists[2][item, x]
+        back = lists.back[find(a, span, chart), x]
         labels[span, 0], labels[span, 1], labels[span, 2] = back[RULE], back[SPLIT], back[STEP]
         if j - i > 1:
-            r, k = back[RULE], back[SPLIT]
-            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, right[r], back[RIGHT_RANK]
-            stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 3] = i, k, back[LEFT_RANK]
-            stack[depth + 1, 2] = np.searchsorted(left_pointer, r, side="right") - 1
-            depth += 2
+            stack[depth, 3], stack[depth + 1, 3] = back[RIGHT_RANK], back[LEFT_RANK]
+            depth = push(stack, depth, i, back[SPLIT], j, back[RULE], rules)
 
 
 @kernel
-def k_best(n: int, rules: Rules, root: int, parts: Parts, words: int, spans: int, labels: Int32, best: Float) -> int:
-    """The trees of one sentence, which begins at ``words`` and ``spans``, best first; returns how many there are.
-
-    Parameters
-    ----------
-    n : int
-        Words.
-    rules, root, parts
-        As for :func:`viterbi`.
-    labels : int32[k, n (n + 1) / 2, 3], best : float64[k]
-        Written as far as there are trees.
-    """
+def k_best(sentence: Sentence, rules: Rules, parts: Parts, labels: Int32, best: Float) -> int:
+    """The trees of one sentence, best first, into ``labels`` int32[k, spans, 3] and ``best`` float64[k]; how many."""
     lexical, binary, steps, row_of_span, allowed = parts
-    is_left, preterminals = rules[5], rules[6]
-    n_symbols, most = rules[0].shape[0] - 1, best.shape[0]
-    n_spans = n * (n + 1) // 2
-    first, left_end, end = np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64)
-    places = (first, left_end, end)
-    position = np.full((n, n_symbols), np.int32(-1))
-    met = np.zeros(n_symbols, np.int32)
-    size, filled = 256, 0
-    symbol = np.empty(size, np.int32)
-    lists = (np.empty(size, np.int32), np.empty((size, most)), np.empty((size, most, 5), np.int32))
-    dense0 = (np.zeros(n_symbols, np.int32), np.empty((n_symbols, most)), np.empty((n_symbols, most, 5), np.int32))
-    dense = (np.zeros(n_symbols, np.int32), np.empty((n_symbols, most)), np.empty((n_symbols, most, 5), np.int32))
-    no_mask = allowed[0:0].reshape(-1) if allowed.shape[0] == 0 else allowed[0]
+    n, n_symbols, most = sentence.n, rules.is_left.shape[0], best.shape[0]
+    met, filled = np.zeros(n_symbols, np.int32), 0
+    chart, lists = new_chart(np.array([0, n]), rules, 256), _new_lists(256, most)
+    below, above = _new_lists(n_symbols, most), _new_lists(n_symbols, most)
     for j in range(1, n + 1):
-        position[:] = -1
+        mark(j - 1, chart, False)
         for i in range(j - 1, -1, -1):
-            span = j * (j - 1) // 2 + i
-            x, mask = row_of_span[spans + span], no_mask if allowed.shape[0] == 0 else allowed[spans + span]
+            span = sentence.span + j * (j - 1) // 2 + i
+            x, mask = row_of_span[span], allowed_at(span, allowed)
             n_met = 0
             if j - i == 1:
-                for p in range(preterminals.shape[0]):
-                    a, score = preterminals[p], lexical[words + i, p]
-                    if score > -np.inf:
-                        dense0[0][a] = _insert(dense0[1][a], dense0[2][a], 0, score, p, -1, 0, 0, -1)
+                tags = lexical[sentence.word + i]
+                for p in range(tags.shape[0]):
+                    a = rules.preterminals[p]
+                    if tags[p] > -np.inf:
+                        below.n_found[a] = _insert(below.value[a], below.back[a], 0, tags[p], p, -1, 0, 0, -1)
                         met[n_met] = a
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine_k_best(i, j, rules, binary[x], symbol, lists, places, position, dense0, met)
-            n_met = _step_up_k_best(n_met, rules, steps[x], mask, dense0, dense, met)
-            if filled + n_met > size:
-                size = 2 * size + n_met
-                symbol = np.concatenate((symbol[:filled], np.empty(size - filled, np.int32)))
-                lists = (
-                    np.concatenate((lists[0][:filled], np.empty(size - filled, np.int32))),
-                    np.concatenate((lists[1][:filled], np.empty((size - filled, most)))),
-                    np.concatenate((lists[2][:filled], np.empty((size - filled, most, 5), np.int32))),
+                n_met = _combine_k_best(i, j, rules, binary[x], chart, lists, below, met)
+            n_met = _step_up_k_best(n_met, rules, steps[x], mask, below, above, met)
+            chart, begin = grown_chart(chart, filled, n_met), filled
+            lists = KBest(
+                grown(lists.n_found, filled, n_met), grown(lists.value, filled, n_met), grown(lists.back, filled, n_met)
+            )  # fmt: skip
+            filled = place(i, j, met[:n_met], above.n_found, 0.0, rules.is_left, chart, filled)
+            for item in range(begin, filled):
+                a = chart.symbol[item]
+                lists.n_found[item], lists.value[item], lists.back[item] = (
+                    above.n_found[a],
+                    above.value[a],
+                    above.back[a],
                 )
-            first[span] = filled
-            for wanted in range(1, -1, -1):
-                for m in range(n_met):
-                    a = met[m]
-                    if is_left[a] == wanted and dense[0][a] > 0:
-                        symbol[filled], lists[0][filled] = a, dense[0][a]
-                        lists[1][filled], lists[2][filled] = dense[1][a], dense[2][a]
-                        position[i, a] = filled
-                        filled += 1
-                if wanted == 1:
-                    left_end[span] = filled
-            end[span] = filled
             for m in range(n_met):
-                dense0[0][met[m]], dense[0][met[m]] = 0, 0
-    for item in range(first[n_spans - n], end[n_spans - n]):
-        if symbol[item] == root:
-            for x in range(lists[0][item]):
-                best[x] = lists[1][item, x]
-                _trace_k_best(n, root, x, rules, symbol, lists, places, labels[x])
-            return lists[0][item]
-    return 0
+                below.n_found[met[m]], above.n_found[met[m]] = 0, 0
+    top = find(rules.root, n * (n - 1) // 2, chart)
+    if top < 0:
+        return 0
+    for rank in range(lists.n_found[top]):
+        best[rank] = lists.value[top, rank]
+        _trace_k_best(n, rank, rules, chart, lists, labels[rank])
+    return lists.n_found[top]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -487,19 +565,10 @@ def k_best(n: int, rules: Rules, root: int, parts: Parts, words: int, spans: int
 
 
 @kernel
-def _fill_chart(
-    n: int,
-    rules: Rules,
-    first_span: int,
-    first_word: int,
-    lexical: Float,
-    binary: Float,
-    steps: Float,
-    row_of_span: Int32,
-    chart: Float,
-) -> None:
+def _fill_chart(n: int, rules: Rules, parts: Parts, chart: Float) -> None:
     """Fill ``chart`` [spans, K], -inf at first, of one sentence of ``n`` words."""
-    left_pointer, parent, right, child_pointer, step_parent, _, preterminals = rules
+    left_pointer, parent, right, child_pointer, moves, _, preterminals, _ = rules
+    lexical, binary, steps, row_of_span, _ = parts
     n_symbols = chart.shape[1]
     active = np.empty((chart.shape[0], n_symbols), dtype=np.int32)
     n_active = np.zeros(chart.shape[0], dtype=np.int64)
@@ -507,10 +576,10 @@ def _fill_chart(
     for j in range(1, n + 1):
         for i in range(j - 1, -1, -1):
             span = j * (j - 1) // 2 + i
-            here, row = chart[span], row_of_span[first_span + span]
+            here, row = chart[span], row_of_span[span]
             if j - i == 1:
                 for p in range(preterminals.shape[0]):
-                    here[preterminals[p]] = lexical[first_word + i, p]
+                    here[preterminals[p]] = lexical[i, p]
             for k in range(i + 1, j):
                 one, other = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
                 before, after = chart[one], chart[other]
@@ -526,8 +595,8 @@ def _fill_chart(
                 if bottom[a] > -np.inf:
                     for u in range(child_pointer[a], child_pointer[a + 1]):
                         value = bottom[a] + steps[row, u]
-                        if value > here[step_parent[u]]:
-                            here[step_parent[u]] = value
+                        if value > here[moves[u, 0]]:
+                            here[moves[u, 0]] = value
             for a in range(n_symbols):
                 if here[a] > -np.inf:
                     active[span, n_active[span]] = a
@@ -537,10 +606,9 @@ def _fill_chart(
 def best_chart(grammar: CFGGrammar, length: int, scores: CFGScores) -> Float:
     """The chart [N, K] of one sentence of ``length`` words, -inf where a symbol is not possible."""
     chart = np.full((length * (length + 1) // 2, grammar.n_symbols), -np.inf)
-    _fill_chart(
-        length, grammar.rules, 0, 0, np.ascontiguousarray(scores.lexical), np.ascontiguousarray(scores.binary),
-        np.ascontiguousarray(scores.steps), scores.row_of_span, chart,
-    )  # fmt: skip
+    lexical, binary, steps = (np.ascontiguousarray(array) for array in (scores.lexical, scores.binary, scores.steps))
+    parts = Parts(lexical, binary, steps, scores.row_of_span, np.empty((0, 1), np.uint8))
+    _fill_chart(length, grammar.rules, parts, chart)
     return chart
 
 

@@ -28,7 +28,34 @@ from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError
 from loglinear.structures.tree.pieces import Edges
 
-Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
+
+class Rules(NamedTuple):
+    """A grammar as kernels take it: K symbols, R binary rules, U steps, P preterminals.
+
+    Parameters
+    ----------
+    left_pointer : int64 [K + 1]
+        The rules whose left child is B are ``left_pointer[B]`` to ``left_pointer[B + 1]``.
+    parent, right : int32 [R]
+        Parent and right child of each rule.
+    child_pointer : int64 [K + 1]
+        The steps from child B are ``child_pointer[B]`` to ``child_pointer[B + 1]``.
+    steps : int32 [U, 2]
+        Parent and child of each step.
+    is_left : uint8 [K]
+        1 for symbols that are some rule's left child.
+    preterminals : int32 [P]
+    root : int
+    """
+
+    left_pointer: Int64
+    parent: Int32
+    right: Int32
+    child_pointer: Int64
+    steps: Int32
+    is_left: UInt8
+    preterminals: Int32
+    root: int
 
 
 class CFGGrammar:
@@ -87,18 +114,19 @@ class CFGGrammar:
 
     @cached_property
     def rules(self) -> Rules:
-        """What kernels take.
-
-        ``left_pointer`` int64[K + 1], ``parent`` and ``right`` int32[R], ``child_pointer`` int64[K + 1],
-        ``step_parent`` int32[U], ``is_left`` uint8[K] (1 for symbols that are some rule's left child) and
-        ``preterminals`` int32[P].
-        """
+        """What kernels take."""
         symbols = np.arange(self.n_symbols + 1)
         left_pointer = np.searchsorted(self.binary[:, 1], symbols).astype(np.int64)
-        child_pointer = np.searchsorted(self.steps[:, 1], symbols).astype(np.int64)
-        parent, right = self.binary[:, 0].copy(), self.binary[:, 2].copy()
-        is_left = (np.diff(left_pointer) > 0).astype(np.uint8)
-        return left_pointer, parent, right, child_pointer, self.steps[:, 0].copy(), is_left, self.preterminals
+        return Rules(
+            left_pointer,
+            parent=self.binary[:, 0].copy(),
+            right=self.binary[:, 2].copy(),
+            child_pointer=np.searchsorted(self.steps[:, 1], symbols).astype(np.int64),
+            steps=self.steps,
+            is_left=(np.diff(left_pointer) > 0).astype(np.uint8),
+            preterminals=self.preterminals,
+            root=self.root,
+        )
 
     def number_of_binary(self, rules: npt.ArrayLike) -> Int64:
         """The numbers of binary rules given as parent, left, right [n, 3]; -1 for those the grammar does not have."""

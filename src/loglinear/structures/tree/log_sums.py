@@ -4,8 +4,8 @@ r"""Sums over trees in log space, for sentences that :mod:`~loglinear.structures
     inside [i, j, A] = log (exp inside0[A] + sum over steps A <- B of  exp(score + inside0[B]))
 
 From the root down, a symbol's probability is handed to its rules in the shares exp(score + inside[B] + inside[C] -
-inside0[A]), each at most one; a draw chooses with the same shares. The pool of items and the order of spans are those
-of :mod:`~loglinear.structures.tree.best`.
+inside0[A]), each at most one; a draw chooses with the same shares. The chart and the order of spans are those of
+:mod:`~loglinear.structures.tree.best`.
 """
 
 from __future__ import annotations
@@ -17,44 +17,17 @@ import numpy as np
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import log_add
-
-Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
-Parts = tuple[Float, Float, Float, Int32, UInt8]
-Pool = tuple[Int32, Float, Float]
-Places = tuple[Int64, Int64, Int64]
+from loglinear.structures.tree.best import Parts, Sentence, allowed_at, find, forbid, mark, place, push
+from loglinear.structures.tree.grammar import Rules
+from loglinear.structures.tree.sums import Inside, Rows, grown_inside, new_inside
 
 
 @kernel
-def _grown(pool: Pool, filled: int, more: int) -> Pool:
-    """The pool, with room for ``more`` items after the first ``filled``."""
-    symbol, value, value0 = pool
-    if filled + more <= symbol.shape[0]:
-        return pool
-    size = 2 * symbol.shape[0] + more
-    new_symbol, new_value, new_value0 = np.empty(size, np.int32), np.empty(size), np.empty(size)
-    new_symbol[:filled], new_value[:filled], new_value0[:filled] = symbol[:filled], value[:filled], value0[:filled]
-    return new_symbol, new_value, new_value0
-
-
-@kernel
-def _mark(j: int, pool: Pool, places: Places, position: Int32, present: bool) -> None:
-    """Fill the rows of ``position`` with the items of column ``j``, or clear them."""
-    symbol, first, end = pool[0], places[0], places[2]
-    for i in range(j):
-        span = j * (j - 1) // 2 + i
-        for item in range(first[span], end[span]):
-            position[i, symbol[item]] = item if present else -1
-
-
-@kernel
-def _combine(
-    i: int, j: int, rules: Rules, scores: Float, pool: Pool, places: Places, position: Int32, row0: Float, met: Int32
-) -> int:
-    """Sum a span's splits into ``row0``; returns the number of symbols met."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    symbol, value, _ = pool
-    first, left_end, _ = places
-    n_met = 0
+def _combine(i: int, j: int, rules: Rules, scores: Float, items: Inside, rows: Rows) -> int:
+    """Sum a span's splits into ``row0``, with scores [R]; returns the number of symbols met."""
+    left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
+    (symbol, first, left_end, _, position), value = items.chart, items.value
+    (row0, _, met), n_met = rows, 0
     for k in range(i + 1, j):
         left_span, here = k * (k - 1) // 2 + i, position[k]
         for a in range(first[left_span], left_end[left_span]):
@@ -71,20 +44,16 @@ def _combine(
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, row0: Float, row: Float, met: Int32) -> int:
-    """Add the steps: ``row`` from ``row0``; returns the number of symbols met now."""
-    child_pointer, step_parent = rules[3], rules[4]
-    width = allowed.shape[0]
-    for m in range(n_met):
-        b = met[m]
-        if width > 0 and not allowed[b if width > 1 else 0]:
-            row0[b] = -np.inf
-        row[b] = row0[b]
-    n_all = n_met
+def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
+    """Add the steps, with scores [U]: ``row`` from ``row0``; returns the number of symbols met now."""
+    child_pointer, steps = rules.child_pointer, rules.steps
+    row0, row, met = rows
+    width, n_all = allowed.shape[0], n_met
+    forbid(met[:n_met], allowed, -np.inf, row0, row)
     for m in range(n_met):
         b = met[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            a, score = step_parent[u], row0[b] + scores[u]
+            a, score = steps[u, 0], row0[b] + scores[u]
             if score > -np.inf and (width == 0 or allowed[a if width > 1 else 0]):
                 if row[a] == -np.inf:
                     met[n_all] = a
@@ -94,59 +63,47 @@ def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, row0: Floa
 
 
 @kernel
-def _up(
-    n: int, rules: Rules, parts: Parts, words: int, spans: int, pool: Pool, places: Places, position: Int32,
-    row0: Float, row: Float, met: Int32,
-) -> Pool:  # fmt: skip
+def _up(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, rows: Rows) -> Inside:
     """The chart of one sentence, O(n^3) times the rules met."""
     lexical, binary, steps, row_of_span, allowed = parts
-    is_left, preterminals = rules[5], rules[6]
-    first, left_end, end = places
-    no_mask = allowed[0:0].reshape(-1) if allowed.shape[0] == 0 else allowed[0]
-    filled = 0
-    for j in range(1, n + 1):
-        _mark(j - 1, pool, places, position, False)
+    (row0, row, met), filled = rows, 0
+    for j in range(1, sentence.n + 1):
+        mark(j - 1, items.chart, False)
         for i in range(j - 1, -1, -1):
-            span = j * (j - 1) // 2 + i
-            x, mask = row_of_span[spans + span], no_mask if allowed.shape[0] == 0 else allowed[spans + span]
+            span = sentence.span + j * (j - 1) // 2 + i
+            x, mask = row_of_span[span], allowed_at(span, allowed)
             n_met = 0
             if j - i == 1:
-                for p in range(preterminals.shape[0]):
-                    if lexical[words + i, p] > -np.inf:
-                        row0[preterminals[p]] = lexical[words + i, p]
-                        met[n_met] = preterminals[p]
+                tags = lexical[sentence.word + i]
+                for p in range(tags.shape[0]):
+                    if tags[p] > -np.inf:
+                        met[n_met] = rules.preterminals[p]
+                        row0[met[n_met]] = tags[p]
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine(i, j, rules, binary[x], pool, places, position, row0, met)
-            n_met = _step_up(n_met, rules, steps[x], mask, row0, row, met)
-            pool = _grown(pool, filled, n_met)
-            symbol, value, value0 = pool
-            first[span] = filled
-            for wanted in range(1, -1, -1):
-                for m in range(n_met):
-                    a = met[m]
-                    if is_left[a] == wanted and row[a] > -np.inf:
-                        symbol[filled], value[filled], value0[filled] = a, row[a], row0[a]
-                        position[i, a] = filled
-                        filled += 1
-                if wanted == 1:
-                    left_end[span] = filled
-            end[span] = filled
+                n_met = _combine(i, j, rules, binary[x], items, rows)
+            n_met = _step_up(n_met, rules, steps[x], mask, rows)
+            if filled + n_met > items.value.shape[0]:
+                items = grown_inside(items, filled, n_met)
+            begin = filled
+            filled = place(i, j, met[:n_met], row, -np.inf, rules.is_left, items.chart, filled)
+            for item in range(begin, filled):
+                a = items.chart.symbol[item]
+                items.value[item], items.value0[item] = row[a], row0[a]
             for m in range(n_met):
                 row0[met[m]], row[met[m]] = -np.inf, -np.inf
-    _mark(n, pool, places, position, False)
-    return pool
+    mark(sentence.n, items.chart, False)
+    return items
 
 
 @kernel
 def _unstep(
-    x: int, span: int, rules: Rules, scores: Float, pool: Pool, places: Places, here: Int32, chance: Float,
-    weight: float, chance0: Float, expected: Float,
+    span: int, rules: Rules, scores: Float, items: Inside, here: Int32, chance: Float, weight: float, chance0: Float,
+    expected: Float,
 ) -> None:  # fmt: skip
-    """The chances [items] of a span's symbols below their steps, from those above; adds the expected steps."""
-    child_pointer, step_parent = rules[3], rules[4]
-    symbol, value, value0 = pool
-    first, _, end = places
+    """The chances [I] of a span's symbols below their steps, from those above; adds the expected steps [U]."""
+    child_pointer, steps = rules.child_pointer, rules.steps
+    (symbol, first, _, end, _), value, value0 = items
     for item in range(first[span], end[span]):
         chance0[item] = 0.0
         if value0[item] == -np.inf:
@@ -155,76 +112,60 @@ def _unstep(
         if chance[item] > 0.0:
             chance0[item] = chance[item] * math.exp(value0[item] - value[item])
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            above = here[step_parent[u]]
+            above = here[steps[u, 0]]
             if above >= 0 and chance[above] > 0.0:
                 share = chance[above] * math.exp(value0[item] + scores[u] - value[above])
                 chance0[item] += share
-                expected[x, u] += weight * share
+                expected[u] += weight * share
 
 
 @kernel
 def _down(
-    n: int, root: int, rules: Rules, parts: Parts, words: int, spans: int, weight: float, pool: Pool, places: Places,
-    position: Int32, expected: Parts,
-) -> None:  # fmt: skip
-    """From the root to the words: add the expected parts of one sentence, times ``weight``, to ``expected``."""
-    _, binary, steps, row_of_span, _ = parts
-    left_pointer, parent, right, _, _, _, preterminals = rules
-    symbol, value, value0 = pool
-    first, left_end, end = places
-    top = n * (n - 1) // 2
-    chance, chance0, above = np.zeros(end[top]), np.zeros(end[top]), np.full(rules[0].shape[0] - 1, np.int32(-1))
-    for item in range(first[top], end[top]):
-        chance[item] = 1.0 if symbol[item] == root else 0.0
-    for j in range(n, 0, -1):
-        _mark(j, pool, places, position, True)
+    sentence: Sentence, top: int, rules: Rules, parts: Parts, weight: float, items: Inside, expected: Parts
+) -> None:
+    """From the root, item ``top``, to the words: add the expected parts of one sentence, times ``weight``."""
+    left_pointer, parent, right, preterminals = rules.left_pointer, rules.parent, rules.right, rules.preterminals
+    (symbol, first, left_end, end, position), value, value0 = items
+    n_items = end[sentence.n * (sentence.n - 1) // 2]
+    chance, chance0 = np.zeros(n_items), np.zeros(n_items)
+    chance[top] = 1.0
+    for j in range(sentence.n, 0, -1):
+        mark(j, items.chart, True)
         for i in range(j):
-            span, x = j * (j - 1) // 2 + i, row_of_span[spans + j * (j - 1) // 2 + i]
-            above = position[i]
-            _unstep(x, span, rules, steps[x], pool, places, above, chance, weight, chance0, expected[2])
+            span, above = j * (j - 1) // 2 + i, position[i]
+            x = parts.row_of_span[sentence.span + span]
+            _unstep(span, rules, parts.steps[x], items, above, chance, weight, chance0, expected.steps[x])
             if j - i == 1:
+                tags = expected.lexical[sentence.word + i]
                 for p in range(preterminals.shape[0]):
                     if above[preterminals[p]] >= 0:
-                        expected[0][words + i, p] = weight * chance0[above[preterminals[p]]]
+                        tags[p] = weight * chance0[above[preterminals[p]]]
                 continue
+            scores, sums = parts.binary[x], expected.binary[x]
             for k in range(i + 1, j):
                 left_span, here = k * (k - 1) // 2 + i, position[k]
                 for a in range(first[left_span], left_end[left_span]):
                     for r in range(left_pointer[symbol[a]], left_pointer[symbol[a] + 1]):
                         c, whole = here[right[r]], above[parent[r]]
                         if c >= 0 and whole >= 0 and chance0[whole] > 0.0:
-                            share = chance0[whole] * math.exp(binary[x, r] + value[a] + value[c] - value0[whole])
-                            expected[1][x, r] += weight * share
+                            share = chance0[whole] * math.exp(scores[r] + value[a] + value[c] - value0[whole])
+                            sums[r] += weight * share
                             chance[a] += share
                             chance[c] += share
-        _mark(j, pool, places, position, False)
+        mark(j, items.chart, False)
 
 
 @kernel
-def _find(a: int, span: int, pool: Pool, places: Places) -> int:
-    """The item of a symbol at a span, -1 if there is none."""
-    symbol, first, end = pool[0], places[0], places[2]
-    for item in range(first[span], end[span]):
-        if symbol[item] == a:
-            return item
-    return -1
-
-
-@kernel
-def _draw_rule(
-    i: int, j: int, item: int, rules: Rules, scores: Float, pool: Pool, places: Places, u: float
-) -> tuple[int, int]:
+def _draw_rule(i: int, j: int, item: int, rules: Rules, scores: Float, items: Inside, u: float) -> tuple[int, int]:
     """Rule and split of an item below its step, by a number ``u`` in [0, 1); the last one if rounding bites."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    symbol, value, value0 = pool
-    first, left_end, _ = places
+    (symbol, first, left_end, _, _), value, value0 = items
     rule, split, left = -1, -1, u
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         for a in range(first[left_span], left_end[left_span]):
-            for r in range(left_pointer[symbol[a]], left_pointer[symbol[a] + 1]):
-                if parent[r] == symbol[item] and scores[r] > -np.inf:
-                    c = _find(right[r], right_span, pool, places)
+            for r in range(rules.left_pointer[symbol[a]], rules.left_pointer[symbol[a] + 1]):
+                if rules.parent[r] == symbol[item] and scores[r] > -np.inf:
+                    c = find(rules.right[r], right_span, items.chart)
                     if c >= 0:
                         rule, split = r, k
                         left -= math.exp(scores[r] + value[a] + value[c] - value0[item])
@@ -234,76 +175,59 @@ def _draw_rule(
 
 
 @kernel
-def _draw(
-    n: int, root: int, rules: Rules, moves: Int32, parts: Parts, spans: int, pool: Pool, places: Places,
-    numbers: Float, labels: Int32,
-) -> None:  # fmt: skip
-    """One tree; ``numbers`` [2, N] are uniform draws, two a span."""
-    _, binary, steps, row_of_span, _ = parts
-    _, value, value0 = pool
-    left_pointer, right, preterminals = rules[0], rules[2], rules[6]
+def _draw(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, numbers: Float, labels: Int32) -> None:
+    """One tree into ``labels`` [spans, 3]; ``numbers`` [2, spans] are uniform draws, two a span."""
+    (chart, value, value0), steps, n = items, parts.steps, sentence.n
     labels[:] = -1
     stack = np.empty((n + 1, 3), np.int32)
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, root
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, rules.root
     depth = 1
     while depth > 0:
         depth -= 1
         i, j, a = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         span = j * (j - 1) // 2 + i
-        x, item = row_of_span[spans + span], _find(a, span, pool, places)
+        x, item = parts.row_of_span[sentence.span + span], find(a, span, chart)
         left = numbers[0, span] - (math.exp(value0[item] - value[item]) if value0[item] > -np.inf else 0.0)
         below = item
         if left >= 0.0:  # a step
-            for u in range(moves.shape[0]):
-                if moves[u, 0] == a and steps[x, u] > -np.inf and left >= 0.0:
-                    b = _find(moves[u, 1], span, pool, places)
+            for u in range(rules.steps.shape[0]):
+                if rules.steps[u, 0] == a and steps[x, u] > -np.inf and left >= 0.0:
+                    b = find(rules.steps[u, 1], span, chart)
                     if b >= 0 and value0[b] > -np.inf:
                         below = b
                         labels[span, 2] = u
                         left -= math.exp(value0[b] + steps[x, u] - value[item])
         if j - i == 1:
-            for p in range(preterminals.shape[0]):
-                if preterminals[p] == pool[0][below]:
+            for p in range(rules.preterminals.shape[0]):
+                if rules.preterminals[p] == chart.symbol[below]:
                     labels[span, 0] = p
-            continue
-        r, k = _draw_rule(i, j, below, rules, binary[x], pool, places, numbers[1, span])
-        labels[span, 0], labels[span, 1] = r, k
-        stack[depth, 0], stack[depth, 1], stack[depth, 2] = k, j, right[r]
-        stack[depth + 1, 0], stack[depth + 1, 1] = i, k
-        stack[depth + 1, 2] = np.searchsorted(left_pointer, r, side="right") - 1
-        depth += 2
+        else:
+            r, k = _draw_rule(i, j, below, rules, parts.binary[x], items, numbers[1, span])
+            labels[span, 0], labels[span, 1] = r, k
+            depth = push(stack, depth, i, k, j, r, rules)
 
 
 @kernel
 def inside_outside(
-    word_offsets: Int64, span_offsets: Int64, which: Int64, rules: Rules, moves: Int32, root: int, parts: Parts,
-    weights: Float, log_z: Float, expected: Parts, numbers: Float, labels: Int32,
+    word_offsets: Int64, span_offsets: Int64, which: Int64, rules: Rules, parts: Parts, weights: Float, log_z: Float,
+    expected: Parts, numbers: Float, labels: Int32,
 ) -> None:  # fmt: skip
     """Log-partitions of the sentences ``which``, with expected parts and draws if there is room for them.
 
     As :func:`loglinear.structures.tree.sums.inside_outside`; ``labels`` int32[D, N, 3] receives D draws for each of
     which ``numbers`` [D, 2, N] are uniform.
     """
-    n_symbols, longest = rules[0].shape[0] - 1, 0
+    k, items = rules.is_left.shape[0], new_inside(word_offsets, rules)
+    rows = Rows(np.full(k, -np.inf), np.full(k, -np.inf), np.zeros(k, np.int32))
     for s in which:
-        longest = max(longest, word_offsets[s + 1] - word_offsets[s])
-    n_spans = longest * (longest + 1) // 2
-    places = (np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64))
-    position = np.full((longest, n_symbols), np.int32(-1))
-    pool = (np.empty(1024, np.int32), np.empty(1024), np.empty(1024))
-    row0, row = np.full(n_symbols, -np.inf), np.full(n_symbols, -np.inf)
-    met = np.zeros(n_symbols, np.int32)
-    for s in which:
-        n, words, spans = word_offsets[s + 1] - word_offsets[s], word_offsets[s], span_offsets[s]
-        pool = _up(n, rules, parts, words, spans, pool, places, position, row0, row, met)
-        top = _find(root, n * (n - 1) // 2, pool, places)
-        log_z[s] = pool[1][top] if top >= 0 else -np.inf
+        n, spans, end = word_offsets[s + 1] - word_offsets[s], span_offsets[s], span_offsets[s + 1]
+        sentence = Sentence(n, word_offsets[s], spans)
+        items = _up(sentence, rules, parts, items, rows)
+        top = find(rules.root, n * (n - 1) // 2, items.chart)
+        log_z[s] = items.value[top] if top >= 0 else -np.inf
         if top < 0:
             continue
-        if expected[0].shape[0] > 0:
-            _down(n, root, rules, parts, words, spans, weights[s], pool, places, position, expected)
-        end = span_offsets[s + 1]
+        if expected.lexical.shape[0] > 0:
+            _down(sentence, top, rules, parts, weights[s], items, expected)
         for d in range(labels.shape[0]):
-            _draw(
-                n, root, rules, moves, parts, spans, pool, places, numbers[d][:, spans:end], labels[d, spans:end]
-            )  # fmt: skip
+            _draw(sentence, rules, parts, items, numbers[d][:, spans:end], labels[d, spans:end])

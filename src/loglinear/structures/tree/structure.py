@@ -28,11 +28,16 @@ from loglinear.kernels import kernel
 from loglinear.kernels.numbers import NEEDS_LOG_SPACE
 from loglinear.structures.tree import best as tree_best
 from loglinear.structures.tree import log_sums, sums
-from loglinear.structures.tree.best import BracketLabels
-from loglinear.structures.tree.grammar import CFGGrammar
+from loglinear.structures.tree.best import BracketLabels, Parts, Search, Sentence, push
+from loglinear.structures.tree.grammar import CFGGrammar, Rules
+from loglinear.structures.tree.sums import Brackets
 
-Parts = tuple[Float, Float, Float, Int32, UInt8]
-Brackets = tuple[Int32, Int64, Int32, Float]
+NO_PARTS = Parts(
+    np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), np.empty(0, dtype=np.int32), np.empty((0, 1), dtype=np.uint8)
+)
+NO_BRACKETS = Brackets(
+    np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty((0, 0))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +140,7 @@ class CFGTree:
     def score(self, scores: CFGScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the trees ``labels`` int32[N, 3]."""
         parts, result = self._checked(scores), np.empty(self.n_sequences)
-        rules, moves = self.grammar.rules, self.grammar.steps
-        score(self.word_offsets, self.offsets, rules, moves, parts, self._labels(labels), result)
+        score(self.word_offsets, self.offsets, self.grammar.rules, parts, self._labels(labels), result)
         return result
 
     def add_labelling(self, parts: CFGScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
@@ -167,7 +171,7 @@ class CFGTree:
     def check_labels(self, labels: npt.ArrayLike) -> None:
         """Refuse labels [N, 3] that are no trees of the grammar."""
         array = self._labels(labels)
-        wrong = check(self.word_offsets, self.offsets, self.grammar.rules, self.grammar.steps, self.grammar.root, array)
+        wrong = check(self.word_offsets, self.offsets, self.grammar.rules, array)
         if wrong >= 0:
             raise DataError(f"the labels of sentence {wrong} (from 0) are no tree of the grammar")
 
@@ -209,10 +213,8 @@ class CFGTree:
         if priors.shape != (k,):
             raise DataError(f"prior has the shape {list(priors.shape)}, not [{k}]")
         labels, best = np.full((self.n_positions, 3), -1, dtype=np.int32), np.full(self.n_sequences, -np.inf)
-        tree_best.viterbi(
-            self.word_offsets, self.offsets, self.grammar.rules, self.grammar.steps, self.grammar.root, parts,
-            float(beam), priors, np.zeros(1, dtype=np.uint8) if stop is None else stop, labels, best,
-        )  # fmt: skip
+        search = Search(float(beam), priors, np.zeros(1, dtype=np.uint8) if stop is None else stop)
+        tree_best.viterbi(self.word_offsets, self.offsets, self.grammar.rules, parts, search, labels, best)
         return labels, best
 
     def k_best(self, scores: CFGScores, k: int) -> list[tuple[Int32, Float]]:
@@ -221,10 +223,10 @@ class CFGTree:
             raise OptionError(f"k = {k}: ask for at least one tree")
         parts, found = self._checked(scores), []
         for s in range(self.n_sequences):
-            words, spans = int(self.word_offsets[s]), int(self.offsets[s])
-            labels = np.empty((k, int(self.offsets[s + 1]) - spans, 3), dtype=np.int32)
-            n, best = int(self.word_offsets[s + 1]) - words, np.empty(k)
-            n_found = tree_best.k_best(n, self.grammar.rules, self.grammar.root, parts, words, spans, labels, best)
+            word, span = int(self.word_offsets[s]), int(self.offsets[s])
+            labels, best = np.empty((k, int(self.offsets[s + 1]) - span, 3), dtype=np.int32), np.empty(k)
+            sentence = Sentence(int(self.word_offsets[s + 1]) - word, word, span)
+            n_found = tree_best.k_best(sentence, self.grammar.rules, parts, labels, best)
             if n_found == 0:
                 raise InfeasibleError(s)
             found.append((labels[:n_found], best[:n_found]))
@@ -234,8 +236,7 @@ class CFGTree:
 
     def log_partition(self, scores: CFGScores) -> Float:
         """log Z [S]; -inf where no tree is possible."""
-        nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), scores.row_of_span, np.empty((0, 1), np.uint8))
-        return self._inside_outside(self._checked(scores), np.ones(self.n_sequences), nothing)
+        return self._inside_outside(self._checked(scores), np.ones(self.n_sequences), NO_PARTS)
 
     def expectations(self, scores: CFGScores, weights: npt.ArrayLike | None = None) -> tuple[Float, CFGScores]:
         """log Z [S] and the expected parts, those of a sentence times its weight [S].
@@ -266,24 +267,20 @@ class CFGTree:
         """
         parts, expected = self._checked(scores), scores.zeros_like()
         found = np.zeros((self.n_positions, labels.n_labels))
-        brackets = (labels.label_of, labels.step_pointer, labels.step_labels, found)
+        brackets = Brackets(labels.label_of, labels.step_pointer, labels.step_labels, found)
         log_z, _ = self._scaled(parts, np.ones(self.n_sequences), self._shaped(expected), brackets)
         return log_z, expected.lexical, found
 
     def _scaled(self, parts: Parts, weights: Float, expected: Parts, brackets: Brackets) -> tuple[Float, UInt8]:
         """log Z [S] and the status [S] of sums in scaled probabilities."""
         log_z, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
-        sums.inside_outside(
-            self.word_offsets, self.offsets, self.grammar.rules, self.grammar.root, parts, weights, log_z, status,
-            expected, brackets,
-        )  # fmt: skip
+        rules = self.grammar.rules
+        sums.inside_outside(self.word_offsets, self.offsets, rules, parts, weights, log_z, status, expected, brackets)
         return log_z, status
 
     def _inside_outside(self, parts: Parts, weights: Float, expected: Parts) -> Float:
         """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
-        no_numbers = np.empty(0, dtype=np.int32)
-        none = (no_numbers, np.zeros(1, dtype=np.int64), no_numbers, np.empty((0, 0)))
-        log_z, status = self._scaled(parts, weights, expected, none)
+        log_z, status = self._scaled(parts, weights, expected, NO_BRACKETS)
         left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
             nobody = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
@@ -298,13 +295,11 @@ class CFGTree:
         numbers: Float,
         labels: Int32,
         weights: Float | None = None,
-        expected: Parts | None = None,
+        expected: Parts = NO_PARTS,
     ) -> None:
-        nothing = (np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), parts[3], parts[4])
         log_sums.inside_outside(
-            self.word_offsets, self.offsets, which, self.grammar.rules, self.grammar.steps, self.grammar.root, parts,
-            np.ones(self.n_sequences) if weights is None else weights, log_z,
-            nothing if expected is None else expected, numbers, labels,
+            self.word_offsets, self.offsets, which, self.grammar.rules, parts,
+            np.ones(self.n_sequences) if weights is None else weights, log_z, expected, numbers, labels,
         )  # fmt: skip
 
     # -- at the door -------------------------------------------------------------------------------------------------
@@ -336,7 +331,7 @@ class CFGTree:
         mask = np.empty((0, 1), np.uint8) if allowed is None else np.ascontiguousarray(allowed, dtype=np.uint8)
         if len(mask) and mask.shape not in ((self.n_positions, 1), (self.n_positions, g.n_symbols)):
             raise DataError(f"allowed has the shape {list(mask.shape)}")
-        return lexical, binary, steps, rows, mask
+        return Parts(lexical, binary, steps, rows, mask)
 
     def _labels(self, labels: npt.ArrayLike) -> Int32:
         array = np.ascontiguousarray(labels, dtype=np.int32)
@@ -360,16 +355,11 @@ class CFGTree:
 # The parts of given trees: their scores, and adding them up.
 
 
-Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
-
-
 @kernel
-def score(
-    word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, parts: Parts, labels: Int32, result: Float
-) -> None:
+def score(word_offsets: Int64, span_offsets: Int64, rules: Rules, parts: Parts, labels: Int32, result: Float) -> None:
     """Scores [S] of trees given as ``labels`` [N, 3]; -inf where a symbol is not allowed."""
     lexical, binary, steps, row_of_span, allowed = parts
-    parent, preterminals = rules[1], rules[6]
+    parent, preterminals, moves = rules.parent, rules.preterminals, rules.steps
     width = allowed.shape[1]
     for s in range(word_offsets.shape[0] - 1):
         total, span = 0.0, span_offsets[s]
@@ -415,16 +405,16 @@ def add_labelling(word_offsets: Int64, span_offsets: Int64, labels: Int32, weigh
 
 
 @kernel
-def check(word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, root: int, labels: Int32) -> int:
+def check(word_offsets: Int64, span_offsets: Int64, rules: Rules, labels: Int32) -> int:
     """The first sentence whose labels [N, 3] are no tree of the grammar, -1 if all are.
 
     From the root down each span must have the symbol its parent wants, and no other span may have a label.
     """
-    left_pointer, parent, right, _, _, _, preterminals = rules
+    parent, preterminals, moves = rules.parent, rules.preterminals, rules.steps
     for s in range(word_offsets.shape[0] - 1):
         n, spans = word_offsets[s + 1] - word_offsets[s], span_offsets[s]
         stack = np.empty((n + 1, 3), np.int32)
-        stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, root
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, rules.root
         depth, n_seen = 1, 0
         while depth > 0:
             depth -= 1
@@ -444,10 +434,7 @@ def check(word_offsets: Int64, span_offsets: Int64, rules: Rules, moves: Int32, 
                 continue
             if rule < 0 or rule >= parent.shape[0] or parent[rule] != symbol or split <= i or split >= j:
                 return s
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = split, j, right[rule]
-            stack[depth + 1, 0], stack[depth + 1, 1] = i, split
-            stack[depth + 1, 2] = np.searchsorted(left_pointer, rule, side="right") - 1
-            depth += 2
+            depth = push(stack, depth, i, split, j, rule, rules)
         for span in range(spans, span_offsets[s + 1]):
             if labels[span, 0] != -1 or labels[span, 1] != -1 or labels[span, 2] != -1:
                 n_seen -= 1

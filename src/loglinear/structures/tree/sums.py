@@ -26,56 +26,114 @@ The pool of items and the order of spans are those of :mod:`~loglinear.structure
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import DONE, INFEASIBLE, NEEDS_LOG_SPACE, TINY
-
-Rules = tuple[Int64, Int32, Int32, Int64, Int32, UInt8, Int32]
-Parts = tuple[Float, Float, Float, Int32, UInt8]
-Pool = tuple[Int32, Float, Float]
-Places = tuple[Int64, Int64, Int64]
-Held = tuple[Int64, Float, Float, Float]
-Brackets = tuple[Int32, Int64, Int32, Float]
+from loglinear.structures.tree.best import (
+    Chart,
+    Parts,
+    Sentence,
+    allowed_at,
+    find,
+    forbid,
+    grown,
+    grown_chart,
+    mark,
+    new_chart,
+    place,
+)
+from loglinear.structures.tree.grammar import Rules
 
 SMALLEST = 1e-290
 LEAST_WEIGHT = 1e-300
 MOST_STEP = 300.0
 
 
-@kernel
-def _grown(pool: Pool, filled: int, more: int) -> Pool:
-    """The pool, with room for ``more`` items after the first ``filled``."""
-    symbol, value, value0 = pool
-    if filled + more <= symbol.shape[0]:
-        return pool
-    size = 2 * symbol.shape[0] + more
-    new_symbol, new_value, new_value0 = np.empty(size, np.int32), np.empty(size), np.empty(size)
-    new_symbol[:filled], new_value[:filled], new_value0[:filled] = symbol[:filled], value[:filled], value0[:filled]
-    return new_symbol, new_value, new_value0
+class Inside(NamedTuple):
+    """The chart with the sums over the derivations of each item, above and below its step [I] (or their logarithms)."""
+
+    chart: Chart
+    value: Float
+    value0: Float
 
 
-@kernel
-def _hold(x: int, binary: Float, steps: Float, held: Held) -> bool:
-    """Make ``held`` about row ``x`` of the scores; says whether its steps can be trusted.
+class Rows(NamedTuple):
+    """Numbers by symbol [K], of one span at a time, below and above the step; the symbols that have one are ``met``."""
 
-    Weights are worked out when they are first needed: -1 stands for one that has not been.
+    row0: Float
+    row: Float
+    met: Int32
+
+
+class Weights(NamedTuple):
+    """Exponentials of one row of scores at a time, worked out when they are first needed: -1 before.
+
+    Parameters
+    ----------
+    row : int64 [2]
+        Which row of scores, and whether it has steps that cannot be trusted.
+    shift : float64 [1]
+        What has been taken off the scores of rules, the greatest of them.
+    binary, steps : float64 [R], float64 [U]
     """
-    row, shift, binary_weights, step_weights = held
-    if row[0] == x:
-        return row[1] == 0
-    row[0] = x
-    peak, top = -np.inf, -np.inf
-    for score in binary[x]:
-        peak = max(peak, score)
-    for score in steps[x]:
-        top = max(top, score)
-    shift[0] = peak if peak > -np.inf else 0.0
-    binary_weights[:] = -1.0
-    step_weights[:] = -1.0
-    row[1] = top > MOST_STEP
+
+    row: Int64
+    shift: Float
+    binary: Float
+    steps: Float
+
+
+class Brackets(NamedTuple):
+    """How often each span is expected to have each of L labels.
+
+    Parameters
+    ----------
+    label_of : int32 [K]
+        The label of a symbol, -1 if it has none.
+    step_pointer, step_labels : int64 [U + 1], int32
+        A step adds the labels between its pointers, of the symbols above its child.
+    found : float64 [N or 0, L]
+        Added to, unless it has no rows.
+    """
+
+    label_of: Int32
+    step_pointer: Int64
+    step_labels: Int32
+    found: Float
+
+
+@kernel
+def grown_inside(items: Inside, filled: int, more: int) -> Inside:
+    """The items, with room for ``more`` after the first ``filled``."""
+    chart, value, value0 = items
+    return Inside(grown_chart(chart, filled, more), grown(value, filled, more), grown(value0, filled, more))
+
+
+@kernel
+def new_inside(word_offsets: Int64, rules: Rules) -> Inside:
+    """No items yet, for the longest of the sentences."""
+    return Inside(new_chart(word_offsets, rules, 1024), np.empty(1024), np.empty(1024))
+
+
+@kernel
+def _hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
+    """Make ``weights`` about row ``x`` of the scores; says whether its steps can be trusted."""
+    row = weights.row
+    if row[0] != x:
+        row[0] = x
+        peak, top = -np.inf, -np.inf
+        for score in binary[x]:
+            peak = max(peak, score)
+        for score in steps[x]:
+            top = max(top, score)
+        weights.shift[0] = peak if peak > -np.inf else 0.0
+        weights.binary[:] = -1.0
+        weights.steps[:] = -1.0
+        row[1] = top > MOST_STEP
     return row[1] == 0
 
 
@@ -89,25 +147,17 @@ def _weight(score: float) -> float:
 
 
 @kernel
-def _forget(j: int, pool: Pool, places: Places, position: Int32) -> None:
-    """Clear the rows of ``position`` that column ``j`` has filled."""
-    symbol, first, end = pool[0], places[0], places[2]
-    for i in range(j):
-        span = j * (j - 1) // 2 + i
-        for item in range(first[span], end[span]):
-            position[i, symbol[item]] = -1
-
-
-@kernel
 def _combine(
-    i: int, j: int, rules: Rules, scores: Float, shift: float, weights: Float, pool: Pool, places: Places,
-    scale: Float, position: Int32, row0: Float, met: Int32,
-) -> tuple[int, float, int]:  # fmt: skip
-    """Sum a span's splits into ``row0``; returns the number of symbols met, the scale, the number of small products."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    symbol, value, _ = pool
-    first, left_end, end = places
-    peak = -np.inf
+    i: int, j: int, rules: Rules, scores: Float, held: Weights, items: Inside, scale: Float, rows: Rows
+) -> tuple[int, float, int]:
+    """Sum a span's splits into ``row0``, with the scores [R] of its row.
+
+    Returns the number of symbols met, the span's scale, and the number of products that are too small.
+    """
+    left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
+    (symbol, first, left_end, end, position), value = items.chart, items.value
+    row0, _, met = rows
+    weights, shift, peak = held.binary, held.shift[0], -np.inf
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         if first[left_span] < left_end[left_span] and first[right_span] < end[right_span]:
@@ -135,28 +185,22 @@ def _combine(
                         met[n_met] = p
                         n_met += 1
                     row0[p] += product
-    return n_met, peak, n_low
+    return n_met, peak + shift, n_low
 
 
 @kernel
-def _step_up(
-    n_met: int, rules: Rules, scores: Float, weights: Float, allowed: UInt8, row0: Float, row: Float, met: Int32
-) -> tuple[int, int]:
+def _step_up(n_met: int, rules: Rules, scores: Float, weights: Float, allowed: UInt8, rows: Rows) -> tuple[int, int]:
     """Add the steps: ``row`` from ``row0``; returns the number of symbols met now, and that of small products."""
-    child_pointer, step_parent = rules[3], rules[4]
-    width = allowed.shape[0]
-    for m in range(n_met):
-        b = met[m]
-        if width > 0 and not allowed[b if width > 1 else 0]:
-            row0[b] = 0.0
-        row[b] = row0[b]
-    n_all, n_low = n_met, 0
+    child_pointer, steps = rules.child_pointer, rules.steps
+    row0, row, met = rows
+    width, n_all, n_low = allowed.shape[0], n_met, 0
+    forbid(met[:n_met], allowed, 0.0, row0, row)
     for m in range(n_met):
         b = met[m]
         if row0[b] == 0.0:
             continue
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            a = step_parent[u]
+            a = steps[u, 0]
             if weights[u] < 0.0:
                 weights[u] = _weight(scores[u])
             if weights[u] == 0.0 or (width > 0 and not allowed[a if width > 1 else 0]):
@@ -173,29 +217,20 @@ def _step_up(
 
 
 @kernel
-def _store(
-    span: int, n_met: int, rules: Rules, pool: Pool, filled: int, places: Places, here: Int32, row0: Float,
-    row: Float, met: Int32,
-) -> tuple[int, float, int]:  # fmt: skip
-    """Move the dense rows, divided by their maximum, into the pool, left children first, and clear them."""
-    is_left = rules[5]
-    symbol, value, value0 = pool
-    first, left_end, end = places
-    peak, n_low = 0.0, 0
+def _store(i: int, j: int, n_met: int, rules: Rules, items: Inside, filled: int, rows: Rows) -> tuple[int, float, int]:
+    """Move the dense rows, divided by their maximum, into the chart and clear them.
+
+    Returns how far the chart is filled, the maximum, and how many values are too small.
+    """
+    (chart, value, value0), (row0, row, met) = items, rows
+    peak, n_low, begin = 0.0, 0, filled
     for m in range(n_met):
         peak = max(peak, row[met[m]])
-    first[span] = filled
-    for wanted in range(1, -1, -1):
-        for m in range(n_met):
-            a = met[m]
-            if is_left[a] == wanted and row[a] > 0.0:
-                symbol[filled], value[filled], value0[filled] = a, row[a] / peak, row0[a] / peak
-                n_low += value[filled] < TINY
-                here[a] = filled
-                filled += 1
-        if wanted == 1:
-            left_end[span] = filled
-    end[span] = filled
+    filled = place(i, j, met[:n_met], row, 0.0, rules.is_left, chart, filled)
+    for item in range(begin, filled):
+        a = chart.symbol[item]
+        value[item], value0[item] = row[a] / peak, row0[a] / peak
+        n_low += value[item] < TINY
     for m in range(n_met):
         row0[met[m]], row[met[m]] = 0.0, 0.0
     return filled, peak, n_low
@@ -203,26 +238,23 @@ def _store(
 
 @kernel
 def _up(
-    n: int, rules: Rules, parts: Parts, words: int, spans: int, held: Held, pool: Pool, places: Places, scale: Float,
-    position: Int32, row0: Float, row: Float, met: Int32,
-) -> tuple[Pool, int]:  # fmt: skip
-    """The scaled chart of one sentence, O(n^3) times the rules met: the pool and a status."""
+    sentence: Sentence, rules: Rules, parts: Parts, held: Weights, items: Inside, scale: Float, rows: Rows
+) -> tuple[Inside, int]:
+    """The scaled chart of one sentence, O(n^3) times the rules met: the items and a status."""
     lexical, binary, steps, row_of_span, allowed = parts
-    preterminals = rules[6]
-    no_mask = allowed[0:0].reshape(-1) if allowed.shape[0] == 0 else allowed[0]
-    filled, n_low = 0, 0
-    for j in range(1, n + 1):
-        _forget(j - 1, pool, places, position)
-        for i in range(j):
-            places[0][j * (j - 1) // 2 + i], places[2][j * (j - 1) // 2 + i] = 0, 0
+    row0, _, met = rows
+    preterminals, filled, n_low = rules.preterminals, 0, 0
+    items.chart.first[: sentence.n * (sentence.n + 1) // 2] = 0
+    items.chart.end[: sentence.n * (sentence.n + 1) // 2] = 0
+    for j in range(1, sentence.n + 1):
+        mark(j - 1, items.chart, False)
         for i in range(j - 1, -1, -1):
             span = j * (j - 1) // 2 + i
-            mask = no_mask if allowed.shape[0] == 0 else allowed[spans + span]
-            x = row_of_span[spans + span]
+            x, mask = row_of_span[sentence.span + span], allowed_at(sentence.span + span, allowed)
             n_low += not _hold(x, binary, steps, held)
             n_met, peak, n_small = 0, 0.0, 0
             if j - i == 1:
-                tags = lexical[words + i]
+                tags = lexical[sentence.word + i]
                 peak = tags.max()
                 for p in range(preterminals.shape[0]):
                     if tags[p] > -np.inf:
@@ -234,39 +266,54 @@ def _up(
                         met[n_met] = preterminals[p]
                         n_met += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met, peak, n_small = _combine(
-                    i, j, rules, binary[x], held[1][0], held[2], pool, places, scale, position, row0, met
-                )
-                peak += held[1][0]
+                n_met, peak, n_small = _combine(i, j, rules, binary[x], held, items, scale, rows)
             n_low += n_small
-            n_met, n_small = _step_up(n_met, rules, steps[x], held[3], mask, row0, row, met)
+            n_met, n_small = _step_up(n_met, rules, steps[x], held.steps, mask, rows)
             n_low += n_small
-            pool = _grown(pool, filled, n_met)
-            filled, top, n_small = _store(span, n_met, rules, pool, filled, places, position[i], row0, row, met)
+            if filled + n_met > items.value.shape[0]:
+                items = grown_inside(items, filled, n_met)
+            filled, top, n_small = _store(i, j, n_met, rules, items, filled, rows)
             scale[span] = peak + math.log(top) if top > 0.0 else -np.inf
             n_low += n_small
             if n_low > 0:
-                _forget(j, pool, places, position)
-                return pool, NEEDS_LOG_SPACE
-    _forget(n, pool, places, position)
-    return pool, DONE
+                mark(j, items.chart, False)
+                return items, NEEDS_LOG_SPACE
+    mark(sentence.n, items.chart, False)
+    return items, DONE
+
+
+class Down(NamedTuple):
+    """What the way down adds to.
+
+    Parameters
+    ----------
+    chance : float64 [I]
+        The probability of each item.
+    weight : float
+        Of the sentence.
+    expected : Parts
+    brackets : Brackets
+    """
+
+    chance: Float
+    weight: float
+    expected: Parts
+    brackets: Brackets
 
 
 @kernel
 def _unstep(
-    x: int, span: int, place: int, rules: Rules, scores: Float, weights: Float, pool: Pool, places: Places,
-    chance: Float, weight: float, row: Float, row0: Float, expected: Float, brackets: Brackets,
-) -> bool:  # fmt: skip
+    x: int, span: int, place: int, rules: Rules, scores: Float, weights: Float, items: Inside, rows: Rows, down: Down
+) -> bool:
     """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances.
 
     The span is number ``span`` of its sentence and ``place`` of all, whose brackets are added up.
     """
-    child_pointer, step_parent = rules[3], rules[4]
-    label_of, step_pointer, step_labels, found = brackets
-    wanted = found.shape[0] > 0
-    symbol, value, value0 = pool
-    first, _, end = places
-    any_chance = False
+    child_pointer, steps = rules.child_pointer, rules.steps
+    label_of, step_pointer, step_labels, found = down.brackets
+    (symbol, first, _, end, _), value, value0 = items
+    (row0, row, _), chance, weight, expected = rows, down.chance, down.weight, down.expected.steps[x]
+    wanted, any_chance = found.shape[0] > 0, False
     for item in range(first[span], end[span]):
         row[symbol[item]] = chance[item] / value[item]
         any_chance = any_chance or chance[item] > 0.0
@@ -279,13 +326,13 @@ def _unstep(
             continue
         total = row[b]
         for u in range(child_pointer[b], child_pointer[b + 1]):
-            rho = row[step_parent[u]]
+            rho = row[steps[u, 0]]
             if rho > 0.0:
                 if weights[u] < 0.0:
                     weights[u] = _weight(scores[u])
                 share = rho * weights[u]
                 total += share
-                expected[x, u] += weight * (share * value0[item])
+                expected[u] += weight * (share * value0[item])
                 if wanted:
                     for at in range(step_pointer[u], step_pointer[u + 1]):
                         found[place, step_labels[at]] += weight * (share * value0[item])
@@ -297,15 +344,15 @@ def _unstep(
 
 @kernel
 def _share_out(
-    i: int, j: int, x: int, shift: float, rules: Rules, scores: Float, weights: Float, pool: Pool, places: Places,
-    scale: Float, position: Int32, chance: Float, weight: float, row0: Float, expected: Float,
+    i: int, j: int, x: int, rules: Rules, scores: Float, held: Weights, items: Inside, scale: Float, row0: Float,
+    down: Down,
 ) -> None:  # fmt: skip
     """Hand a span's chances down to its parts, adding up the expected rules."""
-    left_pointer, parent, right, _, _, _, _ = rules
-    symbol, value, _ = pool
-    first, left_end, end = places
+    left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
+    (symbol, first, left_end, end, position), value = items.chart, items.value
+    weights, shift = held.binary, held.shift[0]
+    chance, weight, sums = down.chance, down.weight, down.expected.binary[x]
     whole = scale[j * (j - 1) // 2 + i] - shift
-    sums = expected[x]
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         if first[left_span] == left_end[left_span] or first[right_span] == end[right_span]:
@@ -330,51 +377,39 @@ def _share_out(
 
 @kernel
 def _down(
-    n: int, root: int, rules: Rules, parts: Parts, words: int, spans: int, weight: float, held: Held, pool: Pool,
-    places: Places, scale: Float, position: Int32, row0: Float, row: Float, chance: Float, expected: Parts,
-    brackets: Brackets,
+    sentence: Sentence, top: int, rules: Rules, parts: Parts, held: Weights, items: Inside, scale: Float, rows: Rows,
+    down: Down,
 ) -> None:  # fmt: skip
-    """From the root to the words: add the expected parts of one sentence, times ``weight``, to ``expected``."""
+    """From the root, item ``top``, to the words: add the expected parts of one sentence, times its weight."""
     _, binary, steps, row_of_span, _ = parts
-    symbol, _, value0 = pool
-    first, _, end = places
-    preterminals = rules[6]
-    top = n * (n - 1) // 2  # the last span to be filled
-    for item in range(end[top]):
-        chance[item] = 0.0
-    for item in range(first[top], end[top]):
-        if symbol[item] == root:
-            chance[item] = 1.0
+    (symbol, first, _, end, position), _, value0 = items
+    (row0, row, _), preterminals, n = rows, rules.preterminals, sentence.n
+    down.chance[: end[n * (n - 1) // 2]] = 0.0  # the last span to be filled
+    down.chance[top] = 1.0
     for j in range(n, 0, -1):
+        mark(j, items.chart, True)
         for i in range(j):
             span = j * (j - 1) // 2 + i
-            for item in range(first[span], end[span]):
-                position[i, symbol[item]] = item
-        for i in range(j):
-            span, x = j * (j - 1) // 2 + i, row_of_span[spans + j * (j - 1) // 2 + i]
+            at = sentence.span + span
+            x = row_of_span[at]
             _hold(x, binary, steps, held)
-            if _unstep(
-                x, span, spans + span, rules, steps[x], held[3], pool, places, chance, weight, row, row0, expected[2],
-                brackets,
-            ):  # fmt: skip
+            if _unstep(x, span, at, rules, steps[x], held.steps, items, rows, down):
                 if j - i == 1:
+                    tags = down.expected.lexical[sentence.word + i]
                     for p in range(preterminals.shape[0]):
                         item = position[i, preterminals[p]]
                         if item >= 0:
-                            expected[0][words + i, p] = weight * (row0[preterminals[p]] * value0[item])
+                            tags[p] = down.weight * (row0[preterminals[p]] * value0[item])
                 else:
-                    _share_out(
-                        i, j, x, held[1][0], rules, binary[x], held[2], pool, places, scale, position, chance,
-                        weight, row0, expected[1],
-                    )  # fmt: skip
+                    _share_out(i, j, x, rules, binary[x], held, items, scale, row0, down)
             for item in range(first[span], end[span]):
                 row[symbol[item]], row0[symbol[item]] = 0.0, 0.0
-        _forget(j, pool, places, position)
+        mark(j, items.chart, False)
 
 
 @kernel
 def inside_outside(
-    word_offsets: Int64, span_offsets: Int64, rules: Rules, root: int, parts: Parts, weights: Float, log_z: Float,
+    word_offsets: Int64, span_offsets: Int64, rules: Rules, parts: Parts, weights: Float, log_z: Float,
     status: UInt8, expected: Parts, brackets: Brackets,
 ) -> None:  # fmt: skip
     """Log-partitions, and unless ``expected`` has no words the expected parts times ``weights``, of S sentences.
@@ -382,44 +417,31 @@ def inside_outside(
     Parameters
     ----------
     word_offsets, span_offsets : int64[S + 1]
-    rules, root : the grammar
-    parts, expected : lexical [words, P], binary [X, R], steps [X, U], row_of_span int32[N], allowed uint8[N or 0, ...]
+    rules : Rules
+    parts, expected : Parts
         ``expected`` is added to; its last two arrays do not count.
     weights, log_z : float64[S]
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
-    brackets : label_of int32[K], step_pointer int64[U + 1], step_labels int32[...], found float64[N or 0, L]
-        Added to: how often a span is expected to have each of L labels, unless ``found`` has no rows. A symbol has the
-        label ``label_of``, none if -1; a step adds those between its pointers, of the symbols above its child.
+    brackets : Brackets
     """
-    n_symbols, longest = rules[0].shape[0] - 1, 0
+    k, items, chance = rules.is_left.shape[0], new_inside(word_offsets, rules), np.empty(0)
+    scale = np.empty(items.chart.first.shape[0])
+    rows = Rows(np.zeros(k), np.zeros(k), np.zeros(k, np.int32))
+    held = Weights(np.full(2, -1), np.zeros(1), np.zeros(parts.binary.shape[1]), np.zeros(parts.steps.shape[1]))
     for s in range(word_offsets.shape[0] - 1):
-        longest = max(longest, word_offsets[s + 1] - word_offsets[s])
-    n_spans = longest * (longest + 1) // 2
-    places = (np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64), np.zeros(n_spans, np.int64))
-    scale, position = np.empty(n_spans), np.full((longest, n_symbols), np.int32(-1))
-    pool = (np.empty(1024, np.int32), np.empty(1024), np.empty(1024))
-    chance = np.empty(0)
-    row0, row, met = np.zeros(n_symbols), np.zeros(n_symbols), np.zeros(n_symbols, np.int32)
-    held = (np.full(2, -1), np.zeros(1), np.zeros(parts[1].shape[1]), np.zeros(parts[2].shape[1]))
-    for s in range(word_offsets.shape[0] - 1):
-        n, words, spans = word_offsets[s + 1] - word_offsets[s], word_offsets[s], span_offsets[s]
-        pool, status[s] = _up(n, rules, parts, words, spans, held, pool, places, scale, position, row0, row, met)
+        sentence = Sentence(word_offsets[s + 1] - word_offsets[s], word_offsets[s], span_offsets[s])
+        items, status[s] = _up(sentence, rules, parts, held, items, scale, rows)
         log_z[s] = -np.inf
         if status[s] != DONE:
             continue
-        top = n * (n - 1) // 2
-        for item in range(places[0][top], places[2][top]):
-            if pool[0][item] == root:
-                log_z[s] = math.log(pool[1][item]) + scale[top]
-        if log_z[s] == -np.inf:
+        whole = sentence.n * (sentence.n - 1) // 2
+        top = find(rules.root, whole, items.chart)
+        if top < 0:
             status[s] = INFEASIBLE
             continue
-        if expected[0].shape[0] == 0:
-            continue
-        if chance.shape[0] < pool[0].shape[0]:
-            chance = np.empty(pool[0].shape[0])
-        _down(
-            n, root, rules, parts, words, spans, weights[s], held, pool, places, scale, position, row0, row, chance,
-            expected, brackets,
-        )  # fmt: skip
+        log_z[s] = math.log(items.value[top]) + scale[whole]
+        if expected.lexical.shape[0] > 0:
+            chance = grown(chance, 0, items.value.shape[0])
+            down = Down(chance, weights[s], expected, brackets)
+            _down(sentence, top, rules, parts, held, items, scale, rows, down)
