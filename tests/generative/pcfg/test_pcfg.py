@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems.trees import random_trees
 
 from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import DataError, ModelFileError, OptionError
