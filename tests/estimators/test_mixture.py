@@ -149,9 +149,9 @@ def test_more_starts_are_never_worse() -> None:
 def test_each_round_can_be_watched() -> None:
     seen: list[Any] = []
     mixture = Mixture(2, restarts=2).fit(load_iris()["data"], observe=seen.append)
-    assert {progress.start for progress in seen} == {1, 2, 3} and {progress.n_starts for progress in seen} == {3}
-    assert seen[0].best is None and seen[-1].best is not None
-    assert max(progress.objective for progress in seen) == pytest.approx(mixture.objectives_[-1])
+    assert {progress.phase for progress in seen} == {f"start {i} of 3" for i in (1, 2, 3)}
+    assert seen == mixture.history_ and mixture.seconds_ >= seen[-1].seconds
+    assert min(progress.objective for progress in seen) == pytest.approx(-mixture.objectives_[-1])
     assert "the best of 3 starts converged" in mixture.message_
     assert len(mixture.objectives_) == len(mixture.log_likelihoods_) == mixture.n_iter_ + 1
 

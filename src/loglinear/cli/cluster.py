@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from loglinear.data.tables import TableFile
-    from loglinear.estimators.mixture import Mixture, MixtureProgress
+    from loglinear.estimators.mixture import Mixture
     from loglinear.features.tables import BagOfWords
 
 
@@ -130,6 +129,8 @@ def _train(
     asked: ClusterOptions, run: FitOptions, out: Console,
 ) -> None:  # fmt: skip
     """Train a mixture, say what it found, and write it."""
+    from dataclasses import replace
+
     import numpy as np
 
     from loglinear.cli.inspect import component_table
@@ -139,12 +140,10 @@ def _train(
     mixture = Mixture(**{**vars(model), "components": kind})
     check_mixture(mixture)
     _places(asked, seen, kind)
-    began = time.perf_counter()
 
-    def progress(step: MixtureProgress) -> Progress:
-        several = step.n_starts > 1 and out.is_terminal  # elsewhere a line now and then is enough
-        phase = f"start {step.start} of {step.n_starts}" if several else "main"
-        return Progress(step.round, step.round, step.objective, time.perf_counter() - began, None, None, phase)
+    def progress(step: Progress) -> Progress:
+        several = step.phase != "main" and out.is_terminal  # elsewhere a line now and then is enough
+        return replace(step, phase=step.phase if several else "main", objective=-step.objective)
 
     seconds = common.fit(mixture, x, run, out, output=asked.output, progress=progress, X_dev=dev, known=known)
     mixture.feature_names_in_ = np.array(seen.names, dtype=object)

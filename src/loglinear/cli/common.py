@@ -425,6 +425,14 @@ class _Display:
             self._status.stop()
 
 
+PHASES = {
+    "main": "now the criterion itself",
+    "opening": "first without wrong contexts",
+    "scaling": "now the scaling of the pieces",
+    "relations": "now the relations",
+}
+
+
 class TrainingDisplay(_Display):
     """Shows each iteration's objective, dev score and time."""
 
@@ -439,7 +447,7 @@ class TrainingDisplay(_Display):
         if progress.phase != self._phase:
             self._phase = progress.phase
             self._console.print(
-                {"main": "now the criterion itself", "opening": "first without wrong contexts"}.get(
+                PHASES.get(
                     progress.phase,
                     progress.phase if " " in progress.phase else f"first a {progress.phase} model, to start from",
                 )

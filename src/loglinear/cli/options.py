@@ -314,7 +314,7 @@ class CorpusOptions:
         """The weight of each sentence, if there is a file of weights."""
         import numpy as np
 
-        from loglinear.estimators.tagger.inputs import MOST_WEIGHT
+        from loglinear.training.problem import MOST_WEIGHT
 
         if self.weights is None:
             return None

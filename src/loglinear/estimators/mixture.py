@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -15,34 +18,28 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from loglinear.arrays import Arrays, Float, Int32
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator, read_notes
+from loglinear.estimators.estimator import Estimator, keep_outcome, read_notes, restore_notes
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
 from loglinear.generative.covariance import SHAPES, CovariancePrior
+from loglinear.generative.em import EM, EMState
 from loglinear.generative.mixture import (
     EMPTY,
     UNKNOWN,
-    Climb,
     Components,
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
-    climb,
+    WeightedRows,
     start_model,
 )
 from loglinear.generative.naive_bayes import check_counts
 from loglinear.model_file import Reader, column_arrays
 from loglinear.options import Option, documented
+from loglinear.training.dev import Dev
+from loglinear.training.problem import MAIN, Phase, Stage, Storage
+from loglinear.training.run import Progress, train
 
-
-@dataclass(frozen=True)
-class MixtureProgress:
-    """How far EM is: start (from 1) of how many, round of it, its objective, and the best of the starts before."""
-
-    start: int
-    n_starts: int
-    round: int
-    objective: float
-    best: float | None
+KIND = "mixture"
 
 
 @documented
@@ -75,6 +72,8 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
     log_likelihoods_, objectives_ : list of float
         Of the best start and after each round since: the log-likelihood, and with the prior.
     n_iter_, converged_, message_ : how training went, from the best start.
+    objective_, seconds_, history_ : how it went, all starts together; what falls is minus the objective.
+    dev_score_, best_iteration_ : mean log p(x) of the dev data and round of the model kept, None without dev data.
     model_ : MixtureModel
     """
 
@@ -87,6 +86,10 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
     n_iter_: int
     converged_: bool
     message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
@@ -100,25 +103,41 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         self,
         X: Any,
         y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
         *,
         known: Any = None,
         sample_weight: Any = None,
-        observe: Callable[[MixtureProgress], object] | None = None,
+        init: Mixture | str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        resume: bool = False,
+        observe: Callable[[Progress], None] | None = None,
     ) -> Mixture:
         """Run EM from each start and keep the best.
 
         Parameters
         ----------
         X : array [n, D], or sparse matrix of counts
-        y
+        y, y_dev
             Not looked at, as in all clustering.
+        X_dev : array [m, D], optional
+            Rows to stop early by; the parameters with the greatest mean log p(x) of these are kept.
         known : sequence [n], optional
             What is known of the rows' components (semi-supervised learning): -1 or None where nothing is; numbers from
             0, or names. These rows stay in their component.
         sample_weight : array of float [n], optional
             How often each row counts.
+        init : Mixture or path, optional
+            Start from this model, and from nowhere else.
+        checkpoint : path, optional
+            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
+            when training is interrupted. Remove it when you have saved the model.
+        resume : bool
+            Go on from ``checkpoint`` if it is there.
         observe : callable, optional
-            Called after each round with a :class:`MixtureProgress`.
+            Called after each round with a :class:`~loglinear.training.run.Progress`, whose objective falls: it is
+            that of (9.15) with its sign turned.
         """
         check_mixture(self)
         X = self._rows(X, reset=True)
@@ -135,45 +154,26 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         whole = len(counted) == n
         rows, weights = (X, weights) if whole else (X[counted], weights[counted])
         numbers = numbers if whole or numbers is None else numbers[counted]
-        best = self._climbed(rows, weights, numbers, observe)
-        self.model_, self.component_names_ = best.model, names
-        self.objectives_, self.log_likelihoods_ = best.objectives, best.log_likelihoods
-        self.n_iter_, self.converged_ = best.n_iter, best.converged
+        data, even = WeightedRows(rows, weights, numbers), make_components(self, rows, weights)
+        training = MixtureTraining(self, data, even, start_method(self, rows.shape[1]), names)
+        other = Mixture.load(init) if isinstance(init, str | Path) else init
+        model, outcome = train(
+            training, self, dev=Dev.of(training, X_dev), init=other, checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
+        )  # fmt: skip
+        state = outcome.state
+        assert isinstance(state, EMState)
+        self.model_, self.component_names_ = model, names
+        self.objectives_, self.log_likelihoods_ = list(state.objectives), list(state.log_likelihoods)
+        keep_outcome(self, outcome)
+        self.n_iter_ = state.n_rounds
         self.labels_ = self.model_.joint(X).argmax(axis=1).astype(np.int32)
+        outcome.raise_interruption()
         self._warn()
         return self
 
-    def _climbed(self, rows: Any, weights: Float, numbers: Any, observe: Any) -> Climb:
-        """EM from all starts, the best."""
-        even, method = make_components(self, rows, weights), start_method(self, rows.shape[1])
-        n_starts = 1 + self.restarts if isinstance(method, str) else 1
-        ends: list[float] = []
-        best: Climb | None = None
-        for number in range(n_starts):
-
-            def seen(run: Climb, number: int = number) -> None:
-                if observe is not None:
-                    greatest = max(ends) if ends else None
-                    observe(MixtureProgress(number + 1, n_starts, run.n_iter, run.objectives[-1], greatest))
-
-            start = start_model(even, rows, weights, numbers, method, np.random.default_rng([self.seed, number]))
-            run = climb(start, rows, weights, numbers, self.rounds, self.tolerance, seen)
-            ends.append(run.objectives[-1])
-            if best is None or ends[-1] > best.objectives[-1]:
-                best = run
-        assert best is not None
-        how = f"{'converged' if best.converged else 'stopped'} after {best.n_iter} rounds"
-        self.message_ = how
-        if n_starts > 1:
-            others = sorted(ends)[:-1]
-            self.message_ = (
-                f"the best of {n_starts} starts {how}, its penalised log-likelihood {best.objectives[-1]:,.2f} "
-                f"(elsewhere {others[0]:,.2f} to {others[-1]:,.2f})"
-            )
-        return best
-
     def _warn(self) -> None:
-        if not self.converged_ and self.rounds:
+        if not self.converged_ and self.rounds and self.dev_score_ is None:
             warnings.warn(
                 f"EM was stopped after {self.n_iter_} rounds, before its objective had settled; give more rounds or a "
                 "greater tolerance",
@@ -260,6 +260,9 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         """Checked rows, float64."""
         if not reset:
             self._fitted()
+        return self._checked(X, reset)
+
+    def _checked(self, X: Any, reset: bool) -> Any:
         counts = self.components == "multinomial"
         rows = validate_data(self, X, accept_sparse="csr" if counts else False, dtype=np.float64, reset=reset)
         if counts:
@@ -288,6 +291,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
 
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
         k, notes = self.n_components, read_notes(read)
+        restore_notes(self, notes)
         self.model_ = from_storage(read, k, FLOOR if self.floor is None else float(self.floor))
         if read.value("components") != self.components:
             read.fail("components", "the components are not of the kind that the options say")
@@ -306,6 +310,102 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         self.objectives_ = read.floats("objectives", (None,)).tolist()
         self.log_likelihoods_ = read.floats("log_likelihoods", (len(self.objectives_),)).tolist()
         self.source_ = read.value("source")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The training of a mixture: EM, whose weights are the model's parameters.
+
+
+@dataclass(frozen=True)
+class MixtureTraining:
+    """What a mixture is trained on.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    data : WeightedRows
+    even : Components
+        All the same, and without meaning but for their shape and prior.
+    method : str or float64 [K, D]
+        How starts are found, or centres to start from.
+    names : list of (str or None)
+        Of the components.
+    """
+
+    kind: ClassVar[str] = KIND
+    mixture: Mixture
+    data: WeightedRows
+    even: Components
+    method: str | Float
+    names: list[str | None]
+
+    @property
+    def blank(self) -> MixtureModel:
+        """A model of this kind."""
+        k = self.even.n_components
+        return MixtureModel(np.full(k, -np.log(k)), self.even)
+
+    def stages(self, options: Any, init: Mixture | None) -> list[Stage]:
+        several = isinstance(self.method, str) and init is None
+        other = None if init is None else self._started(init)
+
+        @functools.cache
+        def start(number: int) -> MixtureModel:
+            rng = np.random.default_rng([options.seed, number])
+            data = self.data
+            return other or start_model(self.even, data.x, data.weights, data.known, self.method, rng)
+
+        optimizer = EM(start, 1 + options.restarts if several else 1, options.rounds, options.tolerance)
+        phase = Phase(MAIN, optimizer, lambda weights, kept: (self.data, {}))
+        return [Stage(lambda done: (start(0).parameters, [phase]), score_start=init is not None)]
+
+    def _started(self, init: Mixture) -> MixtureModel:
+        """The model to start from, with the prior of this one."""
+        init._fitted()
+        theirs, blank = init.model_.components, self.blank
+        same = type(theirs) is type(self.even) and theirs.parameters.shape == self.even.parameters.shape
+        covariances = [getattr(each, "covariance", None) for each in (theirs, self.even)]
+        if not same or theirs.n_components != self.even.n_components or covariances[0] != covariances[1]:
+            raise OptionError("init: a mixture of other components, or of other columns, has no parameters in common")
+        return blank.with_parameters(init.model_.parameters)
+
+    def trained_model(self, weights: Sequence[Float]) -> MixtureModel:
+        return self.blank.with_parameters(weights[0])
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        shown = copy(options)
+        shown.model_, shown.component_names_ = self.trained_model(weights), self.names
+        found = self.data(shown.model_)
+        shown.objectives_, shown.log_likelihoods_ = [found.objective], [found.log_likelihood]
+        restore_notes(shown, notes)
+        header, arrays = shown._storage()
+        return {**header, "training": {**header["training"], **notes}}, arrays
+
+    def arrays(self) -> list[Any]:
+        x = self.data.x
+        rows = [x.indptr, x.indices, x.data] if sparse.issparse(x) else [x]
+        return [*rows, self.data.weights, self.data.known, None if isinstance(self.method, str) else self.method]
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        return {"names": self.names}
+
+    def dev_data(self, X: Any, y: Any) -> DevRows:
+        return DevRows(self.mixture._checked(X, reset=False))
+
+
+@dataclass(frozen=True)
+class DevRows:
+    """Rows to stop early by."""
+
+    x: Any
+
+    def score(self, model: MixtureModel) -> float:
+        """Mean log p(x)."""
+        return float(model.log_likelihoods(self.x).mean())
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [self.x.indptr, self.x.indices, self.x.data] if sparse.issparse(self.x) else [self.x]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -412,7 +512,13 @@ def to_storage(mixture: Mixture, options: dict[str, Any]) -> tuple[dict[str, Any
     header = {
         "options": options,
         "names": mixture.component_names_,
-        "training": {"rounds": mixture.n_iter_, "converged": mixture.converged_, "message": mixture.message_},
+        "training": {
+            "rounds": mixture.n_iter_,
+            "converged": mixture.converged_,
+            "message": mixture.message_,
+            "dev_score": mixture.dev_score_,
+            "best_iteration": mixture.best_iteration_,
+        },
         "source": mixture.source_,
     }
     if isinstance(theta, MultinomialComponents):

@@ -415,6 +415,8 @@ class MixtureOptions:
     rounds: int = option("most rounds of EM from each start", default=300, least=0)
     tolerance: float = option("EM ends when a round raises the objective by less, per row", default=1e-6, least=0)
     seed: int = option("seed of the starts", default=0, least=0)
+    patience: int = option("end a start after so many rounds without a better dev score", default=20, least=1)
+    verbose: bool = option("print a line for each round", default=False, varies=True, stored=False, python_only=True)
 
 
 @options

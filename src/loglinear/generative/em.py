@@ -144,8 +144,6 @@ class EMState:
 
     def end_start(self) -> None:
         """This start has ended; keep it if it is the best."""
-        if len(self.ended) > self.start:
-            return  # a training that was over before
         self.ended.append(self.objectives[-1])
         if not self.best_objectives or self.objectives[-1] > self.best_objectives[-1]:
             self.best, self.best_objectives = self.candidate, self.objectives
@@ -163,6 +161,7 @@ class EMState:
 
     def finish(self) -> None:
         """All starts have ended: the best one's model is the current one."""
+        self.start = self.ended.index(max(self.ended))
         self.candidate, self.objectives = self.best, self.best_objectives
         self.log_likelihoods = self.best_log_likelihoods
 
@@ -213,13 +212,12 @@ class EM(Optimizer, Generic[M]):
         state: EMState | None = None,
     ) -> Result:
         """Rounds from the model with the parameters ``weights0`` [P], the first start, and from the other starts."""
-        first = self.start(0)
         now = EMState(weights0, self.n_starts) if state is None else state
-        model = first.with_parameters(now.candidate)
+        model = self.start(now.start).with_parameters(now.candidate)
         found = objective(model)
         if state is None:
             now.note(found)
-        while True:
+        while len(now.ended) < self.n_starts:
             if not self._has_ended(now, objective):
                 model, before = objective.maximised(model, found), found
                 found = objective(model)
@@ -232,13 +230,13 @@ class EM(Optimizer, Generic[M]):
                 if not now.given_up:
                     continue
             now.end_start()
-            if now.start + 1 >= self.n_starts:
-                now.finish()
-                return Result(now, self._has_converged(now, objective), self._message(now, objective))
-            model = self.start(now.start + 1)
-            found = objective(model)
-            now.begin(model.parameters)
-            now.note(found)
+            if len(now.ended) < self.n_starts:
+                model = self.start(now.start + 1)
+                found = objective(model)
+                now.begin(model.parameters)
+                now.note(found)
+        now.finish()
+        return Result(now, self._has_converged(now, objective), self._message(now, objective))
 
     def restore(self, arrays: Mapping[str, Array]) -> EMState:
         try:

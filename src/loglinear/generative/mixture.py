@@ -20,8 +20,7 @@ Letters: n rows, D columns, K components.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +29,7 @@ from scipy import sparse
 from loglinear.arrays import Float, Int32
 from loglinear.errors import DataError
 from loglinear.generative.covariance import SHAPES, CovariancePrior, Shape, log_normal
+from loglinear.generative.em import Observed
 from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
 
 UNKNOWN = -1  # component of a row that may belong to any
@@ -81,6 +81,16 @@ class MixtureModel:
     def n_parameters(self) -> int:
         """Free parameters."""
         return self.components.n_parameters + len(self.log_weights) - 1
+
+    @property
+    def parameters(self) -> Float:
+        """log mu and theta in a row [P]."""
+        return np.concatenate([self.log_weights, self.components.parameters])
+
+    def with_parameters(self, parameters: Float) -> MixtureModel:
+        """The same with other parameters [P]."""
+        k = len(self.log_weights)
+        return MixtureModel(np.array(parameters[:k]), self.components.with_parameters(parameters[k:]))
 
     def joint(self, x: Rows) -> Float:
         """log mu_k p(x_i given theta_k) [n, K]."""
@@ -139,85 +149,36 @@ def log_sums(joint: Float) -> Float:
     return total
 
 
-@dataclass
-class Climb:
-    """EM from one start.
+class WeightedRows(Observed[MixtureModel, Expected]):
+    """The data of EM: rows x [n, D], their weights [n] and known components [n] (-1: unknown), or None.
 
-    Attributes
-    ----------
-    model : MixtureModel
-        After the last step.
-    objectives, log_likelihoods : list of float
-        J and its first sum, of the start and after each step.
-    converged : bool
-        Whether it ended because a step raised J by hardly anything.
+    EM ends when a round raises J by at most the tolerance for each row (of weight 1).
     """
 
-    model: MixtureModel
-    objectives: list[float] = field(default_factory=list)
-    log_likelihoods: list[float] = field(default_factory=list)
-    converged: bool = False
+    decimals = 2
 
-    @property
-    def n_iter(self) -> int:
-        """Steps."""
-        return len(self.objectives) - 1
+    def __init__(self, x: Rows, weights: Float, known: Int32 | None = None) -> None:
+        self.x, self.weights, self.known = x, weights, known
 
+    def __call__(self, model: MixtureModel) -> Expected:
+        return model.expected(self.x, self.weights, self.known)
 
-def climb(
-    start: MixtureModel,
-    x: Rows,
-    weights: Float,
-    known: Int32 | None = None,
-    max_iter: int = 300,
-    tolerance: float = 1e-6,
-    observe: Callable[[Climb], object] | None = None,
-) -> Climb:
-    """EM from one start.
+    def maximised(self, model: MixtureModel, found: Expected) -> MixtureModel:
+        return model.maximised(self.x, self.weights, found.shares)
 
-    Parameters
-    ----------
-    start : MixtureModel
-    x, weights, known
-        Rows [n, D], their weights [n] and known components [n] (-1: unknown).
-    max_iter : int
-        Most steps.
-    tolerance : float
-        It ends when a step raises J by at most so much for each row (of weight 1).
-    observe : callable, optional
-        Called after each step with how it goes so far.
+    def unit(self, objective: float) -> float:
+        return float(self.weights.sum())
 
-    Warns
-    -----
-    ObjectiveFellWarning
-        J fell by more than rounding.
-    """
-    run = Climb(start)
-    found = start.expected(x, weights, known)
-    _note(run, found)
-    total = float(weights.sum())
-    while run.n_iter < max_iter and not run.converged:
-        run.model = run.model.maximised(x, weights, found.shares)
-        found = run.model.expected(x, weights, known)
-        _note(run, found)
-        gain = run.objectives[-1] - run.objectives[-2]
-        run.converged = gain <= tolerance * total
-        if gain < -ROUNDING * found.size:
+    def compare(self, before: Expected, after: Expected, n_rounds: int) -> None:
+        """Warn if J fell by more than rounding."""
+        if after.objective - before.objective < -ROUNDING * after.size:
             warnings.warn(
-                f"step {run.n_iter} of EM lowered the objective from {run.objectives[-2]:.10g} to "
-                f"{run.objectives[-1]:.10g}, which is more than rounding; bring the columns to a similar scale, or "
+                f"step {n_rounds} of EM lowered the objective from {before.objective:.10g} to "
+                f"{after.objective:.10g}, which is more than rounding; bring the columns to a similar scale, or "
                 "take a greater floor or smoothing",
                 ObjectiveFellWarning,
                 stacklevel=3,
             )
-        if observe is not None:
-            observe(run)
-    return run
-
-
-def _note(run: Climb, found: Expected) -> None:
-    run.objectives.append(found.objective)
-    run.log_likelihoods.append(found.log_likelihood)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -243,6 +204,13 @@ class Components(Protocol):
     @property
     def n_parameters(self) -> int:
         """Free parameters of all components."""
+
+    @property
+    def parameters(self) -> Float:
+        """theta in a row."""
+
+    def with_parameters(self, parameters: Float) -> Components:
+        """The same with another theta."""
 
     def log_densities(self, x: Rows) -> Float:
         """log p(x_i given theta_k) [n, K], up to what is the same for all k."""
@@ -299,6 +267,13 @@ class MultinomialComponents:
     @property
     def n_parameters(self) -> int:
         return self.n_components * (self.log_theta.shape[1] - 1)
+
+    @property
+    def parameters(self) -> Float:
+        return self.log_theta.ravel()
+
+    def with_parameters(self, parameters: Float) -> MultinomialComponents:
+        return replace(self, log_theta=np.array(parameters).reshape(self.log_theta.shape))
 
     def log_densities(self, x: Rows) -> Float:
         return log_likelihoods(x, self.log_theta)
@@ -371,6 +346,16 @@ class GaussianComponents:
     @property
     def n_parameters(self) -> int:
         return self.means.size + self.shape.n_parameters(*self.means.shape)
+
+    @property
+    def parameters(self) -> Float:
+        return np.concatenate([self.means.ravel(), self.covariances.ravel()])
+
+    def with_parameters(self, parameters: Float) -> GaussianComponents:
+        means, covariances = np.split(np.array(parameters), [self.means.size])
+        return replace(
+            self, means=means.reshape(self.means.shape), covariances=covariances.reshape(self.covariances.shape)
+        )
 
     def log_densities(self, x: Float) -> Float:
         return log_normal(x, self.means, self.shape.expanded(self.covariances, *self.means.shape))

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float
-from loglinear.criteria.criterion import Criterion
-from loglinear.optimizers.optimizer import Optimizer
+from loglinear.errors import OptionError
+
+if TYPE_CHECKING:
+    from loglinear.criteria.criterion import Criterion
+    from loglinear.optimizers.optimizer import Optimizer
 
 MAIN = "main"
+MOST_WEIGHT = 1e9  # of a sequence
 Storage = tuple[dict[str, Any], Arrays]
 
 
@@ -121,3 +127,24 @@ class Learnable(Protocol):
 
     def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
         """The phases of a criterion that learns in several; None if one objective says it all."""
+
+
+def example_weights(weights: Any, n_examples: int, each: str = "sequence") -> Float:
+    """Check a weight for each example: none negative or above :data:`MOST_WEIGHT`, not all zero.
+
+    ``each`` is what messages call an example.
+    """
+    try:
+        checked = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"sample_weight must be a number for each {each}") from None
+    if checked.shape != (n_examples,):
+        raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_examples} {each}s")
+    bad = np.flatnonzero(~((checked >= 0) & (checked <= MOST_WEIGHT)))
+    if len(bad):
+        raise OptionError(
+            f"sample_weight of {each} {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
+        )
+    if n_examples and not checked.any():
+        raise OptionError(f"sample_weight is zero for every {each}: there is nothing to learn from")
+    return checked

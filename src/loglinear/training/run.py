@@ -54,7 +54,9 @@ class Progress:
 
 def print_progress(progress: Progress) -> None:
     """A line for an iteration."""
-    dev = "" if progress.dev_score is None else f"  dev {100 * progress.dev_score:.2f}"
+    score, dev = progress.dev_score, ""
+    if score is not None:  # a share, or a log-likelihood
+        dev = f"  dev {100 * score if 0.0 <= score <= 1.0 else score:.2f}"
     print(
         f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
         flush=True,

@@ -32,7 +32,6 @@ from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncod
 from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
 from loglinear.estimators.classifier.ridge import solve
 from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, own_base
-from loglinear.estimators.tagger.inputs import sequence_weights
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.optimizers.dual.flat import why_not_flat_dual
@@ -43,7 +42,7 @@ from loglinear.structures.flat.features import CandidateCorpus, CandidateFeature
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.plan import first_that_applies, l2_factor, phases_of
-from loglinear.training.problem import Phase, Stage, Storage
+from loglinear.training.problem import Phase, Stage, Storage, example_weights
 from loglinear.training.run import Outcome, train
 
 Labels = Array
@@ -338,7 +337,7 @@ def _weights(classifier: Any, problem: ClassifierProblem, sample_weight: Any) ->
     n, n_labels = len(problem.gold), len(problem.labels)
     if n_labels < 2:
         raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
-    weights = None if sample_weight is None else sequence_weights(sample_weight, n, "example")
+    weights = None if sample_weight is None else example_weights(sample_weight, n, "example")
     if classifier.class_weight is None:
         return weights
     if isinstance(classifier.class_weight, Mapping):
@@ -347,7 +346,7 @@ def _weights(classifier: Any, problem: ClassifierProblem, sample_weight: Any) ->
     else:  # balanced
         counts = np.bincount(problem.gold, weights, n_labels)
         each = counts.sum() / (n_labels * np.where(counts > 0, counts, np.inf))
-    return sequence_weights(each[problem.gold] * (1.0 if weights is None else weights), n, "example")
+    return example_weights(each[problem.gold] * (1.0 if weights is None else weights), n, "example")
 
 
 @dataclass(frozen=True)

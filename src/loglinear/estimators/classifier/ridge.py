@@ -18,9 +18,9 @@ from sklearn.utils.validation import validate_data
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.estimators.estimator import Estimator, read_notes
 from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
-from loglinear.estimators.tagger.inputs import sequence_weights
 from loglinear.model_file import Reader, string_arrays
 from loglinear.options import check, documented
+from loglinear.training.problem import example_weights
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Ridge regression (Zhang, 9.3; Hoerl & Kennard 1970), several targets at once:
@@ -242,7 +242,7 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
             self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True
         )
         targets = np.asarray(targets, dtype=np.float64)
-        weights = None if sample_weight is None else sequence_weights(sample_weight, rows.shape[0], "example")
+        weights = None if sample_weight is None else example_weights(sample_weight, rows.shape[0], "example")
         began = time.perf_counter()
         solution = solve(
             rows, targets.reshape(len(targets), -1), self._factor, weights, options["bias"],

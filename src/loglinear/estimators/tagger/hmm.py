@@ -24,12 +24,13 @@ from loglinear.estimators.estimator import Estimator, Fitted
 from loglinear.estimators.options import HMMOptions
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.estimators.tagger.inputs import corpus_of, sequence_weights
+from loglinear.estimators.tagger.inputs import corpus_of
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.generative.base import HmmBase
 from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader
 from loglinear.options import Spec, declared, documented
+from loglinear.training.problem import example_weights
 from loglinear.training.run import Progress
 
 Tokens = list[list[tuple[str, ...]]]
@@ -266,7 +267,7 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierMixin, BaseEstimator
             labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
         if labels is not None and len(labels) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
-        weights = np.ones(len(corpus)) if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+        weights = np.ones(len(corpus)) if sample_weight is None else example_weights(sample_weight, len(corpus))
         taggers: list[Tagger | HMM] = []
         for c, name in enumerate(classes.tolist()):
             own = np.flatnonzero(numbers == c)

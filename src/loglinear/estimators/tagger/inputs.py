@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loglinear.arrays import Bool, Float, Int32, Int64
+from loglinear.arrays import Bool, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus, runs
@@ -185,7 +185,6 @@ def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: 
 
 ANY = "*"
 EITHER = "|"
-MOST_WEIGHT = 1e9  # of a sequence
 Possible = frozenset[str] | None  # None: any label
 
 
@@ -326,24 +325,3 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
         f"sequence {sequence}, position {position} (from 0): a label is a string, None (any) or a set of strings, "
         f"not {label!r:.60}"
     )
-
-
-def sequence_weights(weights: Any, n_sequences: int, each: str = "sequence") -> Float:
-    """Check a weight for each sequence: none negative or above :data:`MOST_WEIGHT`, not all zero.
-
-    ``each`` is what messages call a sequence.
-    """
-    try:
-        checked = np.ascontiguousarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise OptionError(f"sample_weight must be a number for each {each}") from None
-    if checked.shape != (n_sequences,):
-        raise OptionError(f"sample_weight has shape {checked.shape}; there are {n_sequences} {each}s")
-    bad = np.flatnonzero(~((checked >= 0) & (checked <= MOST_WEIGHT)))
-    if len(bad):
-        raise OptionError(
-            f"sample_weight of {each} {bad[0]} is {checked[bad[0]]:g}; weights lie between 0 and {MOST_WEIGHT:g}"
-        )
-    if n_sequences and not checked.any():
-        raise OptionError(f"sample_weight is zero for every {each}: there is nothing to learn from")
-    return checked

@@ -24,7 +24,6 @@ from loglinear.estimators.tagger.inputs import (
     constraints_of,
     corpus_of,
     encoder_for,
-    sequence_weights,
 )
 from loglinear.estimators.tagger.model import ChainInference, penalties_of
 from loglinear.estimators.tagger.predict import ChainPredictor
@@ -35,6 +34,7 @@ from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
+from loglinear.training.problem import example_weights
 
 MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
@@ -145,7 +145,7 @@ class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: i
                 f"{type(self.classifier).__name__} takes no sample_weight; leave out the sequences' weights, or choose "
                 "a classifier whose fit takes them"
             )
-        return sequence_weights(sample_weight, len(corpus))
+        return example_weights(sample_weight, len(corpus))
 
     def _train(self, model: ClassifierModel, rows: sp.csr_matrix, names: Array, weights: Any) -> None:
         """Train the model's classifier on rows [N, D] and the labels' names [N], and find out how to ask it."""

@@ -26,7 +26,6 @@ from loglinear.estimators.tagger.inputs import (
     check_feasible,
     constraints_of,
     encoder_for,
-    sequence_weights,
 )
 from loglinear.estimators.tagger.model import ChainModel, penalties_of
 from loglinear.estimators.tagger.training import even_base, found_by_em, label_names
@@ -40,6 +39,7 @@ from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
+from loglinear.training.problem import example_weights
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def prepared(
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
     base, sampling = None, None
-    weights = None if sample_weight is None else sequence_weights(sample_weight, len(corpus))
+    weights = None if sample_weight is None else example_weights(sample_weight, len(corpus))
     if criterion.uses_base:
         hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
         if hidden and (options.base is not None and options.base != "hmm"):

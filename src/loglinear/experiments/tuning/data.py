@@ -13,9 +13,10 @@ import numpy as np
 from loglinear.arrays import Array, Float, Int64
 from loglinear.data import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.tagger.inputs import Corpus, annotation_of, corpus_of, sequence_weights
+from loglinear.estimators.tagger.inputs import Corpus, annotation_of, corpus_of
 from loglinear.evaluation.chunks import chunk_scores, has_chunks
 from loglinear.evaluation.labels import Labelling, label_counts, percent
+from loglinear.training.problem import example_weights
 
 REHEARSED = 20  # sentences, beside those that have all labels
 
@@ -50,7 +51,7 @@ class Data:
             raise DataError("there is no sequence", corpus.name)
         labels = None if y is None else list(y)
         annotation_of(corpus, labels, label_column, partial)  # says what is wrong with them
-        checked = None if weights is None else sequence_weights(weights, len(corpus))
+        checked = None if weights is None else example_weights(weights, len(corpus))
         return cls(corpus, labels, checked, label_column, partial)
 
     def __len__(self) -> int:

@@ -10,13 +10,14 @@ has ended. It climbs to the nearest top, so several starts may end at different 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from loglinear.arrays import Bool, Float, Int32
 from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.generative.em import EM, EMState, Observed
 from loglinear.generative.pcfg.lexicon import Lexicon
 from loglinear.generative.pcfg.model import PCFG, check_constant
 from loglinear.structures.tree.grammar import spans_of
@@ -46,7 +47,7 @@ class RuleCounts:
     objective: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class EMRun:
     """How EM went.
 
@@ -56,12 +57,15 @@ class EMRun:
     objectives, log_likelihoods : list of float
         Of the start and after each round.
     converged : bool
+    state : EMState
+        To go on from, for a run that was stopped.
     """
 
     model: PCFG
-    objectives: list[float] = field(default_factory=list)
-    log_likelihoods: list[float] = field(default_factory=list)
-    converged: bool = False
+    objectives: list[float]
+    log_likelihoods: list[float]
+    converged: bool
+    state: EMState
 
 
 def compatible_spans(n: int, brackets: Sequence[Bracket]) -> Bool:
@@ -75,7 +79,7 @@ def compatible_spans(n: int, brackets: Sequence[Bracket]) -> Bool:
     return allowed
 
 
-class InsideOutside:
+class InsideOutside(Observed[PCFG, RuleCounts]):
     """The data of EM: from a model to expected counts, and from those to the next model.
 
     Parameters
@@ -137,9 +141,9 @@ class InsideOutside:
         unary = closure.expected_rules(np.sum([part[2] for part in found], axis=0))
         return RuleCounts(binary, unary, lexical, log_likelihood, log_likelihood + self._log_prior(model))
 
-    def maximised(self, model: PCFG, counts: RuleCounts) -> PCFG:
+    def maximised(self, model: PCFG, found: RuleCounts) -> PCFG:
         """The M step; symbols that were never used keep their probabilities."""
-        binary, unary = counts.binary + self.smoothing, counts.unary + self.smoothing
+        binary, unary = found.binary + self.smoothing, found.unary + self.smoothing
         totals = np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
         totals += np.bincount(model.unary_rules[:, 0], unary, minlength=model.n_symbols)
 
@@ -147,9 +151,9 @@ class InsideOutside:
             used = totals[parents] > 0.0
             return np.where(used, values / np.where(used, totals[parents], 1.0), old)
 
-        tag_totals = np.bincount(model.lexicon.tags, counts.lexical, minlength=model.n_tags) + self.smoothing
+        tag_totals = np.bincount(model.lexicon.tags, found.lexical, minlength=model.n_tags) + self.smoothing
         lexical = np.where(
-            tag_totals[model.lexicon.tags] > 0.0, counts.lexical + self.smoothing, model.lexicon.probabilities
+            tag_totals[model.lexicon.tags] > 0.0, found.lexical + self.smoothing, model.lexicon.probabilities
         )
         return replace(
             model,
@@ -166,32 +170,30 @@ class InsideOutside:
 
 
 def em(
-    starts: Sequence[PCFG], data: InsideOutside, *, max_iter: int = 50, tolerance: float = 1e-5
+    starts: Sequence[PCFG],
+    data: InsideOutside,
+    *,
+    max_iter: int = 50,
+    tolerance: float = 1e-5,
+    observe: Callable[[EMState], bool | None] | None = None,
+    state: EMState | None = None,
 ) -> tuple[EMRun, list[float]]:
     """EM from each start: the run that ends with the greatest objective, and the objectives of all.
 
     A run ends after ``max_iter`` rounds, or when a round raises the objective by less than this share of it.
+
+    ``observe`` sees the state after each round, and ends EM if it says True; from that ``state`` it goes on as if never
+    stopped.
     """
     if not starts:
         raise OptionError("starts: give at least one model to start from")
     if max_iter < 0:
         raise OptionError(f"max_iter={max_iter} must be at least 0")
-    runs = [_climb(start, data, max_iter, tolerance) for start in starts]
-    return max(runs, key=lambda run: run.objectives[-1]), [run.objectives[-1] for run in runs]
-
-
-def _climb(model: PCFG, data: InsideOutside, max_iter: int, tolerance: float) -> EMRun:
-    counts = data(model)
-    run = EMRun(model, [counts.objective], [counts.log_likelihood])
-    for _ in range(max_iter):
-        run.model = data.maximised(run.model, counts)
-        counts = data(run.model)
-        run.objectives.append(counts.objective)
-        run.log_likelihoods.append(counts.log_likelihood)
-        if run.objectives[-1] - run.objectives[-2] <= tolerance * abs(run.objectives[-1]):
-            run.converged = True
-            break
-    return run
+    optimizer = EM(lambda i: starts[i], len(starts), max_iter, tolerance)
+    result = optimizer.minimise(data, starts[0].parameters, callback=observe, state=state)
+    now: EMState = result.state
+    model = starts[now.start].with_parameters(now.candidate)
+    return EMRun(model, now.objectives, now.log_likelihoods, result.converged, now), now.ended
 
 
 def random_pcfg(n_phrases: int, n_tags: int, words: Sequence[str], rng: np.random.Generator) -> PCFG:

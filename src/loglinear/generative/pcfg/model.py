@@ -15,7 +15,7 @@ Letters: K symbols, P tags, R binary rules, M unary rules, U steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -83,6 +83,17 @@ class PCFG:
     def n_tags(self) -> int:
         """P."""
         return self.lexicon.n_tags
+
+    @property
+    def parameters(self) -> Float:
+        """Probabilities of binary and unary rules, and log p(word given tag), in a row [P]."""
+        return np.concatenate([self.binary, self.unary, self.lexicon.log_p])
+
+    def with_parameters(self, parameters: Float) -> PCFG:
+        """The same grammar with other parameters [P]."""
+        ends = [len(self.binary), len(self.binary) + len(self.unary)]
+        binary, unary, log_p = np.split(np.array(parameters), ends)
+        return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p))
 
     @cached_property
     def closure(self) -> UnaryClosure:
