@@ -474,15 +474,20 @@ COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash
 
 
 def check_tagger(tagger: Any) -> None:
+    """Refuse options of a :class:`~loglinear.Tagger` that make no sense each by itself, as a model file's may."""
+    check(tagger)
+    if tagger.prune is not None:
+        kept_of(1, tagger.prune)
+
+
+def check_tagger_training(tagger: Any) -> None:
     """Refuse a :class:`~loglinear.Tagger` whose options make no sense, or do not fit together."""
     from loglinear.criteria.criterion import CRITERIA
     from loglinear.generative.base import OwnBase, is_own, read_base
     from loglinear.structures.chain.structure import Chain
     from loglinear.training.plan import Trained, check_criterion, check_optimizer
 
-    check(tagger)
-    if tagger.prune is not None:
-        kept_of(1, tagger.prune)
+    check_tagger(tagger)
     trained = Trained("tagger", "chains of labels", Chain, pieces=True)
     check_criterion(tagger, trained)
     criterion, given = CRITERIA.part(tagger.criterion), CRITERIA.spec(tagger.criterion)

@@ -17,7 +17,7 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import OptionError
 from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
-from loglinear.estimators.options import TaggerOptions, check_tagger, kept_of
+from loglinear.estimators.options import TaggerOptions, check_tagger_training, kept_of
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
@@ -231,7 +231,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
 
     def check_options(self) -> None:
         """Refuse options that make no sense, as :meth:`fit` does first of all."""
-        check_tagger(self)
+        check_tagger_training(self)
 
     # -- files ---------------------------------------------------------------------------------------------------
 

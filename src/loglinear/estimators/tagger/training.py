@@ -379,8 +379,11 @@ class HmmTraining(ChainTraining):
 
     Parameters
     ----------
-    criterion_made : HiddenMarkov
+    hmm : HiddenMarkov
+        The criterion.
     data : Expectation
+    with_dev : bool
+        Whether dev data chooses the round, in one start unless more are asked for.
     """
 
     hmm: HiddenMarkov = field(default_factory=HiddenMarkov)
@@ -451,16 +454,12 @@ def em_of(
     gold, n_states = problem.gold, _hmm(problem).n_labels
     assert gold.allowed is not None
     known = bool((gold.allowed == 0).any()) or n_states == 1
-    further = criterion.restarts
-    if further is None:
-        further = 0 if known or with_dev or init is not None else FURTHER_STARTS
-    start = _starts(problem, data, seed, known)
+    start, further = _starts(problem, data, seed, known), criterion.restarts
     if init is not None:
-        other, others = like(start(0), problem.model, init, data.possible), start
-
-        def start(i: int) -> HiddenMarkovModel:
-            return other if i == 0 else others(i)
-
+        other = like(start(0), problem.model, init, data.possible)
+        return EM(lambda i: other, 1, criterion.rounds, criterion.tolerance)
+    if further is None:
+        further = 0 if known or with_dev else FURTHER_STARTS
     return EM(start, 1 + further, criterion.rounds, criterion.tolerance)
 
 
