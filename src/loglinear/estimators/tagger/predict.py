@@ -25,7 +25,6 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.options import check
 from loglinear.system import thread_count
-from loglinear.training.problem import example_weights
 
 DECODINGS = ("viterbi", "posterior", "min-risk")
 
@@ -132,6 +131,8 @@ class ChainPredictor(Fitted[ChainModel]):
             return score_labels(metric, annotation, predicted, self.classes_, encoded.offsets)
         if metric == "f1":
             raise OptionError("sample_weight goes with metric='accuracy' only")
+        from loglinear.training.problem import example_weights  # here: labelling a file has no use for it
+
         weights = np.repeat(example_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
         right, settled = annotation.known_only(self.classes_) == predicted, annotation.settled
         return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
