@@ -335,7 +335,7 @@ TREES = "1\tthe\t_\tX\tDT\t_\t2\tdet\t_\t_\n2\tdog\t_\tX\tNN\t_\t3\tsubj\t_\t_\n
 TABLE = "kind,size,text\n" + "good,1,nice food\nbad,2,cold food\ngood,3,nice and cold\n" * 200
 TRAININGS = {
     "train": ("big.txt", TRAIN * 300, ["train", "--order", "2", "--l2", "1e-6"]),
-    "classify": ("big.csv", TABLE, ["classify", "train", "--label", "kind", "--optimizer", "lbfgs", "--l2", "1e-6"]),
+    "classify": ("big.csv", TABLE, ["classify", "train", "--label", "kind", "--optimizer", "sgd:step=0.001"]),
     "parse": (
         "big.conllu",
         TREES * 300,
