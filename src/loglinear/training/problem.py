@@ -7,6 +7,7 @@ criterion and its objective.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -17,7 +18,6 @@ from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import OptionError
 
 if TYPE_CHECKING:
-    from loglinear.criteria.criterion import Criterion
     from loglinear.optimizers.optimizer import Optimizer
 
 MAIN = "main"
@@ -107,26 +107,32 @@ class DevData(Protocol):
         """All numbers that the score depends on."""
 
 
-class Learnable(Protocol):
-    """Weights that a criterion of the registry can find."""
+class Learnable(ABC):
+    """Weights that a criterion can find; :func:`~loglinear.training.plan.phases_of` plans how."""
 
-    def criterion(self, spec: str, cost: Any = None) -> Criterion:
+    @abstractmethod
+    def criterion(self, spec: str, cost: Any = None) -> Any:
         """The criterion that a spec names; ``cost`` is what a user gives."""
 
-    def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
+    @abstractmethod
+    def objective(self, criterion: Any, l2: float, n_threads: int) -> Any:
         """Losses and L2 penalty as a function of the weights."""
 
-    def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
+    @abstractmethod
+    def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
         """The spec of the optimizer to use unless told otherwise; ``from_zero`` if the start is weights of zero."""
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
         """Most iterations unless told otherwise; None leaves it to the optimizer."""
+        return None
 
-    def default_l2(self, criterion: Criterion) -> float:
+    def default_l2(self, criterion: Any) -> float:
         """The factor of ||w||^2 unless told otherwise."""
+        return 1.0
 
-    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+    def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
         """The phases of a criterion that learns in several; None if one objective says it all."""
+        return None
 
 
 def example_weights(weights: Any, n_examples: int, each: str = "sequence") -> Float:

@@ -99,3 +99,17 @@ def test_mistakes_are_named():
         em([], InsideOutside([["a"]]))
     with pytest.raises(OptionError, match="n_phrases=0"):
         random_pcfg(0, 1, ["a"], np.random.default_rng(0))
+
+
+def test_em_that_was_stopped_goes_on_as_if_it_was_not():
+    sentences = [["a", "b"], ["a", "a", "b"], ["a", "b", "a", "b"], ["b"]] * 9
+    starts = [random_pcfg(2, n_tags, ["a", "b"], np.random.default_rng(n_tags)) for n_tags in (2, 3)]
+    data, rounds = InsideOutside(sentences), []
+    whole, objectives = em(starts, data, max_iter=4, tolerance=0.0, observe=lambda now: rounds.append(now.phase))
+    assert {*rounds} == {"start 1 of 2", "start 2 of 2"}
+    for stop in (1, 4, 6):
+        half, _ = em(starts, data, max_iter=4, tolerance=0.0, observe=lambda now, stop=stop: now.iteration == stop)
+        assert half.state.iteration == stop and not half.converged
+        again, others = em(starts, data, max_iter=4, tolerance=0.0, state=half.state)
+        assert others == objectives and again.objectives == whole.objectives
+        assert (again.model.parameters == whole.model.parameters).all()

@@ -36,13 +36,12 @@ from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.optimizers.dual.flat import why_not_flat_dual
 from loglinear.optimizers.objective import AnyObjective, Objective
-from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.plan import first_that_applies, l2_factor, phases_of
-from loglinear.training.problem import Phase, Stage, Storage, example_weights
+from loglinear.training.problem import Learnable, Stage, Storage, example_weights
 from loglinear.training.run import Outcome, train
 
 Labels = Array
@@ -114,7 +113,7 @@ class ClassifierProblem:
 
 
 @dataclass(frozen=True)
-class TwoOrMore:
+class TwoOrMore(Learnable):
     """One problem: which label each example has.
 
     Parameters
@@ -172,15 +171,6 @@ class TwoOrMore:
             return not unfit and not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
 
         return first_that_applies(criterion, applies)
-
-    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
-        return None
-
-    def default_l2(self, criterion: Criterion) -> float:
-        return 1.0
-
-    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        return None
 
     def scores(self, weights: Float, criterion_name: str) -> LinearScores:
         """The functions [R, A] that trained weights [D] are, of one label if there are two."""

@@ -31,7 +31,7 @@ from loglinear.options import spec_name
 from loglinear.structures.arcs.features import ArcFeatures
 from loglinear.structures.gold import Gold
 from loglinear.training.plan import l2_factor, phases_of
-from loglinear.training.problem import Phase, Stage, Storage
+from loglinear.training.problem import Learnable, Phase, Stage, Storage
 
 VARIANCE = 3.0  # of M-estimation, and the passes below: chosen on held-out sentences of ptbdep's training data
 QUICKEST = "adagrad:average"  # of the optimizers of a smooth criterion, on the same sentences
@@ -145,7 +145,7 @@ def _checked_weights(sample_weight: npt.ArrayLike | None, n_sentences: int) -> F
 
 
 @dataclass(frozen=True)
-class ArcTraining:
+class ArcTraining(Learnable):
     """The training of the weights of arcs.
 
     Parameters
@@ -187,9 +187,6 @@ class ArcTraining:
 
     def default_l2(self, criterion: Criterion) -> float:
         return l2_factor(None, VARIANCE) if criterion.uses_base else 1.0
-
-    def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        return None
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads
 from loglinear.training.plan import Trained, check_training, phases_of
-from loglinear.training.problem import MAIN, Phase, Stage, Storage
+from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
@@ -467,7 +467,7 @@ class MEstimationOfTrees(SpanCriterion):
 
 
 @dataclass
-class TreeTraining:
+class TreeTraining(Learnable):
     """A treebank to be learnt from by a criterion.
 
     Parameters
@@ -538,9 +538,6 @@ class TreeTraining:
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
         return self.made.most_iterations if optimizer.name == "lbfgs" else self.made.most_passes
-
-    def default_l2(self, criterion: Any) -> float:
-        return 1.0
 
     def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
         return self.made.phases(self, optimizer, l2, n_threads)

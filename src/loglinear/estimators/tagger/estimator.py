@@ -27,7 +27,6 @@ from loglinear.estimators.tagger.training import (
     HOW_MANY,
     ChainTraining,
     HmmTraining,
-    check_dev,
     counted,
     expectation_of,
     keeping,
@@ -141,24 +140,19 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         if keep is not None and (init is None or keep < 1):
             what = "needs a model to start from (init)" if init is None else "must be at least 1"
             raise OptionError(f"keep={keep} {what}")
-        problem = self.problem(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
-        criterion = problem.criterion(self.criterion, self.cost)
-        how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
-        opening, training = None, ChainTraining(problem, *how)
-        if isinstance(criterion, HiddenMarkov):
-            data = expectation_of(problem, criterion, training.n_threads)
-            if data.settled:
-                refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
-                self._keep(*counted(problem, data))
-                self.message_ += without_effect(self.criterion)
-                return self
-            check_dev(criterion, X_dev is not None)
-            training = HmmTraining(problem, *how, criterion, data, X_dev is not None)
-        elif names_a_criterion(init):
+        given = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
+        problem, opening = self.problem(X, y, **given), None
+        training = self._training(problem, label_column, partial, X_dev is not None)
+        if isinstance(training, HmmTraining) and training.data.settled:
+            refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
+            self._keep(*counted(problem, training.data))
+            self.message_ += without_effect(self.criterion)
+            return self
+        if names_a_criterion(init) and not isinstance(training, HmmTraining):
             opening = opening_tagger(self, str(init))
             if opening._emits_columns():
                 check_emitted(problem.corpus, f"init={str(init)!r}")
-            init = opening.fit(X, y, sample_weight=sample_weight, label_column=label_column, partial=partial)
+            init = opening.fit(X, y, **given)
         other = None if init is None else _model_of(init)
         if keep is not None and other is not None:
             training = replace(training, problem=keeping(problem, other, self.seed, keep, training.n_threads))
@@ -170,7 +164,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
             self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
-        began_by = criterion.starts_from if init is None else None
+        began_by = CRITERIA.part(self.criterion).starts_from if init is None else None
         if opening is not None:
             began_by = spec_name(opening.criterion)
             self.seconds_ = outcome.seconds + (opening.seconds_ or 0.0)
@@ -179,6 +173,19 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         if problem.gold.allowed is None:
             self.message_ += without_effect(self.criterion)
         return self
+
+    def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> ChainTraining:
+        """How the problem is solved: by weights, or by EM."""
+        criterion = problem.criterion(self.criterion, self.cost)
+        how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
+        if not isinstance(criterion, HiddenMarkov):
+            return ChainTraining(problem, *how)
+        data = expectation_of(problem, criterion, thread_count(self.threads))
+        if with_dev and not data.settled and criterion.labels is not None:
+            raise OptionError(
+                f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data"
+            )
+        return HmmTraining(problem, *how, hmm=criterion, data=data, with_dev=with_dev)
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,7 +40,7 @@ from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.training.plan import first_that_applies, phases_of
-from loglinear.training.problem import MAIN, Phase, Stage, Storage
+from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 from loglinear.training.run import Outcome
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ SCALING, SCALING_STEPS = "scaling", 20
 
 
 @dataclass(frozen=True)
-class ChainTraining:
+class ChainTraining(Learnable):
     """The training of a chain model's weights.
 
     Parameters
@@ -140,12 +140,6 @@ class ChainTraining:
             return name != "dual" or (from_zero and why_not_dual(criterion, features, gold, l2) is None)
 
         return first_that_applies(criterion, applies)
-
-    def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
-        return None
-
-    def default_l2(self, criterion: Criterion) -> float:
-        return 1.0
 
     def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
         """Those of criteria that look at the model half-way.
@@ -373,7 +367,7 @@ def even_base(corpus: Columns, columns: list[int], n_labels: int, order: int) ->
     return HmmBase("hmm", vocabulary, HiddenMarkovModel.estimated(counts)), replaced
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HmmTraining(ChainTraining):
     """The training of a hidden Markov tagger by EM: its weights are its probabilities [P].
 
@@ -386,12 +380,11 @@ class HmmTraining(ChainTraining):
         Whether dev data chooses the round, in one start unless more are asked for.
     """
 
-    hmm: HiddenMarkov = field(default_factory=HiddenMarkov)
-    data: Expectation | None = None
-    with_dev: bool = False
+    hmm: HiddenMarkov
+    data: Expectation
+    with_dev: bool
 
     def stages(self, options: Any, init: ChainModel | None) -> list[Stage]:
-        assert self.data is not None
         optimizer = em_of(self.problem, self.hmm, self.data, self.seed, self.with_dev, init)
         phase = Phase(MAIN, optimizer, lambda start, kept: (self.data, {}))
         return [Stage(lambda done: (optimizer.start(0).parameters, [phase]), score_start=True)]
@@ -423,12 +416,6 @@ def expectation_of(problem: Problem, criterion: HiddenMarkov, n_threads: int) ->
         possible=possible_steps(transitions, starts, ends, base.order),
         n_threads=n_threads,
     )
-
-
-def check_dev(criterion: HiddenMarkov, with_dev: bool) -> None:
-    """Refuse dev data where it says nothing about the labels."""
-    if with_dev and criterion.labels is not None:
-        raise OptionError(f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data")
 
 
 def counted(problem: Problem, data: Expectation) -> tuple[ChainModel, Outcome]:
