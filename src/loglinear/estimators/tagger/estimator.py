@@ -164,15 +164,19 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
             self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
+        self._tell_beginning(problem, init, opening)
+        return self
+
+    def _tell_beginning(self, problem: Problem, init: Any, opening: Tagger | None) -> None:
+        """Say where training began, and which options had no effect."""
         began_by = CRITERIA.part(self.criterion).starts_from if init is None else None
         if opening is not None:
             began_by = spec_name(opening.criterion)
-            self.seconds_ = outcome.seconds + (opening.seconds_ or 0.0)
+            self.seconds_ = (self.seconds_ or 0.0) + (opening.seconds_ or 0.0)
         if began_by is not None:
             self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
             self.message_ += without_effect(self.criterion)
-        return self
 
     def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> ChainTraining:
         """How the problem is solved: by weights, or by EM."""
