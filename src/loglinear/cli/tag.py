@@ -16,7 +16,7 @@ from loglinear.options import option, options
 if TYPE_CHECKING:
     from loglinear.arrays import Float, Int32
     from loglinear.data import Attributes, Column, Columns
-    from loglinear.estimators.tagger.predict import ChainPredictor
+    from loglinear.estimators.tagger.predict import SequencePredictor
 
 
 @options
@@ -91,7 +91,7 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
         raise corpus.error(message + error.hint, first) from None
 
 
-def _check_label_column(tagger: ChainPredictor, corpus: Columns | Attributes, label_column: int) -> None:
+def _check_label_column(tagger: SequencePredictor, corpus: Columns | Attributes, label_column: int) -> None:
     """Refuse to take for labels a column that the model looks at."""
     from loglinear.data import Columns
     from loglinear.features.templates.encoder import TemplateEncoder

@@ -23,6 +23,7 @@ from loglinear.options import Option, check, declared, option, options, spec_nam
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
 
+STRUCTURES = ("chain",)
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
@@ -117,6 +118,7 @@ class TaggerOptions(TrainingOptions):
         stored=False,
         in_python="The text of a template or a TemplateSet, too. None: tokens come as features.",
     )
+    structure: str = option("what labels are given to", default="chain", choices=STRUCTURES, panel=MODEL)
     order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), panel=MODEL)
     sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)

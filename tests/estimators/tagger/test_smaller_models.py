@@ -103,9 +103,9 @@ def test_the_greatest_weights_stay_and_score_as_before(tagger, keep):
     before, after = tagger.model_, smaller.model_
     kept = np.sort(np.abs(after.weights))
     assert np.array_equal(kept, np.sort(np.abs(before.weights))[-keep:])
-    assert after.state_weights().items() <= before.state_weights().items()
-    assert after.transition_weights().items() <= before.transition_weights().items()
-    used = {name for name, _ in after.state_weights()}
+    assert after.named("state").items() <= before.named("state").items()
+    assert after.named("transition").items() <= before.named("transition").items()
+    used = {name for name, _ in after.named("state")}
     assert set(after.encoder.names()) == used  # no attribute without a weight is left
     if keep < len(before.weights):
         assert all(any(value in name for name in used) for value in after.encoder.values.strings)

@@ -100,7 +100,7 @@ def test_weights_are_taken_over_from_a_model_with_and_without_features_of_the_in
     plain = Tagger(criterion="m-estimation", **options).fit(*data)
     for start, other in ((rich, plain), (plain, rich)):
         problem = Tagger(criterion=other.criterion, **options).problem(*data)
-        weights = problem.model.with_weights(problem.model.weights_from(start.model_)).state_weights()
+        weights = problem.model.with_weights(problem.model.weights_from(start.model_)).named("state")
         shared = set(weights) & set(start.state_weights_)
         assert {key: weights[key] for key in shared} == pytest.approx(
             {key: start.state_weights_[key] for key in shared}

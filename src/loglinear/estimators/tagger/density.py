@@ -30,8 +30,8 @@ from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.inputs import Annotation
-from loglinear.estimators.tagger.model import ChainModel
-from loglinear.estimators.tagger.predict import ChainPredictor
+from loglinear.estimators.tagger.model import ChainModel, SequenceModel
+from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
@@ -82,7 +82,7 @@ class Density:
     model : ChainModel
     """
 
-    def __init__(self, model: ChainModel) -> None:
+    def __init__(self, model: SequenceModel) -> None:
         if model.base is None:
             raise OptionError(
                 "this is a conditional model, of labels given the input: it has no p(x). Train one with "
@@ -98,7 +98,7 @@ class Density:
                 "base='empirical' takes its inputs from the training data and gives none to others: there is no p(x). "
                 "Train with base='hmm' for that; log_probability gives log p(y given x)"
             )
-        assert isinstance(model.encoder, TemplateEncoder)
+        assert isinstance(model.encoder, TemplateEncoder) and isinstance(model, ChainModel)
         self.model, self.base, self.encoder = model, model.base, model.encoder
         self._normalisers: dict[tuple[int, int, int], LogNormaliser] = {}
 
@@ -415,7 +415,7 @@ SWEEPS = 20
 MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 
-class DensityPredictor(ChainPredictor):
+class DensityPredictor(SequencePredictor):
     """Prediction and, for models with a generative base, the density p(x, y) = q0(x, y) exp(w . f(x, y)) / Z."""
 
     seed: int

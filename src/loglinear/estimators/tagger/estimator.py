@@ -21,7 +21,7 @@ from loglinear.estimators.options import TaggerOptions, check_tagger_training, k
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
-from loglinear.estimators.tagger.model import ChainModel
+from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
@@ -45,7 +45,7 @@ from loglinear.training.run import Outcome, Progress, train
 
 
 @documented
-class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
@@ -58,7 +58,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
     ----------
     classes_ : list of str
         The labels, sorted.
-    model_ : ChainModel
+    model_ : SequenceModel
         Attributes, features and weights.
     objective_, n_iter_, n_evaluations_, converged_, message_, seconds_ : how training went.
     history_ : list of Progress
@@ -217,7 +217,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         options = dict(CRITERIA.spec(self.criterion).values)
         return options.get("labels") is not None
 
-    def _keep(self, model: ChainModel, outcome: Outcome) -> None:
+    def _keep(self, model: SequenceModel, outcome: Outcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
         self.model_ = model.rounded(self.precision)
         self.n_features_trained_, self.pruned_score_ = self.model_.features.n_features, None
@@ -309,6 +309,6 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[ChainModel], BaseEstimat
         self.log_likelihoods_ = []
 
 
-def _model_of(init: Any) -> ChainModel:
-    model: ChainModel = (Tagger.load(init) if isinstance(init, str | Path) else init)._fitted()
+def _model_of(init: Any) -> SequenceModel:
+    model: SequenceModel = (Tagger.load(init) if isinstance(init, str | Path) else init)._fitted()
     return model

@@ -1,9 +1,13 @@
-"""How a chain model is stored in a model file, and read back.
+"""How a tagger's model is stored in a model file, and read back.
 
-    header   options, labels, constraints, encoder (template or pair_features ...), order, local, sub_labels,
-             input_only, weight_exponent, base (None or see below), training (free notes)
-    arrays   weights [D] (float64, float32 or float16; times 2^weight_exponent); scaling; strings (packed); encoder.*;
-             state.counts, state.codes; edge.counts, edge.codes; transitions; trigrams
+    header   options, labels, constraints, encoder (template or pair_features ...), weight_exponent, base (None or see
+             below), training (free notes)
+    arrays   weights [D] (float64, float32 or float16; times 2^weight_exponent); strings (packed); encoder.*
+
+What else there is depends on the structure (:meth:`SequenceModel.to_storage`). Of a chain:
+
+    header   order, local, sub_labels, input_only
+    arrays   state.counts, state.codes; edge.counts, edge.codes; transitions; trigrams; scaling
 
 Of a generative base:
 
@@ -23,12 +27,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Arrays
+from loglinear.arrays import Arrays
 from loglinear.errors import OptionError
-from loglinear.estimators.tagger.model import ChainModel
-from loglinear.features.block import FeatureBlock
+from loglinear.estimators.tagger.model import MODELS, SequenceModel, model_class
 from loglinear.model_file import MOST_EXPONENT, Reader, restored, stored, string_arrays
-from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.constraints import Constraints
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 KIND = "tagger"
 OWN = "own"
-MOST_SCALING = 1e6
+DEFAULT = "chain"  # the structure of a file that names none
 _TEMPLATES = "loglinear.features.templates"
 ENCODERS = {
     "template": (f"{_TEMPLATES}.encoder", "TemplateEncoder"),
@@ -47,50 +49,29 @@ ENCODERS = {
 
 
 def to_storage(
-    model: ChainModel, options: dict[str, Any], training: dict[str, Any], precision: npt.DTypeLike = np.float64
+    model: SequenceModel, options: dict[str, Any], training: dict[str, Any], precision: npt.DTypeLike = np.float64
 ) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a model file, the weights stored in the given ``precision``."""
-    features = model.features
     weights, exponent = stored(model.weights, precision)
-    arrays: Arrays = {
-        "weights": weights,
-        **string_arrays("strings", model.encoder.strings),
-        **_list_arrays("state", features.state),
-        "transitions": features.transitions,
-        "trigrams": features.trigrams,
-    }
-    if model.scaling is not None:
-        arrays["scaling"] = model.scaling.astype(np.float64)
-    if features.edge is not None:
-        arrays |= _list_arrays("edge", features.edge)
-    base = None
-    if model.base is not None:
-        base, base_arrays = _base_to_storage(model.base)
-        arrays |= base_arrays
-    arrays |= {f"encoder.{name}": array for name, array in model.encoder.to_arrays().items()}
+    parts, arrays = model.to_storage()
+    base, base_arrays = (None, {}) if model.base is None else _base_to_storage(model.base)
     header = {
         "options": options,
         "labels": model.labels,
         "weight_exponent": exponent,
-        "order": features.order,
-        "local": model.local,
-        "sub_labels": model.sub_labels,
-        "input_only": features.input_only,
+        **parts,
         "base": base,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
         "training": training,
     }
-    return header, arrays
+    arrays |= {"weights": weights, **string_arrays("strings", model.encoder.strings), **base_arrays}
+    return header, arrays | {f"encoder.{name}": array for name, array in model.encoder.to_arrays().items()}
 
 
-def from_storage(read: Reader, own: OwnBase | None = None) -> ChainModel:
+def from_storage(read: Reader, own: OwnBase | None = None) -> Any:
     """The model of a file; ``own`` is the base that the file does not hold, if it wants one."""
-    options = read.section("options")
-    labels, order = read.names("labels"), read.choice("order", (1, 2))
-    sub_labels = read.integer("sub_labels", 1, default=1)
-    if (order, sub_labels) != (options.value("order"), options.value("sub_labels", 1)):
-        read.fail("order", "the model is of another order, or has other sub-labels, than its options say")
+    options, labels = read.section("options"), read.names("labels")
     attributes, strings = read.section("encoder"), read.strings("strings")
     kind = attributes.choice("kind", list(ENCODERS))
     module, name = ENCODERS[kind]
@@ -98,49 +79,27 @@ def from_storage(read: Reader, own: OwnBase | None = None) -> ChainModel:
         encoder = getattr(import_module(module), name).from_storage(attributes.header, attributes.arrays, strings)
     if attributes.value("bits", None) != options.value("hash_bits", None):
         attributes.fail("bits", "the attributes are not hashed as the options say")
-    n = len(labels) * sub_labels
-    features = ChainFeatures(
-        n_labels=n,
-        order=order,
-        state=_lists(read, "state", encoder.n_attributes, n + read.flag("input_only", False)),
-        edge=_lists(read, "edge", encoder.n_attributes, n**2) if "edge.counts" in read.arrays else None,
-        transitions=read.ints("transitions", (None,), n**2),
-        trigrams=read.ints("trigrams", (None,), n**3 if order == 2 else 0),
-    )
-    numbers = read.floats("weights", (features.n_features,))
+    structure = options.choice("structure", list(MODELS), default=DEFAULT)
+    model = model_class(structure).from_storage(read, labels, encoder)
+    numbers = read.floats("weights", (model.features.n_features,))
     with np.errstate(over="ignore"):
         weights = restored(numbers, read.integer("weight_exponent", 0, MOST_EXPONENT, default=0))
     if not np.isfinite(weights).all():
         read.fail("weights", "a weight is not a finite number")
-    scaling = read.floats("scaling", (n + 1,), -MOST_SCALING, MOST_SCALING) if "scaling" in read.arrays else None
     base: Base | None = None
     of_columns = kind.endswith("template")
     if own is not None:
         own = base = _bound(read.section("base"), own, labels)
     elif read.has("base"):
-        base = _base_from_storage(read.section("base"), n)
+        base = _base_from_storage(read.section("base"), len(labels) * model.sub_labels)
     if base is not None and of_columns != (own is None or own.columns is not None):
         read.fail("base", "the base model and the features are not of the same kind of data")
     with read.building("constraints"):
         rules = read.value("constraints")
         constraints = None if rules is None else Constraints.from_dict(rules)
-        local = read.flag("local")
-        model = ChainModel(labels, encoder, features, weights, constraints, local, sub_labels, scaling, base)
+        model = replace(model, weights=weights, constraints=constraints)
         _ = model.penalties  # constraints that do not fit the labels fail here
-    return model
-
-
-def _list_arrays(part: str, block: FeatureBlock) -> Arrays:
-    return {f"{part}.counts": _narrow(np.diff(block.pointer)), f"{part}.codes": _narrow(block.codes)}
-
-
-def _narrow(numbers: Array) -> Array:
-    """Numbers from 0 up as bytes where all of them fit, else as int32."""
-    return numbers.astype(np.uint8 if not len(numbers) or numbers.max() < 256 else np.int32)
-
-
-def _lists(read: Reader, part: str, n_attributes: int, n_codes: int) -> FeatureBlock:
-    return FeatureBlock(*read.lists(f"{part}.counts", f"{part}.codes", n_attributes, n_codes), n_codes)
+    return model if base is None else replace(model, base=base)  # type: ignore[call-arg]  # only chains have one
 
 
 # -- the generative base -----------------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from loglinear.estimators.tagger.inputs import (
     corpus_of,
     encoder_for,
 )
-from loglinear.estimators.tagger.model import ChainInference, penalties_of
-from loglinear.estimators.tagger.predict import ChainPredictor
+from loglinear.estimators.tagger.model import SequenceInference, penalties_of
+from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.options import check, documented
@@ -40,7 +40,7 @@ MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
 
 @documented
-class LocalTagger(LocalTaggerOptions, ChainPredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else
@@ -358,7 +358,7 @@ class LinearScores:
 
 
 @dataclass
-class ClassifierModel(ChainInference):
+class ClassifierModel(SequenceInference):
     """A chain whose parts a classifier scores.
 
     Parameters
@@ -534,11 +534,9 @@ class ClassifierModel(ChainInference):
             return None
         return np.ascontiguousarray(coef.T), np.broadcast_to(intercept, (n_labels,))
 
-    def state_weights(self) -> NoReturn:
+    def named(self, kind: str) -> NoReturn:
         """There are none: what was learnt lies in the classifier."""
         raise AttributeError("a LocalTagger has no weights of its own; look at its classifier_")
-
-    transition_weights = edge_weights = trigram_weights = state_weights
 
 
 def _log_softmax(table: Float) -> Float:

@@ -1,7 +1,11 @@
-"""A trained chain model: labels, attributes, features, weights and constraints, and what can be asked of them.
+"""A trained model of sequences: labels, attributes, features, weights and constraints, and what can be asked of them.
 
 This is what a model file holds and what :class:`loglinear.Tagger` wraps. It works on encoded corpora and label numbers;
 the estimator turns users' data into those.
+
+    SequenceInference     labellings and probabilities from part scores
+      SequenceModel       part scores from features and weights; one subclass for each of :data:`MODELS`
+        ChainModel        a linear chain
 """
 
 from __future__ import annotations
@@ -10,23 +14,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
+from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import InfeasibleError, OptionError
+from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
+from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
-from loglinear.model_file import restored, stored
+from loglinear.model_file import Reader, restored, stored
 from loglinear.structures.chain.best import ChainDecoder
-from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
+from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
-from loglinear.system import in_threads
+from loglinear.structures.gold import Gold
+from loglinear.system import in_threads, thread_count
 
 if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
@@ -34,7 +42,7 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.generative.base import Base, HmmBase, OwnBase
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What can be asked of anything that scores the parts of chains: labellings, probabilities, expected costs.
+# What can be asked of anything that scores the parts of sequences: labellings, probabilities, expected costs.
 #
 # A model may split each label into k hidden *sub-labels* (state ``y * k + j`` is sub-label j of label y). Its part
 # scores are then over the Y k states, while all that goes in and comes out here is about the Y labels: the probability
@@ -48,7 +56,7 @@ R = TypeVar("R")
 MOST_PATHS = 4096  # labellings by sub-labels looked through for distinct labellings
 
 
-class ChainInference(ABC):
+class SequenceInference(ABC):
     """Inference block by block in threads, given part scores.
 
     Attributes
@@ -59,18 +67,21 @@ class ChainInference(ABC):
         k, the hidden states of each label; 1 if the labels are the states.
     encoder : TemplateEncoder or NameEncoder
         Makes attributes of a corpus.
+    base : Base or None
+        A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
     """
 
     labels: list[str]
-    sub_labels: int
+    sub_labels: int = 1
     encoder: TemplateEncoder | NameEncoder
+    base: Base | None = None
 
     @property
     def why_infeasible(self) -> str:
         """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
 
-    def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> EncodedCorpus:
+    def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> Any:
         """A corpus in numbers, as this model looks at it."""
         return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
 
@@ -78,17 +89,21 @@ class ChainInference(ABC):
         """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora."""
         return None
 
+    def structure(self, corpus: Any, first: int, end: int) -> Any:
+        """The shape of sequences ``first`` to ``end``."""
+        return Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+
     @abstractmethod
-    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+    def part_scores(self, corpus: Any, first: int, end: int) -> Any:
         """Part scores of sequences ``first`` to ``end``, with what is ruled out at -inf."""
 
     @abstractmethod
-    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+    def blocks(self, corpus: Any) -> list[tuple[int, int]]:
         """All sequences in runs whose part scores stay small."""
 
     def decode(
         self,
-        corpus: EncodedCorpus,
+        corpus: Any,
         allowed: UInt8 | None = None,
         decoding: str = "viterbi",
         n_threads: int = 1,
@@ -100,63 +115,65 @@ class ChainInference(ABC):
         greatest sum of its labels' marginals; ``min-risk``: that with the least expected ``cost``.
         """
 
-        def best(chain: Chain, scores: ChainScores, positions: slice) -> Int32:
+        def best(structure: Any, scores: Any, positions: slice) -> Int32:
             if decoding == "viterbi":
-                return chain.viterbi(scores)[0] // self.sub_labels
-            values = self._label_marginals(chain, scores)
+                return structure.viterbi(scores)[0] // self.sub_labels
+            values = self._label_marginals(structure, scores)
             if decoding == "min-risk" and cost is not None:
-                values = -cost.expected(values, chain.offsets)
+                values = -cost.expected(values, structure.offsets)
             states = np.repeat(values, self.sub_labels, axis=1)
-            return chain.best_possible(scores, states)[0] // self.sub_labels
+            return structure.best_possible(scores, states)[0] // self.sub_labels
 
         return _joined(self.map_blocks(corpus, allowed, n_threads, best), np.int32)
 
-    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
+    def marginals(self, corpus: Any, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
         """Probability of each label at each position [N, Y]."""
         blocks = self.map_blocks(
-            corpus, allowed, n_threads, lambda chain, scores, positions: self._label_marginals(chain, scores)
+            corpus, allowed, n_threads, lambda structure, scores, positions: self._label_marginals(structure, scores)
         )
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
 
-    def n_best(self, corpus: EncodedCorpus, k: int, allowed: UInt8 | None = None, n_threads: int = 1) -> list[Ranked]:
+    def n_best(self, corpus: Any, k: int, allowed: UInt8 | None = None, n_threads: int = 1) -> list[Ranked]:
         """For each sequence its best labellings [K, T] and their probabilities [K], K <= k.
 
         With sub-labels they are the k labellings that have the best labellings by sub-labels, the most probable first.
         """
 
-        def best(chain: Chain, scores: ChainScores, positions: slice) -> list[Ranked]:
-            log_z = chain.log_partition(scores)
+        def best(structure: Any, scores: Any, positions: slice) -> list[Ranked]:
+            log_z = structure.log_partition(scores)
             if self.sub_labels > 1:
-                return [_sorted(*one) for one in self._distinct(chain, scores, k, log_z)]
-            found = chain.k_best(scores, k)
+                return [_sorted(*one) for one in self._distinct(structure, scores, k, log_z)]
+            found = structure.k_best(scores, k)
             return [(labels, np.exp(score - z)) for (labels, score), z in zip(found, log_z, strict=True)]
 
         return [one for block in self.map_blocks(corpus, allowed, n_threads, best) for one in block]
 
-    def log_probability(self, corpus: EncodedCorpus, labels: Int32, n_threads: int = 1) -> Float:
+    def log_probability(self, corpus: Any, labels: Int32, n_threads: int = 1) -> Float:
         """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
 
-        def log_p(chain: Chain, scores: ChainScores, positions: slice) -> Float:
+        def log_p(structure: Any, scores: Any, positions: slice) -> Float:
             if self.sub_labels == 1:
-                return chain.score(scores, labels[positions]) - chain.log_partition(scores)
-            return chain.log_partition(self._only(chain, scores, labels[positions])) - chain.log_partition(scores)
+                return structure.score(scores, labels[positions]) - structure.log_partition(scores)
+            return structure.log_partition(self._only(structure, scores, labels[positions])) - structure.log_partition(
+                scores
+            )
 
         return _joined(self.map_blocks(corpus, None, n_threads, log_p), np.float64)
 
-    def _only(self, chain: Chain, scores: ChainScores, labels: Int32) -> ChainScores:
+    def _only(self, structure: Any, scores: Any, labels: Int32) -> Any:
         """The scores with all but the sub-labels of ``labels`` [N] ruled out."""
         mask = np.arange(len(self.labels)) == labels[:, None]
-        return chain.restrict(scores, np.repeat(mask, self.sub_labels, axis=1))
+        return structure.restrict(scores, np.repeat(mask, self.sub_labels, axis=1))
 
-    def _label_marginals(self, chain: Chain, scores: ChainScores) -> Float:
-        states = chain.expectations(scores)[1].emission
+    def _label_marginals(self, structure: Any, scores: Any) -> Float:
+        states = structure.expectations(scores)[1].emission
         return states if self.sub_labels == 1 else states.reshape(len(states), -1, self.sub_labels).sum(axis=2)
 
-    def _distinct(self, chain: Chain, scores: ChainScores, k: int, log_z: Float) -> list[Ranked]:
+    def _distinct(self, structure: Any, scores: Any, k: int, log_z: Float) -> list[Ranked]:
         """For each sequence at most ``k`` distinct labellings with their probabilities, the sub-labels summed out."""
         n_paths = k * self.sub_labels
         while True:
-            paths = chain.k_best(scores, n_paths)
+            paths = structure.k_best(scores, n_paths)
             found = [_first_distinct(states // self.sub_labels, k) for states, _ in paths]
             unfinished = [
                 len(labels) < k and len(states) == n_paths for labels, (states, _) in zip(found, paths, strict=True)
@@ -167,7 +184,7 @@ class ChainInference(ABC):
         probabilities = [np.zeros(len(labels)) for labels in found]
         for rank in range(max(map(len, found))):
             chosen = np.concatenate([labels[min(rank, len(labels) - 1)] for labels in found])
-            log_p = chain.log_partition(self._only(chain, scores, chosen)) - log_z
+            log_p = structure.log_partition(self._only(structure, scores, chosen)) - log_z
             for i, each in enumerate(probabilities):
                 if rank < len(each):
                     each[rank] = np.exp(log_p[i])
@@ -175,22 +192,21 @@ class ChainInference(ABC):
 
     def map_blocks(
         self,
-        corpus: EncodedCorpus,
+        corpus: Any,
         allowed: UInt8 | None,
         n_threads: int,
-        operation: Callable[[Chain, ChainScores, slice], R],
+        operation: Callable[[Any, Any, slice], R],
     ) -> list[R]:
-        """``operation(chain, scores, positions)`` for each block of sequences, in order."""
+        """``operation(structure, scores, positions)`` for each block of sequences, in order."""
 
         def run(block: tuple[int, int]) -> R:
             first, end = block
             lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-            chain = Chain(corpus.offsets[first : end + 1] - lo)
-            scores = self.part_scores(corpus, first, end)
+            structure, scores = self.structure(corpus, first, end), self.part_scores(corpus, first, end)
             if allowed is not None:
-                scores = chain.restrict(scores, np.repeat(allowed[lo:hi], self.sub_labels, axis=1))
+                scores = structure.restrict(scores, np.repeat(allowed[lo:hi], self.sub_labels, axis=1))
             try:
-                return operation(chain, scores, slice(lo, hi))
+                return operation(structure, scores, slice(lo, hi))
             except InfeasibleError as error:
                 raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
@@ -217,45 +233,137 @@ def _joined(blocks: list[npt.NDArray[R]], dtype: type[R]) -> npt.NDArray[R]:  # 
 
 Corpus = Columns | Attributes
 ANY_LABEL = "(any label)"
-WORKED_OUT = ("penalties", "laid_out", "decoder", "_sentences")  # kept from one question to the next
+MODELS = {
+    "chain": "loglinear.estimators.tagger.model:ChainModel",
+}  #: the class of model by the structure it has, imported when one is asked for
+
+
+def model_class(structure: str) -> type[SequenceModel]:
+    """The class of models of a structure."""
+    module, name = MODELS[structure].split(":")
+    found: type[SequenceModel] = getattr(import_module(module), name)
+    return found
 
 
 @dataclass
-class ChainModel(ChainInference):
-    """A chain model with weights.
+class SequenceModel(SequenceInference):
+    """Features of sequences with their weights.
 
     Parameters
     ----------
     labels : list of str
-        The Y labels.
+        The Y labels of tokens.
     encoder : TemplateEncoder or NameEncoder
         Makes attributes of a corpus.
-    features : ChainFeatures
+    features : PartFeatures
     weights : float64 [D]
     constraints : Constraints or None
-    local : bool
-        Whether its pieces are normalised one by one (an MEMM) instead of the chain as a whole.
-    sub_labels : int
-        Hidden states of each label.
-    scaling : float64 [Y + 1] or None
-        What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.local`).
-    base : Base or None
-        A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
     """
+
+    structure_name: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]]  #: what kinds of features there are, in the order of the weights
+    cached: ClassVar[tuple[str, ...]] = ("penalties", "laid_out")  #: worked out once, and not pickled
 
     labels: list[str]
     encoder: TemplateEncoder | NameEncoder
-    features: ChainFeatures
+    features: Any
     weights: Float
     constraints: Constraints | None = None
-    local: bool = False
-    sub_labels: int = 1
-    scaling: Float | None = None
-    base: Base | None = None
+
+    @classmethod
+    @abstractmethod
+    def collect(
+        cls,
+        options: Any,
+        corpus: Corpus,
+        encoder: TemplateEncoder | NameEncoder,
+        gold: Gold,
+        labels: list[str],
+        transitions: str,
+        input_only: bool,
+    ) -> tuple[Self, Any, Gold]:
+        """The untrained model of a training corpus, the corpus in numbers and its annotation.
+
+        Parameters
+        ----------
+        options : TaggerOptions
+        corpus : Columns or Attributes
+        encoder : TemplateEncoder or NameEncoder
+            New; it is fitted to the corpus.
+        gold : Gold
+            The annotation over ``labels``.
+        labels : list of str
+        transitions : {"observed", "all", "none"}
+            Which label bigrams get a weight.
+        input_only : bool
+            Whether attributes have weights of their own, whatever the label.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_storage(cls, read: Reader, labels: list[str], encoder: TemplateEncoder | NameEncoder) -> Self:
+        """The model that a file holds, with weights of zero and without constraints."""
+
+    @abstractmethod
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """What :meth:`from_storage` reads: entries of a model file's header, and arrays."""
+
+    @abstractmethod
+    def counts(self, corpus: Any, labels: Int32) -> Any:
+        """Feature counts of each sequence's labelling, a sparse matrix [S, D]."""
+
+    @abstractmethod
+    def named(self, kind: str) -> dict[tuple[str, ...], float]:
+        """The weights of a kind of features by what they look at; empty for a kind that the model does not have."""
+
+    @abstractmethod
+    def weights_from(self, other: SequenceModel) -> Float:
+        """A start for this model's weights: those of ``other`` where it has the same feature, else zero."""
+
+    @abstractmethod
+    def keeping(self, kept: Bool) -> Self:
+        """The same model with the features where ``kept`` [D] only, and the attributes that still have one."""
+
+    @property
+    def order(self) -> int:
+        """How many labels back a label depends on."""
+        return 1
 
     @cached_property
-    def penalties(self) -> Penalties:
-        return penalties_of(self.constraints, self.labels).split(self.sub_labels)
+    def penalties(self) -> Any:
+        """The constraints as scores, in the form that the features take."""
+        raise NotImplementedError
+
+    @cached_property
+    def laid_out(self) -> Any:
+        """The weights prepared for scoring."""
+        return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: what can be worked out again stays behind."""
+        return {name: value for name, value in self.__dict__.items() if name not in self.cached}
+
+    def with_weights(self, weights: Float) -> Self:
+        """The same model with other weights."""
+        return replace(self, weights=weights)
+
+    def compacted(self) -> Self:
+        """The same model without the features of weight zero."""
+        return self.keeping(self.weights != 0.0)
+
+    def pruned(self, keep: int) -> Self:
+        """The same model with its ``keep`` greatest weights only; of equal ones, the first."""
+        sizes = np.abs(self.weights)
+        if keep >= len(sizes):
+            return self.compacted()
+        bound = np.partition(sizes, len(sizes) - keep)[len(sizes) - keep] if keep else np.inf
+        kept = sizes > bound
+        kept[np.flatnonzero(sizes == bound)[: keep - int(kept.sum())]] = True
+        return self.keeping(kept & (sizes > 0.0))
+
+    def rounded(self, precision: str) -> Self:
+        """The same model with weights that numbers of that precision hold, without those that they make zero."""
+        return self.with_weights(restored(*stored(self.weights, precision))).compacted()
 
     @property
     def states(self) -> list[str]:
@@ -269,10 +377,154 @@ class ChainModel(ChainInference):
         wanted = set(labels)
         return [state for y, state in enumerate(self.states) if self.labels[y // self.sub_labels] in wanted]
 
+    @property
+    def hmm_base(self) -> HmmBase:
+        """The base of a model that is known to have a hidden Markov model as such."""
+        from loglinear.generative.base import HmmBase
+
+        assert isinstance(self.base, HmmBase)
+        return self.base
+
+    def structure(self, corpus: Any, first: int, end: int) -> Any:
+        return self.features.structure(corpus, first, end)
+
+    def part_scores(self, corpus: Any, first: int, end: int) -> Any:
+        return self.features.scores(self.laid_out, corpus, first, end)
+
+    def blocks(self, corpus: Any) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+        return found
+
+    def matching_attributes(self, other: SequenceModel) -> Int32:
+        """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
+        if type(self.encoder) is not type(other.encoder):
+            return np.full(other.encoder.n_attributes, -1, dtype=np.int32)
+        return self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
+
+
+def attributes_of(block: FeatureBlock) -> Int64:
+    """The attribute of each feature of a block."""
+    return np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
+
+
+def list_arrays(part: str, block: FeatureBlock) -> Arrays:
+    """Feature lists as arrays of a model file."""
+    return {f"{part}.counts": _narrow(np.diff(block.pointer)), f"{part}.codes": _narrow(block.codes)}
+
+
+def read_lists(read: Reader, part: str, n_attributes: int, n_codes: int) -> FeatureBlock:
+    """What :func:`list_arrays` gave, every bound checked."""
+    return FeatureBlock(*read.lists(f"{part}.counts", f"{part}.codes", n_attributes, n_codes), n_codes)
+
+
+def _narrow(numbers: Array) -> Array:
+    """Numbers from 0 up as bytes where all of them fit, else as int32."""
+    return numbers.astype(np.uint8 if not len(numbers) or numbers.max() < 256 else np.int32)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Linear chains.
+
+MOST_SCALING = 1e6
+LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3}  # how many labels a feature of each kind looks at
+
+
+@dataclass
+class ChainModel(SequenceModel):
+    """A chain model with weights.
+
+    Parameters
+    ----------
+    labels, encoder, weights, constraints
+        As for every :class:`SequenceModel`.
+    features : ChainFeatures
+    local : bool
+        Whether its pieces are normalised one by one (an MEMM) instead of the chain as a whole.
+    sub_labels : int
+        Hidden states of each label.
+    scaling : float64 [Y + 1] or None
+        What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.local`).
+    base : Base or None
+        A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
+    """
+
+    structure_name = "chain"
+    kinds = tuple(LABELS_OF)
+    cached = ("penalties", "laid_out", "decoder", "_sentences")
+
+    features: ChainFeatures
+    local: bool = False
+    sub_labels: int = 1
+    scaling: Float | None = None
+    base: Base | None = None
+
+    @classmethod
+    def collect(
+        cls,
+        options: Any,
+        corpus: Corpus,
+        encoder: TemplateEncoder | NameEncoder,
+        gold: Gold,
+        labels: list[str],
+        transitions: str,
+        input_only: bool,
+    ) -> tuple[Self, EncodedCorpus, Gold]:
+        encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
+        constraints = constraints_of(options.constraints, labels)
+        check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
+        gold = gold.split(options.sub_labels, len(labels))
+        features = ChainFeatures.collect(
+            encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
+            transitions, _input_attributes(encoder) if input_only else None,
+        )  # fmt: skip
+        zeros = np.zeros(features.n_features)
+        return cls(labels, encoder, features, zeros, constraints, sub_labels=options.sub_labels), encoded, gold
+
+    @classmethod
+    def from_storage(cls, read: Reader, labels: list[str], encoder: TemplateEncoder | NameEncoder) -> Self:
+        options, order = read.section("options"), read.choice("order", (1, 2))
+        sub_labels = read.integer("sub_labels", 1, default=1)
+        if (order, sub_labels) != (options.value("order"), options.value("sub_labels", 1)):
+            read.fail("order", "the model is of another order, or has other sub-labels, than its options say")
+        n = len(labels) * sub_labels
+        features = ChainFeatures(
+            n_labels=n,
+            order=order,
+            state=read_lists(read, "state", encoder.n_attributes, n + read.flag("input_only", False)),
+            edge=read_lists(read, "edge", encoder.n_attributes, n**2) if "edge.counts" in read.arrays else None,
+            transitions=read.ints("transitions", (None,), n**2),
+            trigrams=read.ints("trigrams", (None,), n**3 if order == 2 else 0),
+        )
+        scaling = read.floats("scaling", (n + 1,), -MOST_SCALING, MOST_SCALING) if "scaling" in read.arrays else None
+        local, zeros = read.flag("local"), np.zeros(features.n_features)
+        return cls(labels, encoder, features, zeros, local=local, sub_labels=sub_labels, scaling=scaling)
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        features = self.features
+        arrays: Arrays = {
+            **list_arrays("state", features.state),
+            "transitions": features.transitions,
+            "trigrams": features.trigrams,
+        }
+        if self.scaling is not None:
+            arrays["scaling"] = self.scaling.astype(np.float64)
+        if features.edge is not None:
+            arrays |= list_arrays("edge", features.edge)
+        header = {
+            "order": features.order,
+            "local": self.local,
+            "sub_labels": self.sub_labels,
+            "input_only": features.input_only,
+        }
+        return header, arrays
+
+    @property
+    def order(self) -> int:
+        return self.features.order
+
     @cached_property
-    def laid_out(self) -> ChainWeights:
-        """The weights prepared for scoring."""
-        return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+    def penalties(self) -> Penalties:
+        return penalties_of(self.constraints, self.labels).split(self.sub_labels)
 
     @cached_property
     def decoder(self) -> ChainDecoder | None:
@@ -293,41 +545,14 @@ class ChainModel(ChainInference):
         """
         return None if self._sentences is None else self._sentences.labels_of(x)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in WORKED_OUT}
-
-    def with_weights(self, weights: Float) -> ChainModel:
-        """The same model with other weights."""
-        return replace(self, weights=weights)
-
-    def keeping(self, kept: Bool) -> ChainModel:
-        """The same model with the features where ``kept`` [D] only, and the attributes that still have one."""
+    def keeping(self, kept: Bool) -> Self:
         if kept.all():
             return self
         features, used = self.features.keeping(kept)
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
 
-    def compacted(self) -> ChainModel:
-        """The same model without the features of weight zero."""
-        return self.keeping(self.weights != 0.0)
-
-    def pruned(self, keep: int) -> ChainModel:
-        """The same model with its ``keep`` greatest weights only; of equal ones, the first."""
-        sizes = np.abs(self.weights)
-        if keep >= len(sizes):
-            return self.compacted()
-        bound = np.partition(sizes, len(sizes) - keep)[len(sizes) - keep] if keep else np.inf
-        kept = sizes > bound
-        kept[np.flatnonzero(sizes == bound)[: keep - int(kept.sum())]] = True
-        return self.keeping(kept & (sizes > 0.0))
-
-    def rounded(self, precision: str) -> ChainModel:
-        """The same model with weights that numbers of that precision hold, without those that they make zero."""
-        return self.with_weights(restored(*stored(self.weights, precision))).compacted()
-
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
-        scores = self.features.scores(self.laid_out, corpus, first, end)
+        scores: ChainScores = super().part_scores(corpus, first, end)
         if self.base is not None:
             if not self.base.has_parts:
                 raise OptionError(
@@ -339,18 +564,10 @@ class ChainModel(ChainInference):
             return scores
         from loglinear.criteria.local import locally_normalised, scaled
 
-        chain = Chain(corpus.offsets[first : end + 1] - corpus.offsets[first])
+        chain = self.structure(corpus, first, end)
         if self.scaling is not None:
             scores = scaled(chain, scores, self.scaling)
         return locally_normalised(chain, scores) if self.local else scores
-
-    @property
-    def hmm_base(self) -> HmmBase:
-        """The base of a model that is known to have a hidden Markov model as such."""
-        from loglinear.generative.base import HmmBase
-
-        assert isinstance(self.base, HmmBase)
-        return self.base
 
     @property
     def why_infeasible(self) -> str:
@@ -375,23 +592,21 @@ class ChainModel(ChainInference):
         return f"; what was not met in training has probability zero unless smoothed ({remedy})"
 
     def encode(self, corpus: Corpus, n_threads: int = 1) -> EncodedCorpus:
-        """A corpus in numbers, as this model looks at it."""
-        if self.base is None:
-            return super().encode(corpus, n_threads)
-        known = self.base.prepare(corpus)
-        return self.base.attach(super().encode(known, n_threads), known)
+        known = corpus if self.base is None else self.base.prepare(corpus)
+        encoded: EncodedCorpus = super().encode(known, n_threads)
+        return encoded if self.base is None else self.base.attach(encoded, known)
 
     def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
         if self.base is not None and self.base.one_by_one:
             return [(i, i + 1) for i in range(corpus.n_sequences)]
-        return self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+        return super().blocks(corpus)
 
     def map_blocks(
         self,
         corpus: EncodedCorpus,
         allowed: UInt8 | None,
         n_threads: int,
-        operation: Callable[[Chain, ChainScores, slice], R],
+        operation: Callable[[Any, Any, slice], R],
     ) -> list[R]:
         alone = self.base is not None and self.base.one_by_one
         return super().map_blocks(corpus, allowed, 1 if alone else n_threads, operation)
@@ -439,48 +654,35 @@ class ChainModel(ChainInference):
 
     # -- the weights by name -------------------------------------------------------------------------------------
 
-    def state_weights(self) -> dict[tuple[str, str], float]:
-        """Weight of each (attribute, label); features that look at no label have :data:`ANY_LABEL`."""
-        block, weights = self.features.state, self.weights[self.features.segments[0]].tolist()
-        names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
-        attributes, states = self.encoder.names(), [*self.states, ANY_LABEL]
-        return {(attributes[a], states[y]): w for a, y, w in zip(names, block.codes.tolist(), weights, strict=True)}
+    def counts(self, corpus: EncodedCorpus, labels: Int32) -> Any:
+        from loglinear.generative.m_estimation import sentence_counts
 
-    def edge_weights(self) -> dict[tuple[str, str, str], float]:
-        """Weight of each (attribute, previous label, label)."""
-        block = self.features.edge
-        if block is None:
+        return sentence_counts(self.features, corpus, labels)
+
+    def named(self, kind: str) -> dict[tuple[str, ...], float]:
+        """The weights of a kind of features by attribute, if they look at one, and labels; see :data:`LABELS_OF`.
+
+        Features that look at no label have :data:`ANY_LABEL`.
+        """
+        features, n = self.features, self.features.n_labels
+        block = {"state": features.state, "edge": features.edge}.get(kind)
+        if kind not in self.kinds or (kind == "edge" and block is None):
             return {}
-        weights = self.weights[self.features.segments[1]].tolist()
-        names = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
-        attributes, states, n = self.encoder.names(), self.states, self.features.n_labels
-        return {
-            (attributes[a], states[c // n], states[c % n]): w
-            for a, c, w in zip(names, block.codes.tolist(), weights, strict=True)
-        }
-
-    def transition_weights(self) -> dict[tuple[str, str], float]:
-        """Weight of each (previous label, label)."""
-        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[2]].tolist()
-        return {
-            (states[c // n], states[c % n]): w for c, w in zip(self.features.transitions.tolist(), weights, strict=True)
-        }
-
-    def trigram_weights(self) -> dict[tuple[str, str, str], float]:
-        """Weight of each (label two back, previous label, label)."""
-        states, n, weights = self.states, self.features.n_labels, self.weights[self.features.segments[3]].tolist()
-        return {
-            (states[c // n // n], states[c // n % n], states[c % n]): w
-            for c, w in zip(self.features.trigrams.tolist(), weights, strict=True)
-        }
-
-    def weights_from(self, other: ChainModel) -> Float:
-        """A start for this model's weights: those of ``other`` where it has the same feature, else zero."""
-        start = np.zeros(self.features.n_features)
-        if type(self.encoder) is not type(other.encoder):
-            attributes = np.full(other.encoder.n_attributes, -1, dtype=np.int32)
+        if block is not None:
+            codes, attributes = block.codes, self.encoder.names()
+            names = [[attributes[a] for a in attributes_of(block).tolist()]]
         else:
-            attributes = self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
+            codes, names = features.transitions if kind == "transition" else features.trigrams, []
+        states = [*self.states, ANY_LABEL]
+        digits = [codes] if kind == "state" else [codes // n**k % n for k in reversed(range(LABELS_OF[kind]))]
+        names += [[states[y] for y in digit.tolist()] for digit in digits]
+        weights = self.weights[features.segments[self.kinds.index(kind)]].tolist()
+        return dict(zip(zip(*names, strict=True), weights, strict=True))
+
+    def weights_from(self, other: SequenceModel) -> Float:
+        if not isinstance(other, ChainModel):
+            raise OptionError(f"the model to start from is one of {other.structure_name}, this one a chain")
+        start, attributes = np.zeros(self.features.n_features), self.matching_attributes(other)
         for same_state in self._matching_states(other):
             self._copy_weights(other, attributes, same_state, start)
         return start
@@ -525,9 +727,8 @@ class ChainModel(ChainInference):
             codes[their_block.codes == m**places] = n if mine.input_only else -1
             width = my_block.n_codes
             keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * width + codes, -1)
-            own_attributes = np.repeat(np.arange(len(my_block.pointer) - 1), np.diff(my_block.pointer))
             _copy_matching(
-                start[mine.segments[segment]], own_attributes * width + my_block.codes,
+                start[mine.segments[segment]], attributes_of(my_block) * width + my_block.codes,
                 other.weights[theirs.segments[segment]], keys,
             )  # fmt: skip
         for segment, places, my_codes, their_codes in (
@@ -547,6 +748,28 @@ def _copy_matching(target: Float, keys: Int64, source: Float, source_keys: Int64
     place = np.minimum(np.searchsorted(keys, source_keys), len(keys) - 1)
     found = keys[place] == source_keys
     target[place[found]] = source[found]
+
+
+def _input_attributes(encoder: TemplateEncoder | NameEncoder) -> Bool:
+    """A mask [A] of the attributes that a model of the input needs: one template of each kind.
+
+    Templates that look at the same things some positions apart count the same things but for the sentences' ends; of
+    those the one nearest to the position itself is taken.
+    """
+    if not isinstance(encoder, TemplateEncoder):
+        return np.ones(encoder.n_attributes, dtype=bool)
+    chosen = np.zeros(encoder.n_attributes, dtype=bool)
+    nearest: dict[tuple[Any, ...], tuple[int, TemplateTable]] = {}
+    for table in encoder.tables():
+        macros = table.template.macros
+        first = min((macro.row for macro in macros if not macro.absolute), default=0)
+        kind = tuple(macro if macro.absolute else replace(macro, row=macro.row - first) for macro in macros)
+        reach = max(abs(macro.row) for macro in macros)
+        if table.in_state and (kind not in nearest or reach < nearest[kind][0]):
+            nearest[kind] = (reach, table)
+    for _, table in nearest.values():
+        chosen[table.first : table.first + len(table.keys)] = True
+    return chosen
 
 
 def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penalties:

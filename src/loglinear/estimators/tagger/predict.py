@@ -1,4 +1,4 @@
-"""What can be asked of an estimator once it has a chain model: labels, probabilities, scores, weights."""
+"""What can be asked of an estimator once it has a model of sequences: labels, probabilities, scores, weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from loglinear.estimators.tagger.inputs import (
     corpus_of,
     score_labels,
 )
-from loglinear.estimators.tagger.model import ChainModel
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.options import check
 from loglinear.system import thread_count
@@ -29,14 +28,14 @@ from loglinear.system import thread_count
 DECODINGS = ("viterbi", "posterior", "min-risk")
 
 
-class ChainPredictor(Fitted[ChainModel]):
-    """Prediction with a trained chain model; estimators add how it is trained.
+class SequencePredictor(Fitted[SequenceModel]):
+    """Prediction with a trained model of sequences; estimators add how it is trained.
 
     Attributes
     ----------
     classes_ : list of str
         The labels, sorted.
-    model_ : ChainModel
+    model_ : SequenceModel
         Attributes, features and weights.
     threads : int or None
         Threads, all cores if None.
@@ -137,9 +136,7 @@ class ChainPredictor(Fitted[ChainModel]):
         right, settled = annotation.known_only(self.classes_) == predicted, annotation.settled
         return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
 
-    def _decode(
-        self, encoded: EncodedCorpus, allowed: UInt8 | None, decoding: str = "viterbi", cost: Any = None
-    ) -> Int32:
+    def _decode(self, encoded: Any, allowed: UInt8 | None, decoding: str = "viterbi", cost: Any = None) -> Int32:
         if decoding not in DECODINGS:
             raise OptionError(f"decoding={decoding!r} is not one of {', '.join(DECODINGS)}")
         table = None
@@ -158,7 +155,7 @@ class ChainPredictor(Fitted[ChainModel]):
     def _corpus(self, X: Any) -> Corpus:
         return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
 
-    def _encode(self, X: Any, given: Any) -> tuple[EncodedCorpus, UInt8 | None]:
+    def _encode(self, X: Any, given: Any) -> tuple[Any, UInt8 | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
         corpus = self._corpus(X)
         encoded = self.model_.encode(corpus, thread_count(self.threads))
@@ -180,41 +177,41 @@ class ChainPredictor(Fitted[ChainModel]):
     # -- the weights by name -------------------------------------------------------------------------------------
 
     @property
-    def state_weights_(self) -> dict[tuple[str, str], float]:
+    def state_weights_(self) -> dict[tuple[str, ...], float]:
         """{(attribute, label): weight}."""
-        return self._fitted().state_weights()
+        return self._fitted().named("state")
 
     @property
-    def transition_weights_(self) -> dict[tuple[str, str], float]:
+    def transition_weights_(self) -> dict[tuple[str, ...], float]:
         """{(previous label, label): weight}."""
-        return self._fitted().transition_weights()
+        return self._fitted().named("transition")
 
     @property
-    def edge_weights_(self) -> dict[tuple[str, str, str], float]:
+    def edge_weights_(self) -> dict[tuple[str, ...], float]:
         """{(attribute, previous label, label): weight}."""
-        return self._fitted().edge_weights()
+        return self._fitted().named("edge")
 
     @property
-    def trigram_weights_(self) -> dict[tuple[str, str, str], float]:
+    def trigram_weights_(self) -> dict[tuple[str, ...], float]:
         """{(label two back, previous label, label): weight}."""
-        return self._fitted().trigram_weights()
+        return self._fitted().named("trigram")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A model file to label with: what the command line needs, without the second that importing scikit-learn takes.
 
 
-class LoadedTagger(ChainPredictor):
+class LoadedTagger(SequencePredictor):
     """What :class:`loglinear.Tagger` predicts, for a model of a file; it cannot be trained on.
 
     Parameters
     ----------
-    model : ChainModel
+    model : SequenceModel
     threads : int or None
         All cores if None.
     """
 
-    def __init__(self, model: ChainModel, threads: int | None = None) -> None:
+    def __init__(self, model: SequenceModel, threads: int | None = None) -> None:
         self.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
         self.classes_ = list(model.labels)
         self.threads = threads

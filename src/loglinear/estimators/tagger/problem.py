@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
+from loglinear.arrays import Array, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion
 from loglinear.criteria.field_likelihood import FieldLikelihood
@@ -23,21 +23,18 @@ from loglinear.estimators.tagger.inputs import (
     Annotation,
     Corpus,
     Encoder,
-    check_feasible,
-    constraints_of,
     encoder_for,
 )
-from loglinear.estimators.tagger.model import ChainModel, penalties_of
+from loglinear.estimators.tagger.model import SequenceModel, model_class
 from loglinear.estimators.tagger.training import even_base, found_by_em, label_names
-from loglinear.features.encoding import EncodedCorpus
-from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
+from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
-from loglinear.generative.m_estimation import MEstimationObjective, sentence_counts
+from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.optimizers.objective import AnyObjective, Objective
-from loglinear.structures.chain.features import ChainFeatures
-from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
+from loglinear.structures.structure import Scores, Structure
 from loglinear.system import thread_count
 from loglinear.training.problem import example_weights
 
@@ -48,9 +45,9 @@ class Problem:
 
     Parameters
     ----------
-    model : ChainModel
+    model : SequenceModel
         The model, with weights of zero.
-    encoded : EncodedCorpus
+    encoded : EncodedCorpus or EncodedSegments
         The S training sequences.
     gold : Gold
         Their annotation.
@@ -66,8 +63,8 @@ class Problem:
         How a base's expectations are drawn; None if they are exact.
     """
 
-    model: ChainModel
-    encoded: EncodedCorpus
+    model: SequenceModel
+    encoded: Any
     gold: Gold
     sequence_weights: Float | None
     label_counts: Int64
@@ -87,15 +84,14 @@ class Problem:
     def marked_for(self, criterion: Criterion, seed: int) -> Problem:
         """The same with the annotation marked as ``criterion`` wants it before training."""
         rng = np.random.default_rng([seed, 1])
-        features = self.model.features
-        gold = criterion.choose(self.gold, self.encoded.offsets, features.n_labels, features.order, rng)
+        gold = criterion.choose(self.gold, self.encoded.offsets, len(self.model.states), self.model.order, rng)
         return replace(self, gold=gold)
 
     def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> UInt8:
         """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y] or [N, Y, Y]."""
         model = self.model.with_weights(weights)
 
-        def choose(chain: Chain, scores: ChainScores, positions: slice) -> UInt8:
+        def choose(chain: Chain, scores: Scores, positions: slice) -> UInt8:
             marginals = chain.expectations(scores)[1].emission if scores.order == 1 else chain.edge_marginals(scores)
             gold = self.gold.slice(positions.start, positions.stop)
             contexts = criterion.choose_again(gold, chain.offsets, marginals).contexts
@@ -107,10 +103,10 @@ class Problem:
     def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
 
-        def complete(chain: Chain, scores: ChainScores, positions: slice) -> Int32:
+        def complete(structure: Structure, scores: Scores, positions: slice) -> Int32:
             allowed = self.gold.slice(positions.start, positions.stop).allowed
             assert allowed is not None
-            return chain.viterbi(chain.restrict(scores, allowed))[0]
+            return structure.viterbi(structure.restrict(scores, allowed))[0]
 
         return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
 
@@ -121,7 +117,7 @@ class Problem:
         weight = ones if self.sequence_weights is None else self.sequence_weights
 
         def objective(alpha: Float) -> tuple[float, Float]:
-            def evaluate(chain: Chain, scores: ChainScores, positions: slice) -> tuple[float, Float]:
+            def evaluate(chain: Chain, scores: Scores, positions: slice) -> tuple[float, Float]:
                 gold = self.gold.slice(positions.start, positions.stop)
                 first = int(np.searchsorted(self.encoded.offsets, positions.start))
                 losses, parts = likelihood.evaluate(
@@ -140,7 +136,7 @@ class Problem:
         """Losses by ``criterion`` and the L2 penalty as a function of the weights."""
         model = self.model
         if isinstance(criterion, MEstimation):
-            counts = sentence_counts(model.features, self.encoded, self.gold.labels)
+            counts = model.counts(self.encoded, self.gold.labels)
             return MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
         objective = Objective(
             self.model.features,
@@ -231,24 +227,16 @@ def prepared(
             base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
-    n_threads = thread_count(options.threads)
-    encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+    transitions = _transitions(options, encoder) if criterion.learns_weights else "none"
+    model, encoded, gold = model_class(options.structure).collect(
+        options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only"))
+    )
+    if decoded_locally(options.criterion):
+        model = replace(model, local=True)  # type: ignore[call-arg]  # criteria of pieces are for chains
     if base is not None:
-        encoded = base.attach(encoded, corpus)
+        encoded, model = base.attach(encoded, corpus), replace(model, base=base)  # type: ignore[call-arg]  # as are bases
     if isinstance(base, OwnBase):
         base.check(encoded, gold.labels)
-    constraints = constraints_of(options.constraints, labels)
-    check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
-    gold = gold.split(options.sub_labels, len(labels))
-    features = ChainFeatures.collect(
-        encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
-        _transitions(options, encoder) if criterion.learns_weights else "none",
-        _input_only(encoder) if _criterion_options(options).get("input_only") else None,
-    )  # fmt: skip
-    model = ChainModel(
-        labels, encoder, features, np.zeros(features.n_features), constraints,
-        decoded_locally(options.criterion), options.sub_labels, base=base,
-    )  # fmt: skip
     problem = Problem(
         model=model,
         encoded=encoded,
@@ -316,28 +304,6 @@ def _smoothing(options: Any) -> tuple[float, float]:
 def _criterion_options(options: Any) -> dict[str, Any]:
     """What the criterion's spec sets."""
     return dict(CRITERIA.spec(options.criterion).values)
-
-
-def _input_only(encoder: Encoder) -> Bool:
-    """A mask [A] of the attributes that a model of the input needs: one template of each kind.
-
-    Templates that look at the same things some positions apart count the same things but for the sentences' ends; of
-    those the one nearest to the position itself is taken.
-    """
-    if not isinstance(encoder, TemplateEncoder):
-        return np.ones(encoder.n_attributes, dtype=bool)
-    chosen = np.zeros(encoder.n_attributes, dtype=bool)
-    nearest: dict[tuple[Any, ...], tuple[int, TemplateTable]] = {}
-    for table in encoder.tables():
-        macros = table.template.macros
-        first = min((macro.row for macro in macros if not macro.absolute), default=0)
-        kind = tuple(macro if macro.absolute else replace(macro, row=macro.row - first) for macro in macros)
-        reach = max(abs(macro.row) for macro in macros)
-        if table.in_state and (kind not in nearest or reach < nearest[kind][0]):
-            nearest[kind] = (reach, table)
-    for _, table in nearest.values():
-        chosen[table.first : table.first + len(table.keys)] = True
-    return chosen
 
 
 def _transitions(options: Any, encoder: Encoder) -> str:

@@ -24,14 +24,13 @@ from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
-from loglinear.estimators.tagger.model import ChainModel
+from loglinear.estimators.tagger.model import ChainModel, SequenceModel
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import HmmBase, OwnBase, is_own
 from loglinear.generative.em import EM, EMState
 from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
-from loglinear.generative.m_estimation import sentence_counts
 from loglinear.optimizers.dual.chain import why_not_dual
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import Optimizer
@@ -74,7 +73,7 @@ class ChainTraining(Learnable):
     label_column: int = -1
     partial: bool = False
 
-    def stages(self, options: Any, init: ChainModel | None) -> list[Stage]:
+    def stages(self, options: Any, init: SequenceModel | None) -> list[Stage]:
         start = start_weights(self.problem.model, init, self.seed)
         phases = phases_of(self, options, self.n_threads, init is None)
         stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
@@ -88,9 +87,9 @@ class ChainTraining(Learnable):
         ones = np.ones(self.problem.model.features.n_labels + 1)
         return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
 
-    def trained_model(self, weights: Sequence[Float]) -> ChainModel:
+    def trained_model(self, weights: Sequence[Float]) -> SequenceModel:
         model = self.problem.model.with_weights(weights[0])
-        return model if len(weights) == 1 else replace(model, scaling=weights[1])
+        return model if len(weights) == 1 else replace(model, scaling=weights[1])  # type: ignore[call-arg]  # of chains
 
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
         return tagger_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
@@ -121,7 +120,7 @@ class ChainTraining(Learnable):
             metric = "f1" if chunks else "accuracy"
         return DevSequences(encoded, annotation, metric, model.labels, self.n_threads)
 
-    def with_model(self, model: ChainModel) -> ChainTraining:
+    def with_model(self, model: SequenceModel) -> ChainTraining:
         """The same of another model of the same labels."""
         return replace(self, problem=replace(self.problem, model=model))
 
@@ -192,7 +191,7 @@ class DevSequences:
     labels: list[str]
     n_threads: int
 
-    def score(self, model: ChainModel) -> float:
+    def score(self, model: SequenceModel) -> float:
         predicted = model.decode(self.encoded, n_threads=self.n_threads)
         return score_labels(self.metric, self.annotation, predicted, model.labels, self.encoded.offsets)
 
@@ -238,7 +237,7 @@ def names_a_criterion(init: Any) -> bool:
     return isinstance(init, str | Path) and spec_name(str(init)) in CRITERIA.all() and not Path(init).exists()
 
 
-def keeping(problem: Problem, other: ChainModel, seed: int, keep: int, n_threads: int = 1) -> Problem:
+def keeping(problem: Problem, other: SequenceModel, seed: int, keep: int, n_threads: int = 1) -> Problem:
     """The problem with ``keep`` features alone, the most informative of the model ``other``.
 
     These have the greatest |weight| sqrt(how often it occurs). The weight alone would favour what was seen once, the
@@ -248,7 +247,7 @@ def keeping(problem: Problem, other: ChainModel, seed: int, keep: int, n_threads
     if keep >= len(start):
         return problem
     labels = problem.gold.labels if problem.gold.allowed is None else problem.completed(start, n_threads)
-    counts = sentence_counts(problem.model.features, problem.encoded, labels)
+    counts = problem.model.counts(problem.encoded, labels)
     times = np.asarray(abs(counts).sum(axis=0), dtype=np.float64).ravel()
     kept = np.zeros(len(start), dtype=bool)
     kept[np.argsort(-np.abs(start) * np.sqrt(times), kind="stable")[:keep]] = True
@@ -256,19 +255,19 @@ def keeping(problem: Problem, other: ChainModel, seed: int, keep: int, n_threads
     return replace(problem, model=model, encoded=model.encode(problem.corpus))
 
 
-def start_weights(model: ChainModel, other: ChainModel | None, seed: int) -> Float:
+def start_weights(model: SequenceModel, other: SequenceModel | None, seed: int) -> Float:
     """The weights [D] that training starts from; ``other`` is the model to start from, if any."""
     start = model.weights
     if other is not None:
         start = model.weights_from(other)
-        if isinstance(other.base, HmmBase) and model.base is None:
+        if isinstance(other.base, HmmBase) and model.base is None and isinstance(model, ChainModel):
             start = start + _base_as_weights(model, other, other.base)
     if model.sub_labels > 1 and (other is None or other.sub_labels == 1):  # sub-labels that start alike stay alike
         start = start + np.random.default_rng([seed, 2]).normal(scale=SUB_LABEL_NOISE, size=len(start))
     return start
 
 
-def _base_as_weights(model: ChainModel, other: ChainModel, base: HmmBase) -> Float:
+def _base_as_weights(model: ChainModel, other: SequenceModel, base: HmmBase) -> Float:
     """What the weights [D] of ``model`` are to gain so that it says what ``other``'s base does."""
     gained = np.zeros(model.features.n_features)
     label = {name: y for y, name in enumerate(other.labels)}
@@ -384,7 +383,7 @@ class HmmTraining(ChainTraining):
     data: Expectation
     with_dev: bool
 
-    def stages(self, options: Any, init: ChainModel | None) -> list[Stage]:
+    def stages(self, options: Any, init: SequenceModel | None) -> list[Stage]:
         optimizer = em_of(self.problem, self.hmm, self.data, self.seed, self.with_dev, init)
         phase = Phase(MAIN, optimizer, lambda start, kept: (self.data, {}))
         return [Stage(lambda done: (optimizer.start(0).parameters, [phase]), score_start=True)]
@@ -393,8 +392,9 @@ class HmmTraining(ChainTraining):
         return with_probabilities(self.problem.model, weights[0])
 
 
-def with_probabilities(model: ChainModel, parameters: Float) -> ChainModel:
+def with_probabilities(model: SequenceModel, parameters: Float) -> ChainModel:
     """A hidden Markov tagger with other probabilities [P]."""
+    assert isinstance(model, ChainModel)
     base = model.hmm_base
     return replace(model, base=replace(base, model=base.model.with_parameters(parameters)))
 
@@ -435,7 +435,7 @@ def em_of(
     data: Expectation,
     seed: int,
     with_dev: bool = False,
-    init: ChainModel | None = None,
+    init: SequenceModel | None = None,
 ) -> EM[HiddenMarkovModel]:
     """EM as the criterion asks for: from the model ``init``, what is known of the labels, or at random."""
     gold, n_states = problem.gold, _hmm(problem).n_labels
@@ -458,7 +458,7 @@ def found_by_em(problem: Problem, criterion: HiddenMarkov, seed: int, n_threads:
     return with_probabilities(problem.model, found.weights).hmm_base
 
 
-def like(first: HiddenMarkovModel, mine: ChainModel, other: ChainModel, possible: Any) -> HiddenMarkovModel:
+def like(first: HiddenMarkovModel, mine: SequenceModel, other: SequenceModel, possible: Any) -> HiddenMarkovModel:
     """A start for the tagger ``mine``: the probabilities of ``other`` for labels and values that both have.
 
     Labels that ``other`` does not have keep what ``first`` says; values that it does not know share what it gives to
