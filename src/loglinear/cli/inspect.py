@@ -80,20 +80,32 @@ class _NotInTheFile:
     log_prob = sample = __call__
 
 
+# The weights of each kind of features as JSON: the list's name, the names of its entries, how many of them are labels.
+WEIGHTS = {
+    "transition": ("transitions", ("from", "to"), 2),
+    "trigram": ("trigrams", ("first", "second", "third"), 3),
+    "state": ("states", ("attribute", "label"), 1),
+    "edge": ("edges", ("attribute", "from", "to"), 2),
+    "segment": ("segments", ("attribute", "label"), 1),
+    "length": ("lengths", ("length", "label"), 1),
+}
+
+
 def _facts(tagger: Tagger, path: Path) -> dict[str, Any]:
-    features = tagger.model_.features
-    state, edge, transition, trigram = (segment.stop - segment.start for segment in features.segments)
+    model = tagger.model_
+    sizes = [segment.stop - segment.start for segment in model.features.segments]
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
         "labels": len(tagger.classes_),
-        "sub_labels": tagger.model_.sub_labels,
+        "sub_labels": model.sub_labels,
         "criterion": tagger.criterion,
-        "order": features.order,
-        "attributes": tagger.model_.encoder.n_attributes,
+        "structure": model.structure_name,
+        "order": model.order,
+        "attributes": model.encoder.n_attributes,
         "hash_bits": tagger.hash_bits,
-        "features": {"state": state, "edge": edge, "transition": transition, "trigram": trigram},
-        "constraints": None if tagger.model_.constraints is None else tagger.model_.constraints.to_dict(),
+        "features": dict(zip(model.kinds, sizes, strict=True)),
+        "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "training": {
             "objective": tagger.objective_,
             "iterations": tagger.n_iter_,
@@ -112,22 +124,15 @@ def _everything(tagger: Tagger, path: Path, states: list[str]) -> dict[str, Any]
         | ({"base": tagger.base.name} if isinstance(tagger.base, _NotInTheFile) else {}),
         "template": None if tagger.template is None else str(tagger.template).splitlines(),
         "label_names": tagger.classes_,
-        "transitions": [
-            {"from": a, "to": b, "weight": w} for (a, b), w in tagger.transition_weights_.items() if wanted & {a, b}
-        ],
-        "trigrams": [
-            {"first": a, "second": b, "third": c, "weight": w}
-            for (a, b, c), w in tagger.trigram_weights_.items()
-            if wanted & {a, b, c}
-        ],
-        "states": [
-            {"attribute": a, "label": y, "weight": w} for (a, y), w in tagger.state_weights_.items() if y in wanted
-        ],
-        "edges": [
-            {"attribute": a, "from": y, "to": z, "weight": w}
-            for (a, y, z), w in tagger.edge_weights_.items()
-            if wanted & {y, z}
-        ],
+        **{
+            WEIGHTS[kind][0]: [
+                {**dict(zip(WEIGHTS[kind][1], names, strict=True)), "weight": weight}
+                for names, weight in tagger.model_.named(kind).items()
+                if wanted & set(names[-WEIGHTS[kind][2] :])
+            ]
+            for kind in WEIGHTS
+            if kind in tagger.model_.kinds
+        },
     }
 
 
@@ -142,9 +147,8 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
     facts = _facts(tagger, path)
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
     labels = f"{facts['labels']} labels" + (f" of {facts['sub_labels']} sub-labels" if facts["sub_labels"] > 1 else "")
-    out.print(
-        f"{path}: {facts['bytes'] / 1e6:.2f} MB, {facts['criterion']}, order {facts['order']}, {labels}", markup=False
-    )
+    shape = f"order {facts['order']}" if facts["structure"] == "chain" else facts["structure"]
+    out.print(f"{path}: {facts['bytes'] / 1e6:.2f} MB, {facts['criterion']}, {shape}, {labels}", markup=False)
     base = tagger.model_.base
     if isinstance(base, HmmBase):
         sizes = ", ".join(
@@ -172,19 +176,15 @@ def _show(tagger: Tagger, path: Path, states: list[str], top: int) -> None:
         return Text("\n".join(f"{weight:+8.3f}  {name}" for name, weight in ranked))
 
     features: dict[str, list[tuple[str, float]]] = {name: [] for name in states}
-    for (attribute, name), weight in tagger.state_weights_.items():
-        if name in features:
-            features[name].append((attribute, weight))
-    for (attribute, before, name), weight in tagger.edge_weights_.items():
-        if name in features:
-            features[name].append((f"{attribute}  after {before}", weight))
     following: dict[str, list[tuple[str, float]]] = {name: [] for name in states}
-    for (before, name), weight in tagger.transition_weights_.items():
-        if before in following:
-            following[before].append((f"-> {name}", weight))
-    for (first, second, third), weight in tagger.trigram_weights_.items():
-        if first in following:
-            following[first].append((f"-> {second} -> {third}", weight))
+    for kind in tagger.model_.kinds:
+        for names, weight in tagger.model_.named(kind).items():
+            if kind in ("transition", "trigram"):
+                if names[0] in following:
+                    following[names[0]].append(("".join(f"-> {name} " for name in names[1:]).strip(), weight))
+            elif names[-1] in features:
+                what = f"length={names[0]}" if kind == "length" else "  after ".join(names[:-1])
+                features[names[-1]].append((what, weight))
     table = Table("label", "strongest features", "strongest transitions", show_lines=True)
     for name in states:
         table.add_row(Text(name), strongest(features[name]), strongest(following[name]))
