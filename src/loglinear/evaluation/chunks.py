@@ -151,6 +151,21 @@ def chunk_counts(gold: Labelling, predicted: Labelling) -> Int64:
     return np.stack([np.bincount(found.sequence[rows], minlength=found.n_sequences) for rows in counted], axis=1)
 
 
+def chunk_spans(labels: Labelling) -> tuple[Int64, Int64, list[str]]:
+    """Where the chunks of a labelling begin and end (exclusive), counted over all sequences in a row; their types."""
+    found = _Found(labels, labels, as_written=False)
+    starts, ends = found.gold - 1 - found.sequence[found.gold], found.correct - found.sequence[found.correct]
+    return starts, ends, [found.names[kind] for kind in found.types[found.gold].tolist()]
+
+
+def chunk_ends(labels: list[str]) -> Bool:
+    """Whether a chunk that a token of the row's label is in ends before a token of the column's label, [Y, Y]."""
+    pairs, tags, types, _ = _analysed(as_bio(labels))
+    pairs = np.stack(np.meshgrid(pairs, pairs, indexing="ij"))
+    ends: Bool = _boundaries(tags[pairs], types[pairs])[1][0]
+    return ends
+
+
 class _Found:
     """Where the chunks are, in rows of both labellings with an O before the first sentence and after each.
 

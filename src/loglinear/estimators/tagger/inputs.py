@@ -74,10 +74,12 @@ def encoder_for(
     pair_features: bool,
     label_column: int | None,
     hash_bits: int | None = None,
+    all_gazetteers: bool = True,
 ) -> Encoder:
     """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at.
 
-    With ``hash_bits``, one that hashes attributes into so many bits.
+    With ``hash_bits``, one that hashes attributes into 2^hash_bits buckets. With ``all_gazetteers`` the template has to
+    look at all of them.
     """
     from loglinear.features.names import NameEncoder
     from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
@@ -97,7 +99,7 @@ def encoder_for(
     if template is None:
         raise OptionError(f"columns need a template: one of {', '.join(SETS)}, or your own")
     templates = load_template(template, corpus.n_columns - (label_column is not None), by_name)
-    if unused := set(by_name) - templates.gazetteers:
+    if all_gazetteers and (unused := set(by_name) - templates.gazetteers):
         name = sorted(unused)[0]
         raise OptionError(f"the template does not look at the gazetteer {name!r}; add a line U:%gazetteer[0,0,{name}]")
     if label_column is not None and label_column % corpus.n_columns in templates.columns:

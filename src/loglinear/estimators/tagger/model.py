@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
-from loglinear.data.columns.corpus import Attributes, Columns
+from loglinear.data.columns.corpus import Attributes, Columns, ranges
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
 from loglinear.features.block import FeatureBlock
@@ -159,6 +159,52 @@ class SequenceInference(ABC):
             )
 
         return _joined(self.map_blocks(corpus, None, n_threads, log_p), np.float64)
+
+    def span_probabilities(
+        self,
+        corpus: Any,
+        labels: Int32,
+        spans: tuple[Int64, Int64],
+        ends: Bool,
+        allowed: UInt8 | None = None,
+        n_threads: int = 1,
+    ) -> Float:
+        """Probability of each of M spans: that its tokens have their ``labels`` and that it ends where it does.
+
+        Parameters
+        ----------
+        corpus
+            Of N positions.
+        labels : int32 [N]
+        spans : int64 [M], int64 [M]
+            First positions, and those after the last; in order, and none across sequences.
+        ends : bool [Y, Y]
+            Whether a span ends between a label (row) and the next one (column).
+        allowed : uint8 [N, Y], optional
+            The labels that are possible.
+        n_threads : int
+
+        A pass over the sequences that have them for every first, second, ... span.
+        """
+
+        def log_p(structure: Any, scores: Any, positions: slice) -> Float:
+            first, last = np.searchsorted(spans[0], [positions.start, positions.stop])
+            starts, stops = (place[first:last] - positions.start for place in spans)
+            sequence = np.searchsorted(structure.offsets, starts, side="right") - 1
+            rank = np.arange(len(starts)) - np.searchsorted(sequence, sequence)
+            own, log_z, found = labels[positions], structure.log_partition(scores), np.empty(len(starts))
+            for r in range(int(rank.max(initial=-1)) + 1):
+                chosen = np.flatnonzero(rank == r)
+                mask = np.ones((len(own), len(self.labels)), dtype=np.uint8)
+                inside = ranges(starts[chosen], stops[chosen] - starts[chosen])
+                mask[inside] = np.arange(len(self.labels)) == own[inside, None]
+                before_end = chosen[stops[chosen] < structure.offsets[sequence[chosen] + 1]]
+                mask[stops[before_end]] = ends[own[stops[before_end] - 1]]
+                only = structure.restrict(scores, np.repeat(mask, self.sub_labels, axis=1))
+                found[chosen] = (structure.log_partition(only) - log_z)[sequence[chosen]]
+            return found
+
+        return np.exp(_joined(self.map_blocks(corpus, allowed, n_threads, log_p), np.float64))
 
     def _only(self, structure: Any, scores: Any, labels: Int32) -> Any:
         """The scores with all but the sub-labels of ``labels`` [N] ruled out."""

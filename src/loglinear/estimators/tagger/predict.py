@@ -110,6 +110,27 @@ class SequencePredictor(Fitted[SequenceModel]):
             for one, probability in found
         ]
 
+    def predict_spans(self, X: Any, *, given: Any = None) -> list[list[tuple[int, int, str, float]]]:
+        """For each sequence the chunks of its most probable labelling: first token, end, type and probability.
+
+        Tokens count from 0, and the end is the token after the last. The probability is that of the whole chunk: of
+        these labels on its tokens, and of its ending there. Chunks are read as :mod:`loglinear.evaluation` reads them.
+        """
+        from loglinear.evaluation.chunks import chunk_ends, chunk_spans
+
+        encoded, allowed = self._encode(X, given)
+        labels, n_threads = self._decode(encoded, allowed), thread_count(self.threads)
+        starts, ends, types = chunk_spans((labels, self.classes_, encoded.offsets))
+        ending = chunk_ends(self.classes_)
+        probability = self.model_.span_probabilities(encoded, labels, (starts, ends), ending, allowed, n_threads)
+        sequence = np.searchsorted(encoded.offsets, starts, side="right") - 1
+        first = encoded.offsets[sequence]
+        spans: list[list[tuple[int, int, str, float]]] = [[] for _ in range(encoded.n_sequences)]
+        rows = zip((starts - first).tolist(), (ends - first).tolist(), types, probability.tolist(), strict=True)
+        for i, row in zip(sequence.tolist(), rows, strict=True):
+            spans[i].append(row)
+        return spans
+
     def log_probability(self, X: Any, y: Any) -> Float:
         """log p(y given x) of each sequence [S]."""
         encoded, _ = self._encode(X, None)
@@ -190,6 +211,16 @@ class SequencePredictor(Fitted[SequenceModel]):
     def edge_weights_(self) -> dict[tuple[str, ...], float]:
         """{(attribute, previous label, label): weight}."""
         return self._fitted().named("edge")
+
+    @property
+    def segment_weights_(self) -> dict[tuple[str, ...], float]:
+        """{(segment attribute, segment label): weight}, of ``structure="segments"``."""
+        return self._fitted().named("segment")
+
+    @property
+    def length_weights_(self) -> dict[tuple[str, ...], float]:
+        """{(length, segment label): weight}, of ``structure="segments"``."""
+        return self._fitted().named("length")
 
     @property
     def trigram_weights_(self) -> dict[tuple[str, ...], float]:

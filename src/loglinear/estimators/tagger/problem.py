@@ -205,8 +205,9 @@ def prepared(
         sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
     template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
     encoder = encoder_for(
-        corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits
-    )
+        corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits,
+        all_gazetteers=options.structure == "chain",
+    )  # fmt: skip
     if not criterion.learns_from_hidden() and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
