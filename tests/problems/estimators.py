@@ -90,6 +90,9 @@ STORED: dict[str, Fit] = {
         ([[[w, t] for w, t in rows] for rows in ROWS], CHUNKS),
         lambda tagger: tagger.predict([[[w, t] for w, t in rows] for rows in ROWS]),
     ),
+    "tagger of segments": Fit(
+        Tagger(template="words", structure="segments", max_iter=3, constraints="bio"), (ROWS, CHUNKS), _marginals
+    ),
     "tagger over an hmm": Fit(Tagger("m-estimation", template="words", max_iter=2), (ROWS, CHUNKS), _marginals),
     "tagger over an own base": Fit(
         Tagger("m-estimation", template="words", base=Plain(), max_iter=2, seed=1),

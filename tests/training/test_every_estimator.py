@@ -23,6 +23,10 @@ RNG = np.random.default_rng(0)
 TREES = bundled_trees("train", entities=False)[:25]
 WORDS = [[(f"w{RNG.integers(9)}", f"t{RNG.integers(3)}") for _ in range(RNG.integers(2, 8))] for _ in range(30)]
 LABELS = [["O" if word in ("w1", "w2") else f"L{tag}" for word, tag in x] for x in WORDS]
+CHUNKS = [
+    ["O" if y == "O" else "I-X" if t and labels[t - 1] != "O" else "B-X" for t, y in enumerate(labels)]
+    for labels in LABELS
+]
 HIDDEN = [[None if (i + t) % 3 else label for t, label in enumerate(y)] for i, y in enumerate(LABELS)]
 ROWS = np.concatenate([RNG.normal(size=(40, 3)) + shift for shift in (0.0, 1.5, 3.0)])
 KINDS = np.repeat(["a", "b", "c"], 40)
@@ -44,7 +48,7 @@ class Case:
 
 def tagger(y: Any = LABELS, falls: bool = True, phases: Any = None, **options: Any) -> Case:
     options = {"template": "words", "max_iter": 12, "l2": 0.1, "threads": 1, **options}
-    held_out = {"X_dev": WORDS[:8], "y_dev": LABELS[:8]}
+    held_out = {"X_dev": WORDS[:8], "y_dev": (LABELS if y is HIDDEN else y)[:8]}
     return Case(lambda: Tagger(**options), (WORDS, y), held_out, falls, phases or {"main"})
 
 
@@ -76,6 +80,8 @@ CASES = {
     "tagger-rounds": tagger(
         HIDDEN, criterion="m-estimation:rounds=3", l2=None, variance=1.0, max_iter=2, phases={"round 1", "main"},
     ),
+    "tagger-segments": tagger(CHUNKS, structure="segments", l1=0.05),
+    "tagger-segments-online": tagger(CHUNKS, structure="segments", criterion="mira", l2=None),
     "tagger-em": tagger(HIDDEN, criterion="hmm:rounds=8,tolerance=0", **COUNTED),
     "hmm": Case(
         lambda: HMM(labels=2, rounds=5, restarts=2, tolerance=0, threads=1), (WORDS,),

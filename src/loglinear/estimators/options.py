@@ -23,7 +23,7 @@ from loglinear.options import Option, check, declared, option, options, spec_nam
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
 
-STRUCTURES = ("chain",)
+STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
@@ -118,7 +118,26 @@ class TaggerOptions(TrainingOptions):
         stored=False,
         in_python="The text of a template or a TemplateSet, too. None: tokens come as features.",
     )
-    structure: str = option("what labels are given to", default="chain", choices=STRUCTURES, panel=MODEL)
+    structure: str = option(
+        "what is labelled: tokens one by one (chain), or whole segments of them (segments: semi-Markov models)",
+        default=CHAIN,
+        choices=STRUCTURES,
+        panel=MODEL,
+    )
+    max_length: Any = option(
+        "longest segments, in tokens, as a number or for each label, as in PER=4,ORG=8 (the longest of the training "
+        "data by default)",
+        default=None,
+        panel=MODEL,
+        metavar="N|LABEL=N,...",
+        in_python="A mapping from segment labels to lengths, too.",
+    )
+    segment_features: str | None = option(
+        "what a segment is looked at by, joined by +: string, shape, first, last, prefix, suffix, gazetteer, length "
+        "(all by default)",
+        default=None,
+        panel=FEATURES,
+    )
     order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), panel=MODEL)
     sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)
@@ -486,12 +505,12 @@ def check_tagger_training(tagger: Any) -> None:
     """Refuse a :class:`~loglinear.Tagger` whose options make no sense, or do not fit together."""
     from loglinear.criteria.criterion import CRITERIA
     from loglinear.generative.base import OwnBase, is_own, read_base
-    from loglinear.structures.chain.structure import Chain
-    from loglinear.training.plan import Trained, check_criterion, check_optimizer
+    from loglinear.training.plan import check_criterion, check_optimizer
 
     check_tagger(tagger)
-    trained = Trained("tagger", "chains of labels", Chain, pieces=True)
+    trained = tagger_training(tagger.structure)
     check_criterion(tagger, trained)
+    _check_segments(tagger)
     criterion, given = CRITERIA.part(tagger.criterion), CRITERIA.spec(tagger.criterion)
     if not criterion.learns_weights:
         _check_counted(tagger, criterion.name)
@@ -516,6 +535,37 @@ def check_tagger_training(tagger: Any) -> None:
             "and the likelihood of the columns does not"
         )
     check_optimizer(tagger, trained)
+
+
+def tagger_training(structure: str) -> Any:
+    """What criteria and optimizers must know of taggers of a structure."""
+    from loglinear.structures.chain.structure import Chain
+    from loglinear.training.plan import Trained
+
+    if structure == CHAIN:
+        return Trained("tagger", "chains of labels", Chain, pieces=True)
+    from loglinear.structures.segments.structure import Segments
+
+    return Trained("tagger of segments", "segments", Segments, bases=False)
+
+
+def _check_segments(tagger: Any) -> None:
+    """Refuse what only chains have for a tagger of segments, and the other way round."""
+    known = declared(type(tagger))
+    if tagger.structure == CHAIN:
+        for name in ("max_length", "segment_features"):
+            if (value := getattr(tagger, name)) is not None:
+                raise OptionError(
+                    f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens"
+                )
+        return
+    for name in ("order", "sub_labels", "pair_features"):
+        if (value := getattr(tagger, name)) != known[name].default:
+            raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: segments have none of these")
+    from loglinear.features.segments import read_kinds
+
+    if tagger.segment_features is not None:
+        read_kinds(tagger.segment_features)
 
 
 def _check_counted(tagger: Any, name: str) -> None:

@@ -94,6 +94,11 @@ class EncodedSegments:
         """N."""
         return self.tokens.n_positions
 
+    def arrays(self) -> list[Array | None]:
+        """All numbers of it."""
+        spans = self.spans
+        return [*self.tokens.arrays(), *((spans.pointer, spans.ids) if spans is not None else ())]
+
 
 @dataclass(frozen=True)
 class Paths:

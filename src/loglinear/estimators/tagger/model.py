@@ -6,6 +6,7 @@ the estimator turns users' data into those.
     SequenceInference     labellings and probabilities from part scores
       SequenceModel       part scores from features and weights; one subclass for each of :data:`MODELS`
         ChainModel        a linear chain
+        SegmentModel      segments of several tokens (:mod:`~loglinear.estimators.tagger.segments`)
 """
 
 from __future__ import annotations
@@ -281,6 +282,7 @@ Corpus = Columns | Attributes
 ANY_LABEL = "(any label)"
 MODELS = {
     "chain": "loglinear.estimators.tagger.model:ChainModel",
+    "segments": "loglinear.estimators.tagger.segments:SegmentModel",
 }  #: the class of model by the structure it has, imported when one is asked for
 
 

@@ -12,7 +12,7 @@ A kind is a segment label, but for ``iob1``, where the two labels of a type are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Bool, Float, Int32, Int64
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.segments import EncodedSegments
@@ -170,13 +170,15 @@ class SegmentFeatures:
         states: str = "observed",
         transitions: str = "observed",
         lengths: str = "observed",
+        shown: Observed | None = None,
     ) -> SegmentFeatures:
         """The features of a training corpus.
 
         ``states``, ``transitions`` and ``lengths`` say which pairs get a weight: those that the annotation shows
-        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``.
+        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``. ``shown`` is what
+        :func:`observe` says, if that is known already.
         """
-        shown = observe(corpus.offsets, gold, scheme)
+        shown = observe(corpus.offsets, gold, scheme) if shown is None else shown
         n_labels, c, segment = scheme.n_token_labels, scheme.n_kinds, None
         if states == "all":
             state = FeatureBlock.everything(n_attributes, n_labels)
@@ -372,11 +374,11 @@ class SegmentFeatures:
 
         ``attributes`` and ``segment_attributes`` are, for each of its attributes, the number here, or -1.
         """
-        token_label = _numbers(self.scheme.token_labels, other.scheme.token_labels)
-        kind = _numbers(self.scheme.kind_names, other.scheme.kind_names)
+        token_label = numbers_of(self.scheme.token_labels, other.scheme.token_labels)
+        kind = numbers_of(self.scheme.kind_names, other.scheme.kind_names)
         c, theirs = self.scheme.n_kinds, other.scheme.n_kinds
-        found = [_match_blocks(self.state, other.state, attributes, token_label)]
-        found.append(_match_blocks(self.segment, other.segment, segment_attributes, kind))
+        found = [match_blocks(self.state, other.state, attributes, token_label)]
+        found.append(match_blocks(self.segment, other.segment, segment_attributes, kind))
         lengths = other.lengths.astype(np.int64)
         transitions = other.transitions.astype(np.int64)
         found.append(_places(self.lengths.astype(np.int64), _code(lengths // theirs, kind[lengths % theirs], c)))
@@ -385,35 +387,6 @@ class SegmentFeatures:
         return np.concatenate(
             [np.where(place >= 0, part.start + place, -1) for part, place in zip(self.segments, found, strict=True)]
         )
-
-    def to_arrays(self) -> dict[str, Array]:
-        """The features as arrays for a model file; the scheme is stored apart."""
-        arrays: dict[str, Array] = {"lengths": self.lengths, "transitions": self.transitions}
-        for name, block in (("state", self.state), ("segment", self.segment)):
-            if block is not None:
-                arrays[f"{name}.counts"] = np.diff(block.pointer).astype(np.int32)
-                arrays[f"{name}.codes"] = block.codes
-        return arrays
-
-    @classmethod
-    def from_arrays(
-        cls,
-        scheme: SegmentScheme,
-        arrays: Mapping[str, Array],
-        n_attributes: int,
-        n_segment_attributes: int,
-    ) -> SegmentFeatures:
-        """Rebuild from what :meth:`to_arrays` gave; a ValueError if something is out of range."""
-        c = scheme.n_kinds
-        segment = None
-        if "segment.counts" in arrays:
-            segment = _read_block(arrays, "segment", n_segment_attributes, c)
-        lengths = _read_codes(arrays["lengths"], scheme.n_lengths * c)
-        transitions = _read_codes(arrays["transitions"], c**2)
-        state = _read_block(arrays, "state", n_attributes, scheme.n_token_labels)
-        if any((np.diff(codes) <= 0).any() for codes in (lengths, transitions)):
-            raise ValueError("the codes of lengths or transitions do not ascend")
-        return cls(scheme, state, segment, lengths, transitions)
 
 
 class SegmentGradient:
@@ -534,13 +507,13 @@ def _fired(
     return sequences[places[fires]], features[fires], values
 
 
-def _numbers(mine: Sequence[str], theirs: Sequence[str]) -> Int64:
+def numbers_of(mine: Sequence[str], theirs: Sequence[str]) -> Int64:
     """For each of ``theirs``, its number in ``mine``, or -1."""
     index = {name: number for number, name in enumerate(mine)}
     return np.array([index.get(name, -1) for name in theirs], dtype=np.int64)
 
 
-def _match_blocks(mine: FeatureBlock | None, theirs: FeatureBlock | None, attributes: Int32, codes: Int64) -> Int64:
+def match_blocks(mine: FeatureBlock | None, theirs: FeatureBlock | None, attributes: Int32, codes: Int64) -> Int64:
     """For each feature of ``theirs``, its number in ``mine``, or -1, given the numbers of attributes and codes here."""
     if mine is None or theirs is None:
         return np.full(0 if theirs is None else theirs.n_features, -1)
@@ -555,18 +528,3 @@ def _keep(block: FeatureBlock, kept: Bool) -> tuple[FeatureBlock, Bool]:
     used = counts > 0
     pointer = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
     return FeatureBlock(pointer, block.codes[kept], block.n_codes), used
-
-
-def _read_codes(codes: Array, below: int) -> Int32:
-    if codes.ndim != 1 or codes.dtype.kind not in "iu":
-        raise ValueError("feature codes are not a list of numbers")
-    if len(codes) and (codes.min() < 0 or codes.max() >= below):
-        raise ValueError("a feature code is out of range")
-    return codes.astype(np.int32)
-
-
-def _read_block(arrays: Mapping[str, Array], name: str, n_attributes: int, n_codes: int) -> FeatureBlock:
-    counts, codes = arrays[f"{name}.counts"].astype(np.int64), _read_codes(arrays[f"{name}.codes"], n_codes)
-    if counts.shape != (n_attributes,) or (counts < 0).any() or counts.sum() != len(codes):
-        raise ValueError(f"the {name} features do not fit the attributes")
-    return FeatureBlock(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), codes, n_codes)

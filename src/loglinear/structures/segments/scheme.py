@@ -302,21 +302,6 @@ class SegmentScheme:
         """The token where a labelling [N] is first illegal and what is wrong there, or None."""
         return self._read(offsets, labels)[1]
 
-    def mended(self, offsets: Int64, labels: Int32) -> Int32:
-        """The labelling [N] with what is illegal read as conlleval reads it; a legal one stays as it is.
-
-        A label that cannot stand where it does begins a segment of its type: an ``I-X`` after ``O`` is read as
-        ``B-X``. What the token labels cannot spell stays, as do segments that are too long.
-        """
-        starts, ends, kinds = self._chunks(offsets, labels)
-        again = np.append(False, kinds[1:] == kinds[:-1]) & ~np.isin(starts, offsets)
-        alike = [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
-        first, second = (np.array([labels_of_kind[place] for labels_of_kind in alike]) for place in (0, -1))
-        found = np.where(again, second[kinds], first[kinds]).astype(np.int32)
-        mended = np.empty_like(labels)
-        spell(starts, ends, found, self.spelling, mended)
-        return np.where((mended < 0) | (np.repeat(kinds, ends - starts) < 0), labels, mended).astype(np.int32)
-
     def longest(self, offsets: Int64, labels: Int32) -> Int64:
         """The length of the longest segment of each kind in a labelling [N], as limits [Y]; 1 where there is none.
 
@@ -367,14 +352,15 @@ class SegmentScheme:
         """What is wrong with the segment that the first of these token labels begins."""
         label, y = self.token_labels[labels[0]], int(self.spelling.begins[labels[0]])
         if why == CANNOT_BEGIN:
-            return f"the label {label!r} cannot begin a segment"
+            return f"the label {label!r} cannot begin a segment; correct it"
         if why == CANNOT_FOLLOW:
             return f"the label {label!r} cannot begin a segment here; the one before must be of the same type"
         name = self.kind_names[self.kinds[y]]
         if why == NEVER_ENDS:
             end = self.token_labels[self.last[y]] if self.last[y] >= 0 else "a last token's label"
-            return f"the segment of {name!r} that begins here does not end with {end!r}"
-        return f"the segment of {name!r} that begins here has more than {self.limits[y]} tokens; raise max_length"
+            return f"the segment of {name!r} that begins here does not end with {end!r}; correct it"
+        most = self.limits[y]
+        return f"the segment of {name!r} that begins here has more than {most} tokens; raise max_length or correct it"
 
     # -- user constraints ----------------------------------------------------------------------------------------------
 

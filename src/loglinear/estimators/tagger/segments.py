@@ -1,0 +1,237 @@
+"""Taggers of segments: a semi-Markov model whose features look at whole segments (Sarawagi & Cohen 2004).
+
+Users annotate and get token labels, as with a chain. The labels' scheme (``B-PER I-PER`` is one segment of the label
+PER) says which segments they spell; a segment has features of its own beside those of its tokens::
+
+    score(segmentation) = sum over segments (i, j, y)   sum_t  w . f(token t, its label)
+                                                      + w . g(tokens i .. j-1, y) + length(j - i, y)
+                                                      + transition(label before, y)
+
+Structure and features are :mod:`loglinear.structures.segments`, attributes of spans :mod:`loglinear.features.segments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from loglinear.arrays import Arrays, Bool, Float, Int32
+from loglinear.data.columns.corpus import Attributes, Columns
+from loglinear.errors import OptionError
+from loglinear.estimators.tagger.inputs import Corpus, Encoder, constraints_of
+from loglinear.estimators.tagger.model import SequenceModel, list_arrays, read_lists
+from loglinear.features.encoding import runs
+from loglinear.features.segments import DEFAULT, LENGTH, EncodedSegments, SegmentEncoder, read_kinds
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.model_file import Reader, string_arrays
+from loglinear.structures.constraints import Constraints, detect_scheme
+from loglinear.structures.gold import Gold
+from loglinear.structures.segments.features import SegmentFeatures, SegmentPenalties, match_blocks, numbers_of, observe
+from loglinear.structures.segments.scheme import SegmentScheme
+from loglinear.structures.segments.structure import Segments
+from loglinear.system import thread_count
+
+POSITIONS_AT_ONCE = 1 << 12  # whose annotation is checked together
+
+
+@dataclass
+class SegmentModel(SequenceModel):
+    """A model of segments with weights.
+
+    Parameters
+    ----------
+    labels, encoder, weights, constraints
+        As for every :class:`~loglinear.estimators.tagger.model.SequenceModel`: labels and attributes of tokens.
+    features : SegmentFeatures
+    spans : SegmentEncoder
+        Makes attributes of the spans of a corpus.
+    """
+
+    structure_name: ClassVar[str] = "segments"
+    kinds: ClassVar[tuple[str, ...]] = ("state", "segment", "length", "transition")
+
+    features: SegmentFeatures
+    spans: SegmentEncoder = field(default_factory=SegmentEncoder)
+
+    @classmethod
+    def collect(
+        cls,
+        options: Any,
+        corpus: Corpus,
+        encoder: Encoder,
+        gold: Gold,
+        labels: list[str],
+        transitions: str,
+        input_only: bool,
+    ) -> tuple[Self, EncodedSegments, Gold]:
+        constraints, n_threads = constraints_of(options.constraints, labels), thread_count(options.threads)
+        scheme = scheme_of(labels, constraints, options.max_length, corpus, gold)
+        check_annotation(corpus, gold, scheme, SegmentPenalties.from_constraints(scheme, constraints))
+        kinds = segment_kinds(options.segment_features, corpus)
+        column = min(encoder.templates.columns, default=0) if isinstance(encoder, TemplateEncoder) else 0
+        gazetteers = encoder.gazetteers if isinstance(encoder, TemplateEncoder) else None
+        spans, shown = (
+            SegmentEncoder(kinds, scheme.n_lengths, column, gazetteers),
+            observe(corpus.offsets, gold, scheme),
+        )
+        tokens = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+        found = None
+        if isinstance(corpus, Columns):
+            found = spans.fit(corpus, np.unique(shown.spans), options.min_count, n_threads)
+        encoded = EncodedSegments(tokens, found, scheme.n_lengths)
+        features = SegmentFeatures.collect(
+            encoded, encoder.n_attributes, spans.n_attributes, gold, scheme, options.states, transitions,
+            options.states if LENGTH in kinds else "none", shown,
+        )  # fmt: skip
+        return cls(labels, encoder, features, np.zeros(features.n_features), constraints, spans), encoded, gold
+
+    @classmethod
+    def from_storage(cls, read: Reader, labels: list[str], encoder: Encoder) -> Self:
+        stored, strings = read.section("spans"), read.strings("spans.strings")
+        with read.building("scheme"):
+            scheme = SegmentScheme.from_header(labels, read.section("scheme").header)
+        with read.building("spans"):
+            spans = SegmentEncoder.from_storage(dict(stored.header), stored.arrays, strings)
+            if spans.n_lengths != scheme.n_lengths:
+                read.fail("spans", f"they are of up to {spans.n_lengths} tokens, segments of up to {scheme.n_lengths}")
+        c, segment = scheme.n_kinds, None
+        if "segment.counts" in read.arrays:
+            segment = read_lists(read, "segment", spans.n_attributes, c)
+        state = read_lists(read, "state", encoder.n_attributes, scheme.n_token_labels)
+        lengths = read.ints("lengths", (None,), scheme.n_lengths * c)
+        transitions = read.ints("transitions", (None,), c**2)
+        features = SegmentFeatures(scheme, state, segment, lengths, transitions)
+        return cls(labels, encoder, features, np.zeros(features.n_features), spans=spans)
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        features = self.features
+        arrays = {
+            **list_arrays("state", features.state),
+            **({} if features.segment is None else list_arrays("segment", features.segment)),
+            "lengths": features.lengths,
+            "transitions": features.transitions,
+            **{f"spans.{name}": array for name, array in self.spans.to_arrays().items()},
+            **string_arrays("spans.strings", self.spans.strings),
+        }
+        return {"scheme": features.scheme.to_header(), "spans": self.spans.to_header()}, arrays
+
+    @cached_property
+    def penalties(self) -> SegmentPenalties:
+        return SegmentPenalties.from_constraints(self.features.scheme, self.constraints)
+
+    def encode(self, corpus: Corpus, n_threads: int = 1) -> EncodedSegments:
+        tokens = super().encode(corpus, n_threads)
+        spans = self.spans.transform(corpus, n_threads) if isinstance(corpus, Columns) else None
+        return EncodedSegments(tokens, spans, self.features.scheme.n_lengths)
+
+    def keeping(self, kept: Bool) -> Self:
+        if kept.all():
+            return self
+        features, used, spans_used = self.features.keep(kept)
+        spans = self.spans if features.segment is None else self.spans.keeping(spans_used)
+        return replace(
+            self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept], spans=spans
+        )
+
+    def counts(self, corpus: EncodedSegments, labels: Int32) -> Any:
+        return self.features.counts(corpus, Gold(labels))
+
+    def states_of(self, labels: list[str]) -> list[str]:
+        """The labels of tokens, and those of the segments that these spell."""
+        scheme, wanted = self.features.scheme, {self.labels.index(label) for label in labels}
+        places = zip(scheme.single, scheme.first, scheme.inner, scheme.last, strict=True)
+        spelt = {int(kind) for kind, each in zip(scheme.kinds, places, strict=True) if wanted & {*map(int, each)}}
+        return list(dict.fromkeys([*labels, *(scheme.kind_names[kind] for kind in sorted(spelt))]))
+
+    def named(self, kind: str) -> dict[tuple[str, ...], float]:
+        if kind not in self.kinds:
+            return {}
+        names = self.features.names(self.encoder.names(), self.spans.names())
+        return {name[1:]: w for name, w in zip(names, self.weights.tolist(), strict=True) if name[0] == kind}
+
+    def weights_from(self, other: SequenceModel) -> Float:
+        """A start for this model's weights; of a chain, those of (attribute, label) alone."""
+        start, attributes = np.zeros(self.features.n_features), self.matching_attributes(other)
+        if isinstance(other, SegmentModel):
+            places = self.features.match(other.features, attributes, self.spans.matching(other.spans))
+        else:
+            if other.sub_labels > 1:
+                raise OptionError(f"the model to start from has {other.sub_labels} sub-labels, which segments do not")
+            places = match_blocks(
+                self.features.state, other.features.state, attributes, numbers_of(self.labels, other.labels)
+            )
+        found = places >= 0
+        start[places[found]] = other.weights[: len(places)][found]
+        return start
+
+
+def scheme_of(
+    labels: list[str], constraints: Constraints | None, max_length: Any, corpus: Corpus, gold: Gold
+) -> SegmentScheme:
+    """The segments that token labels spell, in the scheme that the constraints name, or that the labels look like.
+
+    Where ``max_length`` is None, a label's segments are at most as long as the longest of the annotation.
+    """
+    name = detect_scheme(labels) if constraints is None or constraints.scheme is None else constraints.scheme
+    scheme = SegmentScheme.from_labels(labels, name)
+    if max_length is not None:
+        return scheme.with_limits(read_max_length(max_length))
+    longest = scheme.longest(corpus.offsets, gold.labels)
+    return scheme.with_limits(longest if gold.allowed is None else np.full_like(longest, longest.max()))
+
+
+def read_max_length(value: Any) -> int | dict[str, int]:
+    """What ``max_length`` says: a number, or one for each segment label as a mapping or as text, ``PER=4,ORG=8``."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",")]
+        if len(pairs) == 1 and not pairs[0][1]:
+            pairs = [("", "=", value)]
+        if not all(number.strip().isdecimal() for _, _, number in pairs):
+            raise OptionError(f"max_length={value!r} is neither a whole number nor like PER=4,ORG=8")
+        found = {label.strip(): int(number) for label, _, number in pairs}
+        return found.get("", found) if len(found) == 1 else found
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise OptionError(
+            f"max_length={value!r:.60} is neither a whole number nor a mapping from segment labels to them"
+        )
+    return int(value)
+
+
+def segment_kinds(spec: str | None, corpus: Corpus) -> tuple[str, ...]:
+    """The kinds of segment attributes; ready-made features have no words for segments to be looked at by."""
+    if not isinstance(corpus, Attributes):
+        return read_kinds(DEFAULT if spec is None else spec)
+    kinds = read_kinds(LENGTH if spec is None else spec)
+    if beyond := set(kinds) - {LENGTH}:
+        raise OptionError(
+            f"segment_features={spec!r}: {corpus.name} holds ready-made features, not words, so that segments have no "
+            f"{' or '.join(sorted(beyond))}; leave it out, or give columns and a template"
+        )
+    return kinds
+
+
+def check_annotation(corpus: Corpus, gold: Gold, scheme: SegmentScheme, penalties: SegmentPenalties) -> None:
+    """Refuse labels that spell no segments, or segments that the constraints rule out, naming the place."""
+    if gold.allowed is None and (mistake := scheme.mistake(corpus.offsets, gold.labels)) is not None:
+        position, message = mistake
+        raise corpus.error(message, position)
+    for first, end in runs(corpus.offsets, 0, len(corpus.offsets) - 1, POSITIONS_AT_ONCE):
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        structure, part = Segments(corpus.offsets[first : end + 1] - lo, scheme), gold.slice(lo, hi)
+        scores = penalties.scores(hi - lo, scheme)
+        if part.allowed is None:
+            possible = structure.score(scores, part.labels) > -np.inf
+        else:
+            possible = structure.log_partition(structure.restrict(scores, part.allowed)) > -np.inf
+        if not possible.all():
+            raise corpus.error(
+                "no segmentation of this sequence fits its labels, the constraints and max_length; mend the data, or "
+                "train without constraints or with a greater max_length",
+                int(corpus.offsets[first + int(np.argmin(possible))]),
+            )
