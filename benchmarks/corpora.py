@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 
-def data_folder() -> Path:
-    """The folder of CoNLL-2000."""
+def data_folder(corpus: str = "conll2000") -> Path:
+    """The folder of a corpus."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("LOGLINEAR_DATA", default)) / "conll2000"
+    folder = Path(os.environ.get("LOGLINEAR_DATA", default)) / corpus
     if not folder.is_dir():
-        raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds conll2000/")
+        raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds {corpus}/")
     return folder

@@ -15,7 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runs import Runs, spanish_folder
+from benchmarks.corpora import data_folder
+from benchmarks.runs import Runs
 from loglinear import Tagger, read_columns
 
 
@@ -26,7 +27,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--runs", type=Path, default=Path("recall.json"), help="file of finished runs")
     arguments = parser.parse_args()
-    train, dev, test = (read_columns(spanish_folder() / f"esp.{part}") for part in ("train", "testa", "testb"))
+    train, dev, test = (read_columns(data_folder("conll2002") / f"esp.{part}") for part in ("train", "testa", "testb"))
     runs, table, found = Runs(arguments.runs), Table("k", "precision", "recall", "F1"), []
     before: Tagger | None = None
     for k in arguments.k:

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpora import data_folder
 from loglinear import Tagger
 from loglinear.data import Columns
 from loglinear.data.files import atomic_output
 from loglinear.evaluation import chunk_counts, chunk_scores
-
-
-def spanish_folder() -> Path:
-    folder = data_folder().parent / "conll2002"
-    if not folder.is_dir():
-        raise SystemExit(f"the corpus is not in {folder}; set LOGLINEAR_DATA to the folder that holds conll2002/")
-    return folder
 
 
 @dataclass

@@ -27,7 +27,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runs import Runs, spanish_folder
+from benchmarks.corpora import data_folder
+from benchmarks.runs import Runs
 from loglinear import Tagger, read_columns
 from loglinear.evaluation import paired_bootstrap
 
@@ -90,7 +91,7 @@ class Tuning:
     def __init__(self, runs: Runs, threads: int | None) -> None:
         self.runs, self.threads = runs, threads
         self.train, self.dev, self.test = (
-            read_columns(spanish_folder() / f"esp.{part}") for part in ("train", "testa", "testb")
+            read_columns(data_folder("conll2002") / f"esp.{part}") for part in ("train", "testa", "testb")
         )
 
     def run(self, name: str, options: Options) -> dict[str, Any]:
