@@ -313,7 +313,7 @@ def test_options_that_make_no_sense_are_refused(options, message):
 @pytest.mark.parametrize(
     ("rows", "options", "line", "message"),
     [
-        ("a O\nb I-X\nc B-X\n", {}, 2, "'I-X' cannot begin a segment"),
+        ("a O\nb I-Y\nc B-X\nd I-X\n", {"constraints": "bio"}, 2, "'I-Y' cannot begin a segment"),
         ("a B-X\nb I-X\nc I-X\n", {"max_length": 2}, 1, "more than 2 tokens"),
         ("a O\n\nb B-X\nc I-X\n", {"constraints": {"forbidden": [("B-X", "I-X")]}}, 3, "no segmentation"),
         ("a B-X\nb O\nc I-Y\nd B-Y\ne S-X\n", {"constraints": "bio"}, None, "'S-X'"),
@@ -325,6 +325,14 @@ def test_labels_that_spell_no_segments_are_refused_with_their_place(tmp_path, ro
         make(**options).fit(read_columns(tmp_path / "train.txt"))
     if line is not None:
         assert f"train.txt:{line}: " in str(caught.value)
+
+
+def test_labels_that_cannot_stand_where_they_do_are_read_as_conlleval_reads_them(tmp_path):
+    (tmp_path / "train.txt").write_text("a O\nb I-X\nc I-X\n\nd B-X\ne O\nf I-X\n")
+    with pytest.warns(UserWarning, match=r"train.txt:2: the label 'I-X' cannot .* 'B-X', and 1 more labels likewise"):
+        tagger = make(constraints="bio").fit(read_columns(tmp_path / "train.txt"))
+    right = make(constraints="bio").fit([["a", "b", "c"], ["d", "e", "f"]], [["O", "B-X", "I-X"], ["B-X", "O", "B-X"]])
+    np.testing.assert_array_equal(tagger.model_.weights, right.model_.weights)
 
 
 def test_partial_labels_that_nothing_fits_are_refused_with_their_place():

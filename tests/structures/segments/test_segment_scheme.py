@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.errors import DataError, OptionError
+from loglinear.evaluation import chunk_scores
 from loglinear.structures.constraints import Constraints, constraint_masks
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
 from problems.segments import LABELS, schemes
@@ -54,6 +55,7 @@ def test_segments_and_token_labels_go_back_and_forth(scheme, lengths, seed):
     assert [tuple(map(int, one)) for one in zip(*found, strict=True)] == chosen
     np.testing.assert_array_equal(scheme.token_labels_of(found), tokens)
     assert scheme.mistake(offsets, tokens) is None
+    np.testing.assert_array_equal(scheme.mended(offsets, tokens), tokens)
     longest = np.ones(scheme.n_kinds, dtype=int)
     for start, end, y in chosen:
         longest[scheme.kinds[y]] = max(longest[scheme.kinds[y]], end - start)
@@ -79,11 +81,48 @@ def test_a_labelling_is_a_mistake_if_and_only_if_no_segmentation_spells_it(schem
         assert str(caught.value) == f"sequence 0, position {position} (from 0): {message}"
 
 
+@settings(max_examples=60)
+@given(st.sampled_from(["bio", "iob1"]), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
+def test_mending_reads_chunks_as_conlleval_does(name, lengths, seed):
+    offsets, labels = np.cumsum([0, *lengths]), LABELS[name]
+    scheme = SegmentScheme.from_labels(labels, name)
+    given = np.random.default_rng(seed).integers(len(labels), size=int(offsets[-1])).astype(np.int32)
+    mended = scheme.mended(offsets, given)
+    assert scheme.mistake(offsets, mended) is None
+    np.testing.assert_array_equal(scheme.mended(offsets, mended), mended)
+    scores = chunk_scores((given, labels, offsets), (mended, labels, offsets))
+    assert scores.phrases == scores.found == scores.correct
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "mended"),
+    [
+        ("bio", "I-X I-X O I-Y", "B-X I-X O B-Y"),
+        ("bio", "B-X I-Y I-X", "B-X B-Y B-X"),
+        ("iob1", "B-X B-X O B-X", "I-X B-X O I-X"),
+        ("bioes", "B-X O E-X I-X", "S-X O S-X S-X"),
+        ("bioes", "I-X S-X B-X I-X", "S-X S-X B-X E-X"),
+        ("bilou", "I-X I-X I-X", "B-X I-X L-X"),
+    ],
+)
+def test_mending_spells_out_what_was_meant(name, given, mended):
+    scheme, number = SegmentScheme.from_labels(LABELS[name], name), LABELS[name].index
+    labels = np.array([number(label) for label in given.split()], dtype=np.int32)
+    found = scheme.mended(np.array([0, len(labels)]), labels)
+    assert " ".join(LABELS[name][label] for label in found) == mended
+
+
 def test_tokens_without_a_label_end_what_is_known_of_a_segment():
     scheme = SegmentScheme.from_labels(["O", "B-X", "I-X", "B-Y", "I-Y"], "bio")
     labels = np.array([1, 2, 2, -1, 2, 2, -1, -1, 4, 0], dtype=np.int32)
     assert scheme.longest(np.array([0, 6, 10]), labels).tolist() == [1, 3, 1]
     assert scheme.longest(np.array([0, 2, 10]), labels).tolist() == [1, 2, 1]
+
+
+def test_what_cannot_be_spelt_is_not_mended():
+    scheme = SegmentScheme.from_labels(["O", "B-X", "I-X", "I-Y"], "bio")
+    labels = np.array([2, 3, 0], dtype=np.int32)
+    assert scheme.mended(np.array([0, 3]), labels).tolist() == [1, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ Structure and features are :mod:`loglinear.structures.segments`, attributes of s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -69,7 +70,7 @@ class SegmentModel(SequenceModel):
         input_only: bool,
     ) -> tuple[Self, EncodedSegments, Gold]:
         constraints, n_threads = constraints_of(options.constraints, labels), thread_count(options.threads)
-        scheme = scheme_of(labels, constraints, options.max_length, corpus, gold)
+        scheme, gold = scheme_of(labels, constraints, options.max_length, corpus, gold)
         check_annotation(corpus, gold, scheme, SegmentPenalties.from_constraints(scheme, constraints))
         kinds = segment_kinds(options.segment_features, corpus)
         column = min(encoder.templates.columns, default=0) if isinstance(encoder, TemplateEncoder) else 0
@@ -171,17 +172,27 @@ class SegmentModel(SequenceModel):
 
 def scheme_of(
     labels: list[str], constraints: Constraints | None, max_length: Any, corpus: Corpus, gold: Gold
-) -> SegmentScheme:
-    """The segments that token labels spell, in the scheme that the constraints name, or that the labels look like.
+) -> tuple[SegmentScheme, Gold]:
+    """The segments that token labels spell, and the annotation as it spells them.
 
-    Where ``max_length`` is None, a label's segments are at most as long as the longest of the annotation.
+    The scheme is the one that the constraints name, or that the labels look like. Where ``max_length`` is None, a
+    label's segments are at most as long as the longest of the annotation. Labels that cannot stand where they do, as an
+    ``I-X`` after ``O``, are read as conlleval reads them, with a warning.
     """
     name = detect_scheme(labels) if constraints is None or constraints.scheme is None else constraints.scheme
     scheme = SegmentScheme.from_labels(labels, name)
+    if gold.allowed is None:
+        mended = scheme.mended(corpus.offsets, gold.labels)
+        if len(changed := np.flatnonzero(mended != gold.labels)):
+            before, after = (labels[each[changed[0]]] for each in (gold.labels, mended))
+            others = f", and {len(changed) - 1:,} more labels likewise" if len(changed) > 1 else ""
+            place = corpus.error(f"the label {before!r} cannot stand here; it is read as {after!r}{others}", changed[0])
+            warnings.warn(str(place), stacklevel=2)
+        gold = Gold(mended)
     if max_length is not None:
-        return scheme.with_limits(read_max_length(max_length))
+        return scheme.with_limits(read_max_length(max_length)), gold
     longest = scheme.longest(corpus.offsets, gold.labels)
-    return scheme.with_limits(longest if gold.allowed is None else np.full_like(longest, longest.max()))
+    return scheme.with_limits(longest if gold.allowed is None else np.full_like(longest, longest.max())), gold
 
 
 def read_max_length(value: Any) -> int | dict[str, int]:

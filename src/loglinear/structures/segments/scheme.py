@@ -302,6 +302,21 @@ class SegmentScheme:
         """The token where a labelling [N] is first illegal and what is wrong there, or None."""
         return self._read(offsets, labels)[1]
 
+    def mended(self, offsets: Int64, labels: Int32) -> Int32:
+        """The labelling [N] with what is illegal read as conlleval reads it; a legal one stays as it is.
+
+        A label that cannot stand where it does begins a segment of its type: an ``I-X`` after ``O`` is read as
+        ``B-X``. What the token labels cannot spell stays, as do segments that are too long.
+        """
+        starts, ends, kinds = self._chunks(offsets, labels)
+        again = np.append(False, kinds[1:] == kinds[:-1]) & ~np.isin(starts, offsets)
+        alike = [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
+        first, second = (np.array([labels_of_kind[place] for labels_of_kind in alike]) for place in (0, -1))
+        found = np.where(again, second[kinds], first[kinds]).astype(np.int32)
+        mended = np.empty_like(labels)
+        spell(starts, ends, found, self.spelling, mended)
+        return np.where((mended < 0) | (np.repeat(kinds, ends - starts) < 0), labels, mended).astype(np.int32)
+
     def longest(self, offsets: Int64, labels: Int32) -> Int64:
         """The length of the longest segment of each kind in a labelling [N], as limits [Y]; 1 where there is none.
 
