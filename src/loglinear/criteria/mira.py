@@ -20,7 +20,7 @@ import numpy as np
 
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import CostCriterion, register
-from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, differing, hinge, right_labelling
 from loglinear.kernels import kernel
 from loglinear.options import option, options
 
@@ -74,7 +74,7 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
         augmented = self.augmented(structure, scores, gold)
         if self.k == 1:
             best, score = structure.viterbi(augmented)
-            wrong = one(best)
+            wrong = as_batch(best)
         else:
             ((wrong, score),) = structure.k_best(augmented, self.k)
         right, gold_score = right_labelling(structure, scores, gold)

@@ -79,6 +79,6 @@ def hinge(structure: Structure, scores: Scores, augmented: Scores, gold: Gold, w
     return weights * (best - gold_score), gradient
 
 
-def one(labels: Int32) -> Int32:
+def as_batch(labels: Int32) -> Int32:
     """A labelling [T] as a list [1, T] of one."""
     return labels[np.newaxis]

@@ -21,7 +21,7 @@ import numpy as np
 
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import CostCriterion, register
-from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, differing, right_labelling
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
@@ -63,7 +63,7 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
         cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum()
-        return Proposal(right, *differing(one(best), score - gold_score + np.sqrt(cost), right))
+        return Proposal(right, *differing(as_batch(best), score - gold_score + np.sqrt(cost), right))
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         squared = np.diagonal(gram)

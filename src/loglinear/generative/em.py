@@ -21,11 +21,11 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from loglinear.arrays import Array, Float
-from loglinear.errors import ModelFileError
-from loglinear.optimizers.optimizer import Optimizer, Result
+from loglinear.arrays import Array, Arrays, Float
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, check_parts_fit, reading_state
 
 NOTHING = np.zeros(0)
+COUNTERS = ("n_starts", "iteration", "evaluations", "start")
 LISTS = ("log_likelihoods", "objectives", "best_log_likelihoods", "best_objectives", "ended")
 
 
@@ -165,13 +165,24 @@ class EMState:
         self.candidate, self.objectives = self.best, self.best_objectives
         self.log_likelihoods = self.best_log_likelihoods
 
-    def to_arrays(self) -> dict[str, Array]:
+    def to_arrays(self) -> Arrays:
+        """The state as named arrays, for a checkpoint."""
         return {
-            "counters": np.array([self.n_starts, self.iteration, self.evaluations, self.start], dtype=np.int64),
+            "counters": np.array([getattr(self, name) for name in COUNTERS], dtype=np.int64),
             "candidate": self.candidate,
             "best": self.best,
             **{name: np.array(getattr(self, name), dtype=np.float64) for name in LISTS},
         }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> EMState:
+        """Inverse of :meth:`to_arrays`."""
+        with reading_state():
+            counters = dict(zip(COUNTERS, arrays["counters"].tolist(), strict=True))
+            lists = {name: arrays[name].tolist() for name in LISTS}
+            state = cls(np.array(arrays["candidate"]), **counters, best=np.array(arrays["best"]), **lists)
+        check_parts_fit(bool(state.objectives))
+        return state
 
 
 class EM(Optimizer, Generic[M]):
@@ -196,6 +207,7 @@ class EM(Optimizer, Generic[M]):
     default_iterations = 100
     iterations_are = "rounds"
     exact = True
+    state_class = EMState
 
     def __init__(
         self, start: Callable[[int], M], n_starts: int = 1, max_iter: int = 100, tolerance: float = 1e-6
@@ -208,7 +220,7 @@ class EM(Optimizer, Generic[M]):
         weights0: Float,
         *,
         l1: float = 0.0,
-        callback: Callable[[EMState], bool | None] | None = None,
+        callback: Callback = None,
         state: EMState | None = None,
     ) -> Result:
         """Rounds from the model with the parameters ``weights0`` [P], the first start, and from the other starts."""
@@ -237,20 +249,6 @@ class EM(Optimizer, Generic[M]):
                 now.note(found)
         now.finish()
         return Result(now, self._has_converged(now, objective), self._message(now, objective))
-
-    def restore(self, arrays: Mapping[str, Array]) -> EMState:
-        try:
-            n_starts, iteration, evaluations, start = arrays["counters"].tolist()
-            lists = {name: arrays[name].tolist() for name in LISTS}
-            found = EMState(
-                np.array(arrays["candidate"]), n_starts, iteration, evaluations, start, best=np.array(arrays["best"]),
-                **lists,
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        if not found.objectives:
-            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
-        return found
 
     def _has_converged(self, now: EMState, data: Observed[M, Any]) -> bool:
         last = now.objectives[-2:]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loglinear.arrays import Float, Int64
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
-from loglinear.optimizers.lbfgs import LBFGS, LBFGSState, Objective
+from loglinear.optimizers.lbfgs import LBFGS, PAIRS, LBFGSState, Objective
 
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
 
@@ -130,12 +130,7 @@ class Run:
     """One minimisation: the state and the few vectors beside it. ``l1`` is empty when nothing is penalised."""
 
     def __init__(
-        self,
-        options: LBFGS,
-        objective: Objective,
-        l1: float | Float,
-        weights0: npt.ArrayLike,
-        state: LBFGSState | None,
+        self, options: LBFGS, objective: Objective, l1: float | Float, weights0: npt.ArrayLike, state: LBFGSState | None
     ) -> None:
         self.options, self.objective = options, objective
         self.state = _first_state(weights0, options.memory) if state is None else _copied(state, options.memory)
@@ -174,7 +169,7 @@ class Run:
         state.values.append(value)
 
     def evaluate_again(self) -> None:
-        """Go on from here with an objective that has become more precise."""
+        """Continue from here with an objective that has become more precise."""
         self.state.values = []
         self._evaluate_start()
         self._update_steepest()
@@ -196,6 +191,11 @@ class Run:
                     f"the objective fell by less than {options.tolerance:g} of itself over {options.period} iterations"
                 )
         return ""
+
+    @property
+    def stopped(self) -> str:
+        """The beginning of a message that says why the run stopped."""
+        return f"stopped after {self.state.iteration} iterations"
 
     def iterate(self) -> bool:
         """One iteration; False when no step lowers the objective, not even along the gradient."""
@@ -267,10 +267,10 @@ def _first_state(weights0: npt.ArrayLike, memory: int) -> LBFGSState:
     weights = np.array(weights0, dtype=np.float64, order="C")
     if weights.ndim != 1:
         raise ValueError(f"weights must be a vector, not of shape {weights.shape}")
-    pairs = (memory, weights.size)
-    zeros = np.zeros
-    gradient = zeros(weights.size)
-    return LBFGSState(0, 0, 0.0, weights, gradient, zeros(pairs), zeros(pairs), zeros(memory), zeros(memory), [], [])
+    s, y = np.zeros((2, memory, weights.size))
+    state = LBFGSState(0, 0, 0.0, weights, np.zeros(weights.size), s, y, np.zeros(memory), np.zeros(memory), [])
+    state.order.clear()
+    return state
 
 
 def _copied(state: LBFGSState, memory: int) -> LBFGSState:
@@ -278,11 +278,11 @@ def _copied(state: LBFGSState, memory: int) -> LBFGSState:
     copy = _first_state(state.weights, memory)
     copy.iteration, copy.evaluations, copy.value = state.iteration, state.evaluations, state.value
     copy.gradient[:] = state.gradient
-    for row, source in enumerate(state.order[-memory:]):
-        copy.s[row], copy.y[row] = state.s[source], state.y[source]
-        copy.s_y[row], copy.y_y[row] = state.s_y[source], state.y_y[source]
-        copy.order.append(row)
     copy.values.extend(state.values)
+    rows = state.order[-memory:]
+    copy.order.extend(range(len(rows)))
+    for name in PAIRS:
+        getattr(copy, name)[: len(rows)] = getattr(state, name)[rows]
     return copy
 
 

@@ -8,7 +8,7 @@ structure), part gradient to weight gradient (features). The shards' sums are th
 result is the same, to the last bit, for any number of threads.
 
 Where it applies, passes may be made in single precision (:class:`SinglePrecision`), several times
-quicker; whoever needs more calls :meth:`Objective.sharpen`.
+quicker; whoever needs more calls :meth:`Objective.use_double_precision`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Objective:
     @cached_property
     def _quick(self) -> SinglePrecision | None:
         """Passes in single precision, if they apply."""
-        if why_not(self.criterion, self.features, self.gold) is not None:
+        if unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
         return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
 
@@ -113,7 +113,7 @@ class Objective:
     def _gradients(self) -> list[DenseGradient]:
         return [self.features.dense_gradient() for _ in self._shards]
 
-    def sharpen(self) -> bool:
+    def use_double_precision(self) -> bool:
         """Go on in double precision; False if that makes no difference."""
         was_quick, self._single_precision = self._single_precision and self._quick is not None, False
         return was_quick
@@ -174,7 +174,7 @@ class Objective:
 SHARDS = 4
 
 
-def why_not(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
+def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
     """What speaks against passes in single precision, or None."""
     if not isinstance(features, ChainFeatures):
         return "it goes over chains"

@@ -87,7 +87,7 @@ class Checkpoint:
         return stored.arrays, notes
 
 
-def kept_before(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:
+def resume_state(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:
     """What a training that goes on begins with, None for one that begins anew; refuses what is neither."""
     if checkpoint is None:
         if resume:

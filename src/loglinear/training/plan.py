@@ -62,7 +62,7 @@ class Trained:
         """The criteria to choose from."""
         return CRITERIA if self.registry is None else self.registry
 
-    def why_not(self, name: str) -> str | None:
+    def unsupported_reason(self, name: str) -> str | None:
         """What speaks against a criterion, or None."""
         if name in self.other_criteria or (self.registry is not None and name in self.registry):
             return None
@@ -81,7 +81,7 @@ class Trained:
     def criteria(self) -> list[str]:
         """Names of the criteria that can train it."""
         known = dict.fromkeys([*self.other_criteria, *self.known])
-        return [name for name in known if self.why_not(name) is None]
+        return [name for name in known if self.unsupported_reason(name) is None]
 
     def optimizers(self, criterion: type[Any]) -> tuple[str, ...]:
         """Names of the optimizers that can train it by a criterion."""
@@ -98,7 +98,7 @@ def check_criterion(options: Any, trained: Trained) -> None:
     """Refuse a criterion that does not train this, and a cost or a penalty that makes no sense with it."""
     l2_factor(options.l2, options.variance)
     name = spec_name(options.criterion)
-    if why := trained.why_not(name):
+    if why := trained.unsupported_reason(name):
         reason = f"trains no {trained.name}: {why}" if name in CRITERIA else "is not known"
         raise OptionError(f"criterion={name!r} {reason}; there are: {', '.join(trained.criteria())}")
     if name not in trained.other_criteria:
@@ -225,7 +225,7 @@ def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) ->
     return [replace(phase, l1=options.l1) for phase in phases]
 
 
-def without_effect(spec: str) -> str:
+def unused_options_note(spec: str) -> str:
     """What to add to the report on data whose labels are all known: options that are given for hidden ones."""
     given = CRITERIA.spec(spec)
     moot = [f"{name}={given.values[name]!r}" for name in given.part.for_hidden if name in given.values]

@@ -19,7 +19,7 @@ import numpy as np
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
 from loglinear.optimizers.optimizer import State, l1_of_each
-from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, kept_before
+from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, resume_state
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Problem, Stage
 
@@ -164,7 +164,7 @@ def train(
         arrays = [*problem.arrays(), *start, *([] if dev is None else dev.arrays)]
         mark = fingerprint({**fixed_options(options), **problem.identity(options)}, arrays)
         kept = Checkpoint(Path(checkpoint), problem, options, mark)
-    before = kept_before(kept, resume)
+    before = resume_state(kept, resume)
     patience = getattr(options, "patience", PATIENCE)
     if observe is None and getattr(options, "verbose", False):
         observe = print_progress
