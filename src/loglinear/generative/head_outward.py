@@ -314,19 +314,26 @@ def _note(kind: int, n_levels: int, outcome: int, place: Place, out: Int64, n: i
 
 
 @kernel
+def _nearest_children(heads: Int32) -> Int64:
+    """The nearest child of each token on each side [n + 1, 2], from 1; 0 if it has none."""
+    children = np.zeros((heads.shape[0] + 1, 2), np.int64)
+    for t in range(1, heads.shape[0] + 1):
+        h = heads[t - 1]
+        if t < h:
+            children[h, LEFT] = t
+        elif children[h, RIGHT] == 0:
+            children[h, RIGHT] = t
+    return children
+
+
+@kernel
 def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: int, lexical: bool, out: Int64) -> int:
-    """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; how many."""
+    """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; their number."""
     n_rows, depths = 0, 3 if lexical else 2
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low
-        children = np.zeros((n + 1, 2), np.int64)  # the nearest on each side; 0: none
-        for t in range(1, n + 1):
-            h = heads[low + t - 1]
-            if t < h:
-                children[h, LEFT] = t
-            elif children[h, RIGHT] == 0:
-                children[h, RIGHT] = t
+        children = _nearest_children(heads[low : low + n])
         for t in range(1, n + 1):
             tag, word = int(tags[low + t - 1]), int(words[low + t - 1])
             h = heads[low + t - 1]
@@ -546,7 +553,6 @@ def expected_counts(
 # and so for the other side. The root has one child. Arcs are blocks [n, n + 1], child by head, as everywhere.
 
 
-TO_LEFT, TO_RIGHT = 0, 1  # sides
 RIGHT_HALF, LEFT_HALF, RIGHT_ARC, LEFT_ARC = 0, 1, 2, 3  # kinds of half trees
 
 
@@ -559,8 +565,8 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
     to_right, to_left = np.zeros((n, n)), np.zeros((n, n))
     splits = np.zeros((4, n, n), np.int32)
     for i in range(n):
-        shut_right[i, i] = right_end[i, i] = stops[i, TO_RIGHT, 0]
-        shut_left[i, i] = left_end[i, i] = stops[i, TO_LEFT, 0]
+        shut_right[i, i] = right_end[i, i] = stops[i, RIGHT, 0]
+        shut_left[i, i] = left_end[i, i] = stops[i, LEFT, 0]
     for width in range(1, n):
         for i in range(n - width):
             j = i + width
@@ -584,7 +590,7 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
                 if value > best:
                     best, at = value, k
             left[j, i] = best
-            shut_left[j, i] = left_end[i, j] = best + stops[j, TO_LEFT, 1]
+            shut_left[j, i] = left_end[i, j] = best + stops[j, LEFT, 1]
             splits[LEFT_HALF, i, j] = at
             best, at = -np.inf, j
             for k in range(i + 1, j + 1):
@@ -592,7 +598,7 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
                 if value > best:
                     best, at = value, k
             right[i, j] = best
-            shut_right[i, j] = right_end[j, i] = best + stops[i, TO_RIGHT, 1]
+            shut_right[i, j] = right_end[j, i] = best + stops[i, RIGHT, 1]
             splits[RIGHT_HALF, i, j] = at
     best, root = -np.inf, -1
     for r in range(n):
@@ -653,21 +659,13 @@ def score(offsets: Int64, scores: ValenceScores, heads: Int32, out: Float) -> No
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low
-        nearest = np.zeros((n + 1, 2), np.int64)  # the nearest child on each side, from 1; 0: none
-        for t in range(1, n + 1):
-            h = heads[low + t - 1]
-            if t > h:
-                if nearest[h, TO_RIGHT] == 0:
-                    nearest[h, TO_RIGHT] = t
-            else:
-                nearest[h, TO_LEFT] = t
-        total = 0.0
+        children, total = _nearest_children(heads[low : low + n]), 0.0
         for t in range(1, n + 1):
             h = heads[low + t - 1]
             place = a + (t - 1) * (n + 1) + h
-            is_first = t == nearest[h, TO_RIGHT] or t == nearest[h, TO_LEFT]
+            is_first = t == children[h, RIGHT] or t == children[h, LEFT]
             total += first[place] if is_first else later[place]
             for side in range(2):
-                total += stops[low + t - 1, side, 1 if nearest[t, side] else 0]
+                total += stops[low + t - 1, side, 1 if children[t, side] else 0]
         out[s] = total
         a += n * (n + 1)
