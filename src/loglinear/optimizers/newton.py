@@ -1,4 +1,4 @@
-"""Newton's method with a line search, for smooth convex objectives of few weights that know their second derivatives.
+"""Newton's method with a line search, for smooth convex objectives of few weights with a Hessian.
 
     w  <-  w - t H^-1 g,        t = 1, 1/2, 1/4, ... until the objective falls by a share of what the slope promises
 
@@ -81,7 +81,7 @@ class Newton(Optimizer):
 
 
 def _solved(hessian: Float, gradient: Float) -> Float:
-    """H^-1 g; a little is added to the diagonal of an H that is not positive definite."""
+    """H^-1 g, with a little added to the diagonal if H is not positive definite."""
     ridge, scale = 0.0, float(np.abs(np.diagonal(hessian)).max(initial=1.0))
     while True:
         try:

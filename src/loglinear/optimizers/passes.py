@@ -1,4 +1,4 @@
-"""Passes over a corpus, a sequence at a time in a shuffled order: what stochastic and online learning share."""
+"""Passes over a corpus, one sequence at a time in shuffled order: what stochastic and online learning share."""
 
 from __future__ import annotations
 
@@ -123,19 +123,19 @@ class SequencePasses(ABC):
 
     @abstractmethod
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
-        """Learn from one sequence, ``progress`` passes into the training; its loss before, and if the weights moved."""
+        """Learn from a sequence, ``progress`` passes into training; its loss before, and whether the weights moved."""
 
     def penalty(self, weights: Float) -> float:
-        """What the penalties add to the losses."""
+        """The penalties' part of the objective."""
         return 0.0
 
     def lay_out(self, weights: Float) -> None:
-        """Score by ``weights`` from now on, which may change."""
+        """Score with ``weights``, which may change, from now on."""
         self._weights = weights
         self._laid_out = self.features.lay_out(weights, self.objective.penalties)
 
     def prepare(self, sequence: int) -> tuple[Structure, Scores, Gold, Float]:
-        """The sequence's shape, part scores, annotation and weight."""
+        """Structure, part scores, annotation and weight of a sequence."""
         lo, hi = int(self.corpus.offsets[sequence]), int(self.corpus.offsets[sequence + 1])
         structure = self.features.structure(self.corpus, sequence, sequence + 1)
         self._laid_out = self.features.refresh_layout(self._laid_out, self._weights, self.objective.penalties)
@@ -190,41 +190,41 @@ def passes(n: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Weights that change a few at a time, with penalties and averages that are paid only when a weight is looked at.
+# Weights that change a few at a time, with penalties and averages that are applied only when a weight is used.
 #
 # Step i takes the gradient g of one sequence, then the penalties' share of that sequence (a proximal step):
 #
 #     w  <-  w - eta g                   for the few weights with a derivative
 #     w  <-  soft(w, eta l1) / (1 + 2 eta l2)        for all of them; soft(w, a) = sign(w) max(|w| - a, 0)
 #
-# A weight that no gradient touches from step j to step i has only the second line behind it. With
+# A weight that no gradient touches from step j to step i is only changed by the second line. With
 # r_m = 1 / (1 + 2 eta_m l2) and a_m = eta_m l1 that has a closed form over prefix sums kept for the steps of a pass
 # (cf. Lipton & Elkan 2015):
 #
 #     P_i = prod_{m<i} r_m      B_i = sum_{m<i} a_m / P_m      S_i = sum_{m<=i} P_m
 #     |w_i| = max(0, P_i (|w_j| / P_j - (B_i - B_j)))            sum_{j<m<=i} w_m = w_j (S_i - S_j) / P_j    (l1 = 0)
 #
-# So each group of weights that are looked at together (those of an attribute) carries the step it was last settled at.
-# AdaGrad's step eta / sqrt(1 + sum of squared derivatives)
-# belongs to the weight and stays the same while it is not touched: r and a are constants, and the sums geometric.
+# So each group of weights that are used together (those of an attribute) records the step it was last settled at.
+# AdaGrad's step eta / sqrt(1 + sum of squared derivatives) belongs to the weight and does not change while no gradient
+# touches it: r and a are constants, and the sums geometric.
 
 
-SMALLEST_PRODUCT = 1e-100  # of the shrinkings, before all weights are settled and it starts from one again
+SMALLEST_PRODUCT = 1e-100  # of the shrink factors: below it all weights are settled, and it is one again
 PRODUCT, THRESHOLD, SUM = 0, 1, 2  # rows of the prefix sums
 
 
 class Lazy(NamedTuple):
-    """Weights of D features in G groups, and what is needed to settle them.
+    """Weights of D features in G groups, with everything needed to settle them.
 
     Parameters
     ----------
     groups : int64 [G + 1]
-        Where the groups begin.
+        First feature of each group.
     weights : float64 [D]
     settled : int32 [G]
         The step that each group was last settled at.
     sums, squares : float64 [D or 0]
-        Sums of the weights after each step, and of squared derivatives; empty if not kept.
+        Sums of the weights after each step, and of squared derivatives; empty if not needed.
     prefix : float64 [3, steps + 1]
         P, B and S after each step of the pass.
     adagrad, l1, l2 : float
@@ -310,7 +310,7 @@ class LazyWeights:
     features : PartFeatures
         Of D features, as lists.
     weights : float64 [D]
-        Where to begin; copied.
+        Where to start; copied.
     n_steps : int
         Steps in a pass.
     l1, l2 : float
@@ -318,9 +318,9 @@ class LazyWeights:
     average : bool
         Whether to keep the sum of the weights after each step.
     adagrad : float, optional
-        AdaGrad's step; None for steps that are given.
+        AdaGrad's step; None if each step is given.
     n_penalised : int, optional
-        Only the first so many weights, which are whole groups, are penalised; all if not given.
+        Only the first ``n_penalised`` weights, which are whole groups, are penalised; all if not given.
     """
 
     def __init__(
@@ -353,19 +353,19 @@ class LazyWeights:
         self._now = 0
 
     def look_at(self, corpus: EncodedExamples, sequence: int) -> None:
-        """Settle all weights that the sequence's scores depend on."""
+        """Settle all weights that the scores of a sequence depend on."""
         if not (self.state.l1 or self.state.l2):
-            return  # nothing but the averages is owed
+            return  # without penalties, weights are up to date
         for pointer, ids, first_group in self._features.active_groups(corpus, sequence):
             _settle(ids[pointer[0] : pointer[-1]], first_group, self._now, self.state)
 
     def descend(self, gradient: SparseGradient, step: float) -> None:
-        """Take ``step`` times the gradient off the weights, and clear it."""
+        """Subtract ``step`` times the gradient from the weights, and clear it."""
         _descend(gradient.touched, gradient.values, step, self._now, self.state)
         gradient.clear()
 
     def end_step(self, step: float) -> None:
-        """Take the penalties' share of a step of size ``step`` off all weights, when they are next looked at."""
+        """Record the penalties of a step of size ``step``; they are applied to weights when these are next used."""
         i, prefix = self._now, self.state.prefix
         product = prefix[PRODUCT, i]
         prefix[THRESHOLD, i + 1] = prefix[THRESHOLD, i] + step * self.state.l1 / product
@@ -376,7 +376,7 @@ class LazyWeights:
             self.settle()
 
     def settle(self) -> None:
-        """Settle all weights; the steps are counted from zero again."""
+        """Settle all weights and count steps from zero again."""
         _settle(np.arange(len(self.state.settled)), 0, self._now, self.state)
         self.state.settled.fill(0)
         self._now = 0

@@ -282,20 +282,20 @@ def _fitting(state: Any, problem: FlatProblem) -> FlatDualState:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Dual steps over rows with flat labels, and what certifies how near to the minimum they have come.
+# Dual steps over rows with flat labels, and the certificate of how close to the minimum they are.
 #
 # The weights are a table [A + 1, Y], the last row being the bias, whose column has the same value z in each row. A row
 # of the data is ``values[pointer[i]:pointer[i + 1]]`` in the columns ``ids`` there, or in all A columns if there are no
-# ids. Tables are float64, or float32 where that is near enough; sums are made in double precision.
+# ids. Tables are float64, or float32 where that is accurate enough; sums are made in double precision.
 
 Table = Float | Float32
 
-LEAST = 1e-12  # of the marginals that a step seeks
-ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the steps, and how many there are at most
+LEAST = 1e-12  # least marginal that a step leads to
+ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the Newton steps, and the most of them
 
 
 class Rates(NamedTuple):
-    """What a step is measured by.
+    """The penalties and the kind of loss that determine a step.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class Rates(NamedTuple):
     bias_l2 : float
         Of the bias, around its centre.
     shrink, bias_shrink : float
-        What the L1 penalty brings the weights nearer to zero by.
+        How far the L1 penalty moves the weights towards zero.
     has_margin : bool
         Whether the loss is the hinge, not the logarithm of a sum.
     """
@@ -355,10 +355,11 @@ def _normalise(scores: Table, out: Float) -> float:
 
 @loose_kernel
 def _smooth_step(scores: Table, log_z: float, alpha: Table, curvature: float, marginals: Float, step: Table) -> float:
-    """The change ``step`` [Y] that the dual is largest after; returns the loss less what alpha has of it.
+    """The change ``step`` [Y] that maximises the dual; returns the loss minus its counterpart in the dual.
 
-    The marginals a that are sought have  log a_y + curvature a_y = scores_y - log Z + curvature alpha_y - level,  with
-    the level that lets them sum to one: Newton steps on all of them and the level. ``marginals`` [Y] are those of now.
+    The new marginals a satisfy  log a_y + curvature a_y = scores_y - log Z + curvature alpha_y - level,  with
+    the level that makes them sum to one: Newton steps on all of them and the level. ``marginals`` [Y] come in as those
+    under the current weights.
     """
     n_labels, apart = scores.shape[0], 0.0
     for y in range(n_labels):
@@ -394,10 +395,10 @@ def _smooth_step(scores: Table, log_z: float, alpha: Table, curvature: float, ma
 
 @loose_kernel
 def _hinge_step(scores: Table, alpha: Table, curvature: float, step: Table) -> float:
-    """The change ``step`` [Y] that the dual of the hinge is largest after; returns the loss less what alpha has of it.
+    """The change ``step`` [Y] that maximises the dual of the hinge; returns the loss minus its counterpart in the dual.
 
     It is the projection of  alpha + scores / curvature  onto the simplex: the labels below a threshold get nothing. It
-    is raised until it stands still (Michelot 1986).
+    is raised until nothing changes (Michelot 1986).
     """
     best, expected, n_labels = scores[0], 0.0, scores.shape[0]
     for y in range(n_labels):
@@ -432,9 +433,9 @@ def _hinge_step(scores: Table, alpha: Table, curvature: float, step: Table) -> f
 def dual_pass(
     order: Int64, rows: FlatRows, rates: Rates, weights: Table, alpha: Table, losses: Float, gaps: Float
 ) -> None:
-    """A step for each row in the ``order`` given; losses and gaps [N] as they were met.
+    """A step for each row in the ``order`` given; losses and gaps [N] before each step.
 
-    ``alpha`` [N, Y] are the marginals that the ``weights`` [A + 1, Y] are made of.
+    ``weights`` [A + 1, Y] are a function of the marginals ``alpha`` [N, Y].
     """
     n_labels, sparse = alpha.shape[1], rows.ids.shape[0] > 0
     scores, step, marginals = np.empty_like(weights[0]), np.empty_like(weights[0]), np.empty(n_labels)
@@ -474,7 +475,7 @@ def dual_pass(
 
 @loose_kernel
 def add_changes(table: Table, one: Table, other: Table, overlap: float) -> None:
-    """Add to a table what two copies of it have changed by, over ``overlap``; the copies are the same afterwards."""
+    """Add the changes of two copies of a table to it, divided by ``overlap``; the copies are equal to it afterwards."""
     flat, first, second = table.ravel(), one.ravel(), other.ravel()
     share = flat.dtype.type(1.0 / overlap)
     for k in range(flat.shape[0]):
@@ -484,7 +485,7 @@ def add_changes(table: Table, one: Table, other: Table, overlap: float) -> None:
 
 @loose_kernel
 def sizes(table: Table, shrink: float) -> tuple[float, float]:
-    """||w||^2 and |w| of the weights w that a table, brought nearer to zero by ``shrink``, holds."""
+    """||w||^2 and |w| of the weights w of a table after moving them towards zero by ``shrink``."""
     flat, squares, total = table.ravel(), 0.0, 0.0
     for k in range(flat.shape[0]):
         size = max(abs(float(flat[k])) - shrink, 0.0)
@@ -508,7 +509,7 @@ def losses_of(first: int, end: int, rows: FlatRows, rates: Rates, weights: Float
 
 @loose_kernel
 def set_marginals(first: int, end: int, rows: FlatRows, rates: Rates, weights: Float, alpha: Table) -> None:
-    """``alpha`` [N, Y] of rows ``first`` to ``end`` = their marginals by the weights."""
+    """Set ``alpha`` [N, Y] of rows ``first`` to ``end`` to their marginals under the weights."""
     scores, room = np.empty_like(weights[0]), np.empty_like(weights[0])
     for i in range(first, end):
         _set_scores(i, rows, weights, rates, scores)
@@ -519,7 +520,7 @@ def set_marginals(first: int, end: int, rows: FlatRows, rates: Rates, weights: F
 
 @loose_kernel
 def mix_with_gold(share: float, rows: FlatRows, alpha: Table) -> None:
-    """Bring the marginals nearer to the gold labels: only a ``share`` of the way is left."""
+    """Move the marginals towards the gold labels: only a ``share`` of the difference remains."""
     for i in range(alpha.shape[0]):
         for y in range(alpha.shape[1]):
             alpha[i, y] *= share
@@ -530,7 +531,7 @@ def mix_with_gold(share: float, rows: FlatRows, alpha: Table) -> None:
 def add_excess(first: int, end: int, rows: FlatRows, alpha: Table, expected: Float, excess: Float) -> None:
     """Add the weights that the marginals of rows ``first`` to ``end`` give each label [Y].
 
-    ``excess`` [Y] is what that is above the weights of the rows with the label.
+    ``excess`` [Y] is by how much that exceeds the weights of the rows with the label.
     """
     for i in range(first, end):
         mass, weight = 0.0, rows.sample_weights[i]
@@ -545,10 +546,10 @@ def add_excess(first: int, end: int, rows: FlatRows, alpha: Table, expected: Flo
 
 @loose_kernel
 def balance(first: int, end: int, keep: Float, take: Float, alpha: Table) -> None:
-    """Leave each label [Y] its share ``keep`` of the marginals; what is left over is shared out by ``take`` [Y].
+    """Each label [Y] retains the share ``keep`` of its marginals; the rest is distributed according to ``take`` [Y].
 
     With ``keep = 1 - max(excess, 0) / expected`` and ``take`` proportional to ``max(-excess, 0)`` no label has an
-    excess afterwards, which is what the dual asks where a bias is not penalised.
+    excess afterwards, as the dual requires where a bias is not penalised.
     """
     for i in range(first, end):
         left = 0.0
@@ -594,33 +595,32 @@ def add_weights(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A training problem of flat labels as dual ascent sees it: from alpha marginals to weights, and how near that is.
+# A training problem of flat labels for dual ascent: from marginals to weights, and how close those are to the minimum.
 #
 # With the marginals a_i of each row and  u = - sum_i c_i x_i (a_i - gold_i) / 2 l2,  the weights w are u, or with an L1
-# penalty u brought nearer to zero, and
+# penalty u moved towards zero, and
 #
 #     primal   sum_i c_i loss_i(w) + l1 |w| + l2 ||w||^2
-#     dual     sum_i c_i (a_i . cost_i + H(a_i)) - l2 ||w||^2             H the entropy; the hinge goes without it
+#     dual     sum_i c_i (a_i . cost_i + H(a_i)) - l2 ||w||^2             H the entropy, none for the hinge
 #
-# The dual is at most the least primal, whatever the marginals, so the difference of both is a true bound. A bias that
-# is not penalised adds a condition,  sum_i c_i (a_i - gold_i) = 0;  marginals that do not quite keep it are moved a
-# little, so that they do (:func:`balance`).
+# For any marginals the dual is at most the least primal, so the difference of both is a true bound. An unpenalised bias
+# adds the condition  sum_i c_i (a_i - gold_i) = 0;  marginals that nearly satisfy it are adjusted (:func:`balance`).
 
 R = TypeVar("R")
-BIAS_CURVATURE = 0.05  # that of a free bias, as a share of the columns'
-NEARLY_NOTHING = 1e-4  # an objective, as a share of what it is with weights of zero
-MOST_BIAS_L2 = 0.01  # as a share of the rows' weights: more, and its centre follows slowly
+BIAS_CURVATURE = 0.05  # of a free bias, as a share of the columns'
+NEARLY_NOTHING = 1e-4  # share of the objective at zero below which an objective is negligible
+MOST_BIAS_L2 = 0.01  # as a share of the rows' weights: with more, the centre follows slowly
 
 
 class Certificate(NamedTuple):
-    """What is known of weights.
+    """Weights, and a bound on how far they are from the minimum.
 
     Parameters
     ----------
     value : float
         The objective.
     gap : float
-        It is at most so far above its minimum.
+        The most that it can be above its minimum.
     weights : float64 [D]
     """
 
@@ -651,27 +651,27 @@ class FlatProblem:
         self._least_size = NEARLY_NOTHING * float(np.sum(rows.sample_weights * at_zero[rows.gold]))
 
     def size(self, value: float) -> float:
-        """What a gap is measured by, if this is the objective."""
+        """What a gap is compared with, given the objective."""
         return max(abs(value), self._least_size)
 
     def rates(self, overlap: float = 1.0) -> Rates:
-        """Those of steps that several parts take at once, each as if the others did the same."""
+        """The rates of steps that several parts make at once, each as if the others made the same ones."""
         shrink = self.l1 / (2.0 * self.l2)
         bias_shrink = shrink if self.features.bias == "penalised" else 0.0
         return Rates(self.l2 / overlap, self.bias_l2 / overlap, shrink, bias_shrink, self.has_margin)
 
     def of_gold(self, dtype: type) -> Table:
-        """Marginals [N, Y] of the labels that are right, by which the weights are zero."""
+        """Marginals [N, Y] of the gold labels, with which the weights are zero."""
         n = len(self.rows.gold)
         alpha: Table = np.zeros((n, self.features.n_labels), dtype=dtype)
         alpha[np.arange(n), self.rows.gold] = 1.0
         return alpha
 
     def of_weights(self, weights: Float, dtype: type) -> Table:
-        """Marginals [N, Y] by which the weights are near the given ones [D].
+        """Marginals [N, Y] with which the weights are close to the given ones [D].
 
-        They are those of the model with these weights, a share of the way from the gold ones. If it is the minimum of
-        the same problem with a larger penalty, the share is the ratio of both and the weights are the same.
+        They lie between those of the gold labels and those under these weights. If the weights are the minimum of the
+        same problem with a larger penalty, they are reproduced exactly, the share being the ratio of both penalties.
         """
         table, alpha = self.table_of(weights), self._marginals(weights, dtype)
         self.balance(alpha)
@@ -681,7 +681,7 @@ class FlatProblem:
         return alpha
 
     def gap_of(self, weights: Float) -> float:
-        """How far the objective of the weights [D] is above its minimum, at most, by their own marginals."""
+        """The most that the objective at the weights [D] can be above its minimum, from their own marginals."""
         table = self.table_of(weights)
         made, dual = self.sums(self._marginals(weights, np.float64))
         l2_part = self.penalties(self.shrunk(made, np.zeros(self.features.n_labels)))[0]
@@ -705,13 +705,13 @@ class FlatProblem:
         return (table if self.features.bias != "none" else table[:-1]).reshape(-1)
 
     def balance(self, alpha: Table) -> None:
-        """Move the marginals [N, Y] such that an unpenalised bias has no derivative."""
+        """Adjust the marginals [N, Y] so that an unpenalised bias has no derivative."""
         keep, take = self._balance(alpha)
         if (keep < 1.0).any():
             self._in_shards(lambda first, end: balance(first, end, keep, take, alpha))
 
     def sums(self, alpha: Table) -> tuple[Float, float]:
-        """The table [A + 1, Y] before it is shrunk, its bias without a centre, and the dual without the penalty."""
+        """The table [A + 1, Y] before shrinking, its bias without a centre, and the dual without the penalty."""
         keep, take = self._balance(alpha)
         tables = [np.zeros((self.features.n_columns + 1, self.features.n_labels)) for _ in self.shards]
         rates = self.rates()
@@ -727,25 +727,25 @@ class FlatProblem:
         return tables[0], float(sum(values))
 
     def shrunk(self, table: Table, centre: Float) -> Float:
-        """The weights of a table as it is stored; a free bias is the centre."""
+        """The weights of a table before the L1 penalty; a free bias is the centre."""
         rates = self.rates()
-        found = np.array(table, dtype=np.float64)
-        for part, shrink in ((found[:-1], rates.shrink), (found[-1:], rates.bias_shrink)):
+        weights = np.array(table, dtype=np.float64)
+        for part, shrink in ((weights[:-1], rates.shrink), (weights[-1:], rates.bias_shrink)):
             if shrink:
                 part -= np.clip(part, -shrink, shrink)
         if self.free:
-            found[-1] = centre
-        return found
+            weights[-1] = centre
+        return weights
 
     def penalties(self, table: Table, shrink: float = 0.0) -> tuple[float, float]:
-        """l2 ||w||^2 and l1 |w| of a table of weights, which ``shrink`` may still bring nearer to zero."""
+        """l2 ||w||^2 and l1 |w| of a table of weights after moving them towards zero by ``shrink``."""
         squares, total = sizes(table[:-1] if self.free else table, shrink)
         return self.l2 * squares, self.l1 * total
 
     def certificate(self, alpha: Table, table: Table, centre: Float) -> Certificate:
-        """The weights that the marginals make, with the free bias given [Y]: all in double precision.
+        """The weights for the marginals ``alpha``, with the free bias at its centre [Y]; all in double precision.
 
-        Where marginals had to be moved, the weights of the ``table`` as it is stored may be better, and are then taken.
+        Where the marginals had to be adjusted, the weights of the ``table`` may be better, and are then used.
         """
         made, dual = self.sums(alpha)
         best = self.shrunk(made, centre)
@@ -765,11 +765,11 @@ class FlatProblem:
 
     @property
     def _plain(self) -> Rates:
-        """Rates for weights that are shrunk already."""
+        """The rates for weights that are already shrunk."""
         return Rates(self.l2, self.bias_l2, 0.0, 0.0, self.has_margin)
 
     def _balance(self, alpha: Table) -> tuple[Float, Float]:
-        """What each label keeps and takes [Y]; see :func:`balance`."""
+        """``keep`` and ``take`` [Y] of :func:`balance`."""
         n_labels = self.features.n_labels
         if not self.free:
             return np.ones(n_labels), np.zeros(n_labels)

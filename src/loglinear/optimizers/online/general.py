@@ -1,13 +1,13 @@
 """Online learning: each sequence in turn, in an order shuffled by the seed, moves the weights as its learner says.
 
-The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of the sequence; here are the features:
+The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of the sequence; with their features,
 
     d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
 
-The result is the mean of the weights after each sequence, or with ``average=no`` the last ones. There is no penalty on
-the weights: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
-compiled (:mod:`~loglinear.optimizers.online.flat`, :mod:`~loglinear.optimizers.online.chain`); here is the general way,
-for all structures, partial annotation and learners to come.
+The result is the mean of the weights after each sequence, or the last ones with ``average=no``. The weights are not
+penalised: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
+compiled (:mod:`~loglinear.optimizers.online.flat`, :mod:`~loglinear.optimizers.online.chain`); this is the general
+loop, for all structures, partial annotation and new learners.
 """
 
 from __future__ import annotations
