@@ -118,9 +118,9 @@ def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = Fa
         Naming the first sequence whose two labellings have different lengths.
     """
     chunks = _Chunks(gold, predicted, as_written)
-    counts = [len(rows) for rows in chunks.counted]
+    phrases, found, correct = (len(rows) for rows in chunks.counted)
     types = scores_by_name(chunks.names, [chunks.types[rows] for rows in chunks.counted])
-    return ChunkReport(chunks.n_tokens, chunks.correct_tags, *counts, types)
+    return ChunkReport(chunks.n_tokens, chunks.correct_tags, phrases, found, correct, types)
 
 
 def chunk_counts(gold: Labelling, predicted: Labelling) -> Int64:
