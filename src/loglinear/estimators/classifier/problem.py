@@ -34,7 +34,7 @@ from loglinear.estimators.classifier.ridge import solve
 from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, own_base
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
-from loglinear.optimizers.dual.flat import why_not_flat_dual
+from loglinear.optimizers.dual.flat import flat_dual_unsupported_reason
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
@@ -167,7 +167,7 @@ class TwoOrMore(Learnable):
                 return criterion.smooth
             if name != "dual":
                 return True
-            unfit = why_not_flat_dual(criterion, self.features, Gold(self.gold), l2) is not None
+            unfit = flat_dual_unsupported_reason(criterion, self.features, Gold(self.gold), l2) is not None
             return not unfit and not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
 
         return first_that_applies(criterion, applies)

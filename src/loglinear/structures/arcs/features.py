@@ -62,7 +62,7 @@ class ArcFeatures(ListFeatures):
         """A gradient of the features of one sentence."""
         return SparseArcGradient(self)
 
-    def groups_met(self, corpus: ArcCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: ArcCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The features that a sentence's scores depend on."""
         lists = _lists(corpus, sequence, sequence + 1)
         yield lists.pointer, lists.ids, 0
