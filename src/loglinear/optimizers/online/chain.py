@@ -29,6 +29,7 @@ from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.chain import log_sums, structure
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.sums import Parts
 
 NOT_SCORES = "the scores contain NaN or +inf; only finite numbers and -inf are scores"
 AT_ONCE = 4096  # sequences in a call of the kernel, between which Ctrl-C is handled
@@ -305,7 +306,7 @@ def online_pass(
             return total, moves, NO_SCORES
         if learner.kind == MIRA:
             _add_costs(sequences.costs, right, emission[:n])
-        parts = (emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
+        parts = Parts(emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
         labels, n_found = np.empty((learner.k, n), np.int32), 1
         if learner.k == 1:
             if log_sums.viterbi(whole, parts, labels[0], scores) >= 0:
