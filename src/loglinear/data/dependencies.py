@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +141,7 @@ def _word_and_tag(token: Any, sentence: int) -> tuple[str, str]:
     return token[0], token[1]
 
 
-def _is_field(value: Any) -> bool:
+def _is_field(value: Any) -> TypeGuard[str]:
     """Whether a value can be a field of a CoNLL-U row."""
     return isinstance(value, str) and bool(value.strip()) and "\t" not in value and "\n" not in value
 

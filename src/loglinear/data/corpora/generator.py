@@ -174,7 +174,7 @@ def word_stream(name: str, generator: np.random.Generator) -> Iterator[str]:
     if name not in closed_classes():
         raise DataError(f"the grammar names a word class that the lexicon lacks: {name}")
     words = closed_classes()[name]
-    return _weighted_stream(words, 1.0 / (np.arange(len(words)) + 3.7), generator)
+    return _weighted_stream(words, 1.0 / (np.arange(len(words), dtype=np.float64) + 3.7), generator)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
