@@ -14,7 +14,7 @@ from loglinear.criteria.criterion import make_criterion
 from loglinear.data.columns.corpus import Column, ranges
 from loglinear.data.dependencies import NOTHING, ROOT, Dependencies
 from loglinear.errors import DataError
-from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary, arc_runs
+from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.generative.head_outward import HeadOutwardModel, best_trees
 from loglinear.optimizers.objective import Objective
@@ -111,7 +111,7 @@ class DependencyModel:
         def block(run: tuple[int, int]) -> Int32:
             return self.best(selected(chosen, np.arange(*run)))
 
-        found = in_threads(block, arc_runs(arc_offsets(chosen.offsets), 0, len(short), ARCS_AT_ONCE), n_threads)
+        found = in_threads(block, runs(arc_offsets(chosen.offsets), 0, len(short), ARCS_AT_ONCE), n_threads)
         if found:
             heads[ranges(tokens.offsets[:-1][short], lengths[short])] = np.concatenate(found)
         relations = None if self.relations is None else self.relations.predict(tokens, heads)
