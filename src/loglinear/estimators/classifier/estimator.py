@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,14 +20,23 @@ from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
 from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
-from loglinear.estimators.estimator import Estimator, Fitted, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    Fitted,
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import ClassifierOptions, check_classifier, own_base
 from loglinear.model_file import Reader, plain
 from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import Outcome, Progress
+from loglinear.training.run import Outcome
 
 Trained = LinearModel | CandidateModel
 
@@ -121,7 +130,7 @@ FUNCTIONS = ("features", "feature_map", "candidates")
 
 
 @documented
-class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(ClassifierOptions, ClassifierPredictor, TrainedEstimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Gives each example one of several labels, by linear scores.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
@@ -155,14 +164,6 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
     kind = classifier_file.KIND
     functions = (*FUNCTIONS, "base")
     in_file = ("model_", "classes_", "coef_", "intercept_")
-    objective_: float | None
-    n_iter_: int | None
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
     n_features_in_: int
     feature_names_in_: Array
     label_column_: str | None
@@ -181,6 +182,7 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
 
     # -- training ------------------------------------------------------------------------------------------------
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -190,11 +192,8 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
         *,
         sample_weight: Any = None,
         init: Classifier | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
         label_column: str | None = None,
+        **run: Unpack[RunKeywords],
     ) -> Classifier:
         """Train.
 
@@ -208,13 +207,7 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
             Weight of each example's loss.
         init : Classifier or path, optional
             Start from the weights of this model where it has the same columns and labels.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+        KEYWORDS
         label_column : str, optional
             For tables, instead of ``y`` and ``y_dev``: the column that holds the labels.
         """
@@ -229,15 +222,13 @@ class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], Cla
             refuse_iterating(spec_name(self.criterion), "has a closed form", init=init, dev=X_dev)
             self._keep(*training.solved())
             return self
-        model, outcome = training.trained(
-            dev=Dev.of(training, X_dev, y_dev), init=None if init is None else self._started(init),
-            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        start = None if init is None else self._started(init)
+        model, outcome = training.trained(dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         self._keep(model, outcome)
         outcome.raise_interruption()
         if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
             said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
-            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=3)
         return self
 
     def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from sklearn.base import BaseEstimator
 
@@ -14,7 +14,15 @@ from loglinear.arrays import Arrays
 from loglinear.data.trees.annotation import TreeTransform
 from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.inputs import (
@@ -41,11 +49,11 @@ from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import Progress, train
+from loglinear.training.run import train
 
 
 @documented
-class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parse sentences into constituency trees.
 
     >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP
@@ -71,9 +79,6 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
     kind = parser_file.KIND
     functions = ("span_features",)
     model_: TreeModel
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
     classes_: list[str]
     n_trees_: int
     n_words_: int
@@ -102,6 +107,7 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         vertical = 2 if self.vertical is None else self.vertical
         return TreeTransform(annotation, vertical, self.horizontal, self.factor, self.marks)
 
+    @trains
     def fit(
         self,
         X: Sequence[Tree | str | Sequence[str]],
@@ -110,10 +116,7 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         y_dev: Any = None,
         *,
         init: Parser | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        **run: Unpack[RunKeywords],
     ) -> Parser:
         """Train on trees, or by EM on sentences with some brackets or none.
 
@@ -131,13 +134,7 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         init : Parser or path, optional
             Start from the weights of this model where it has the same rules and attributes; with ``pcfg-em`` from its
             probabilities, and from nowhere else.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+        KEYWORDS
         """
         self.check_options()
         begin = time.perf_counter()
@@ -159,10 +156,7 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
         start = None if other is None else other._fitted()
         training = criterion.training(treebank, options, start)
-        self.model_, outcome = train(
-            training, options, dev=Dev.of(training, X_dev, y_dev), init=start,
-            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        self.model_, outcome = train(training, options, dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         keep_outcome(self, outcome)
         self.message_ = f"{criterion.counts(training)}; {outcome.message}"
         self.interrupted_ = outcome.interruption is not None
