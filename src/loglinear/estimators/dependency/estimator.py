@@ -85,18 +85,16 @@ class DependencyParser(DependencyOptions, TrainedEstimator[DependencyModel], Bas
         """
         check_dependency_parser(self)
         n_threads = thread_count(self.threads)
-        by_weights = spec_name(self.criterion) != GENERATIVE
-        if not by_weights:
+        if spec_name(self.criterion) == GENERATIVE:
             refuse_iterating(GENERATIVE, "counts", init=init, dev=X_dev)
             if sample_weight is not None:
                 raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for sample_weight")
         problem = DependencyProblem.of(self, self._corpus(X, y), sample_weight, n_threads)
-        relations = self.relations and problem.corpus.has_relations
-        training = DependencyTraining(problem, self._corpus, by_weights, relations, self.seed, n_threads)
+        training = DependencyTraining(self, problem, n_threads)
         other = self._opened(init)
         start = None if other is None else other._fitted()
         self.model_, outcome = train(training, self, dev=Dev.of(training, X_dev, y_dev), init=start, **run)
-        if by_weights:
+        if training.learns_weights:
             keep_outcome(self, outcome)
         else:
             restore_notes(self, {"converged": True, "message": "counted"})
