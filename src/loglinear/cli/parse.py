@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,6 +76,7 @@ def train_command(
     loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (the parent's label, two siblings)
     loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
     loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
+    loglinear parse train some.txt -o em.model --criterion pcfg-em     (by EM; lines without brackets are sentences)
     loglinear parse train ewt.conllu -o ewt.model --criterion cll --dev dev.conllu --no-projective
     loglinear parse train ewt.conllu -o ewt.model --resume     (after Ctrl-C)
     """
@@ -96,20 +97,28 @@ def train_command(
 def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptions, out: Console) -> None:
     """Train on bracketed trees and write a model file."""
     from loglinear.data.trees.cleaning import read_treebank
+    from loglinear.data.trees.tree import Tree, read_trees_and_sentences
     from loglinear.estimators.parser.estimator import Parser
 
     parser = Parser(**vars(model))
     parser.check_options()
+
+    def read(source: str) -> Sequence[Tree | list[str]]:
+        if parser.takes_sentences:
+            return read_trees_and_sentences(source)
+        return read_treebank(source, model.function_tags, model.marks)
+
     with showing_warnings(out), working(out, f"reading {trees}"):
-        treebank = read_treebank(trees, model.function_tags, model.marks)
-        dev = None if run.dev is None else read_treebank(run.dev, model.function_tags, model.marks)
-    fit(parser, treebank, run, out, output=output, metric="F1", X_dev=dev)
+        treebank, dev = read(trees), None if run.dev is None else read(run.dev)
+    metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
+    fit(parser, treebank, run, out, output=output, metric=metric, X_dev=dev)
     save(parser, output)
     grammar, longer = parser.model_.grammar, len(treebank) - parser.n_trees_
-    left_out = "" if parser.max_length is None else f"; {longer:,} trees longer than {parser.max_length:,} left out"
+    what = "sentences" if parser.takes_sentences else "trees"
+    left_out = "" if parser.max_length is None else f"; {longer:,} {what} longer than {parser.max_length:,} left out"
     summarise(
         parser, out, output,
-        data=f"{parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",
+        data=f"{parser.n_trees_:,} {what}, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",
         features=f"{grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
         f"{grammar.n_preterminals:,} parts of speech",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",

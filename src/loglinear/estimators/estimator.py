@@ -8,10 +8,13 @@ Importing this takes no scikit-learn, so that files can be labelled without it.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
 import loglinear
 from loglinear import model_file
@@ -21,9 +24,10 @@ from loglinear.model_file import Reader, plain
 from loglinear.options import check, declared
 
 if TYPE_CHECKING:
-    from loglinear.training.run import Outcome
+    from loglinear.training.run import Outcome, Progress
 
 M = TypeVar("M")
+F = TypeVar("F", bound=Callable[..., Any])
 
 ESTIMATORS = {
     "tagger": "Tagger",
@@ -166,6 +170,77 @@ class Estimator(Fitted[M], ABC):
         copied = type(self).__new__(type(self))
         vars(copied).update(vars(self))
         return copied
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Training: what ``fit`` takes and what is known afterwards, the same for every estimator that iterates.
+
+
+class TrainedEstimator(Estimator[M]):
+    """An estimator that is trained in iterations.
+
+    Attributes
+    ----------
+    objective_, n_iter_, converged_, message_, seconds_, history_
+        How training went.
+    dev_score_, best_iteration_
+        Score and iteration of the parameters kept, None without dev data.
+    """
+
+    objective_: float | None
+    n_iter_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+
+    @classmethod
+    def _opened(cls, init: Self | str | Path | None) -> Self | None:
+        """The estimator to start from, loaded if it is a file."""
+        return cls.load(init) if isinstance(init, str | Path) else init
+
+
+class RunKeywords(TypedDict, total=False):
+    """Keywords that ``fit`` hands to :func:`loglinear.training.run.train` as they are."""
+
+    checkpoint: str | Path | None
+    checkpoint_seconds: float
+    resume: bool
+    observe: Callable[[Progress], None] | None
+
+
+RUN_DEFAULTS = {"checkpoint": None, "checkpoint_seconds": 30.0, "resume": False, "observe": None}
+RUN_KEYWORDS = """\
+checkpoint : path, optional
+    File that keeps a usable model and everything needed to continue, written every ``checkpoint_seconds`` and when
+    training is interrupted. Delete it once you have saved the model.
+resume : bool
+    Continue from ``checkpoint`` if it exists.
+observe : callable, optional
+    Called with a :class:`~loglinear.training.run.Progress` after each iteration."""
+
+
+def trains(fit: F) -> F:
+    """Method decorator: spell out the :class:`RunKeywords` of ``fit``, in its signature and where it says KEYWORDS."""
+    keyword, known = inspect.Parameter.KEYWORD_ONLY, inspect.signature(fit)
+    types = {name: annotation.__forward_arg__ for name, annotation in RunKeywords.__annotations__.items()}
+    named = [each for each in known.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    named += [inspect.Parameter(n, keyword, default=value, annotation=types[n]) for n, value in RUN_DEFAULTS.items()]
+    signature = known.replace(parameters=named)
+
+    @functools.wraps(fit)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        signature.bind(*arguments, **keywords)  # raises TypeError for an unknown keyword
+        return fit(*arguments, **keywords)
+
+    vars(checked)["__signature__"] = signature
+    checked.__doc__ = (fit.__doc__ or "").replace("KEYWORDS", textwrap.indent(RUN_KEYWORDS, " " * 8).lstrip())
+    return checked  # type: ignore[return-value]  # it takes the same
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def load(source: str | Path | bytes, **functions: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +18,14 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from loglinear.arrays import Arrays, Float, Int32
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator, keep_outcome, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
 from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.em import EM, EMState
@@ -37,13 +44,13 @@ from loglinear.model_file import Reader, column_arrays
 from loglinear.options import Option, documented
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Stage, Storage
-from loglinear.training.run import Progress, train
+from loglinear.training.run import train
 
 KIND = "mixture"
 
 
 @documented
-class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of Gaussians or multinomials, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
@@ -83,13 +90,6 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
     labels_: Int32
     log_likelihoods_: list[float]
     objectives_: list[float]
-    n_iter_: int
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
@@ -99,6 +99,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
 
     # -- learning ------------------------------------------------------------------------------------------------
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -109,10 +110,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         known: Any = None,
         sample_weight: Any = None,
         init: Mixture | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        **run: Unpack[RunKeywords],
     ) -> Mixture:
         """Run EM from each start and keep the best.
 
@@ -130,14 +128,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
             How often each row counts.
         init : Mixture or path, optional
             Start from this model, and from nowhere else.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called after each round with a :class:`~loglinear.training.run.Progress`, whose objective falls: it is
-            that of (9.15) with its sign turned.
+        KEYWORDS
         """
         check_mixture(self)
         X = self._rows(X, reset=True)
@@ -156,11 +147,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         numbers = numbers if whole or numbers is None else numbers[counted]
         data, even = WeightedRows(rows, weights, numbers), make_components(self, rows, weights)
         training = MixtureTraining(self, data, even, start_method(self, rows.shape[1]), names)
-        other = Mixture.load(init) if isinstance(init, str | Path) else init
-        model, outcome = train(
-            training, self, dev=Dev.of(training, X_dev), init=other, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        model, outcome = train(training, self, dev=Dev.of(training, X_dev), init=self._opened(init), **run)
         state = outcome.state
         assert isinstance(state, EMState)
         self.model_, self.component_names_ = model, names
@@ -178,7 +165,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
                 f"EM was stopped after {self.n_iter_} rounds, before its objective had settled; give more rounds or a "
                 "greater tolerance",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         empty = np.flatnonzero(self.weights_ <= EMPTY)
         if len(empty):
@@ -186,7 +173,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
                 f"no rows are left in component {', '.join(map(str, empty))}; take fewer components, more restarts or "
                 "more smoothing",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Int32:

@@ -253,6 +253,29 @@ def read_trees(source: Source) -> list[Tree]:
     return trees
 
 
+def read_trees_and_sentences(source: Source) -> list[Tree | list[str]]:
+    """Read a file of trees and of sentences: lines outside trees that do not begin with a bracket, in words.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_trees`.
+    """
+    name, lines = source_name(source), read_text_of(source).split("\n")
+    items: list[tuple[int, Tree | list[str]]] = []
+    depth = 0  # brackets that are open
+    for number, line in enumerate(lines, 1):
+        if not depth and line.strip() and not line.lstrip().startswith(("(", "#")):
+            items.append((number, line.split()))
+            lines[number - 1] = ""
+        elif depth or not line.startswith("#"):
+            depth += line.count("(") - line.count(")")
+    items += [(number, tree) for number, tree in numbered_trees("\n".join(lines), name) if tree is not None]
+    if not items:
+        raise DataError("no tree and no sentence in the file", name)
+    return [item for _, item in sorted(items, key=lambda item: item[0])]
+
+
 def read_text_of(source: Source) -> str:
     """The text of a source; raises the same errors as :func:`read_trees`."""
     raw = read_bytes(source)

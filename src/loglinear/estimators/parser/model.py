@@ -17,6 +17,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32
 from loglinear.criteria.costs import BracketCost
+from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
 from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
 from loglinear.features.spans import SpanAttributes
@@ -317,7 +318,7 @@ def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder
     likeliest = None
     if decoder is not None and (time_limit is None or SUMS * (time.perf_counter() - begin) < time_limit):
         likeliest = decoder.tree(words, model.sum_scores([words]))
-    return Parse(restore(model.tree(words, labels)) if likeliest is None else likeliest, float(best[0]), "")
+    return Parse(rooted(restore(model.tree(words, labels))) if likeliest is None else likeliest, float(best[0]), "")
 
 
 def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:

@@ -105,7 +105,7 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
             raise DataError("there are no sentences to learn from")
         if brackets is not None and len(brackets) != len(sentences):
             raise DataError(f"brackets of {len(brackets)} sentences were given with {len(sentences)} sentences")
-        self._sentences, self._n_threads = sentences, n_threads
+        self._sentences, self.brackets, self._n_threads = sentences, brackets, n_threads
         self.smoothing = check_constant("smoothing", smoothing)
         self._allowed = None
         if brackets is not None:

@@ -375,8 +375,9 @@ class UnaryClosure:
 
     @cached_property
     def log_total(self) -> Float:
-        """log total(A, B) of each step [U]."""
-        return np.log(self._total[self._rows, self.steps[:, 1]])
+        """log total(A, B) of each step [U]; -inf for one so improbable that its total is 0 as a number."""
+        with np.errstate(divide="ignore"):
+            return np.log(self._total[self._rows, self.steps[:, 1]])
 
     def expected_rules(self, expected_steps: npt.ArrayLike) -> Float:
         """Expected uses [M] of the unary rules, where steps are used ``expected_steps`` [U] times."""
@@ -384,7 +385,9 @@ class UnaryClosure:
         if not m:
             return np.zeros(len(self.rules))
         shares = np.zeros((m, k))
-        shares[self._rows, self.steps[:, 1]] = np.asarray(expected_steps) / np.exp(self.log_total)
+        total = np.exp(self.log_total)
+        used = np.flatnonzero(total > 0.0)
+        shares[self._rows[used], self.steps[used, 1]] = np.asarray(expected_steps)[used] / total[used]
         # N [K, K] is the identity but for the rows of movers: N(D, B) = within and total beside it
         to_child = shares.copy()  # D = B, whichever symbol
         to_child[:, self._movers] = 0.0
