@@ -375,6 +375,8 @@ def summarise(
     ``following`` are commands, with MODEL for the model; ``metric`` says what the dev score is. ``objective`` and
     ``seconds`` are the estimator's own if it keeps them.
     """
+    from loglinear.experiments.tables import size
+
     at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
     pruned, value = getattr(estimator, "pruned_score_", None), getattr(estimator, "objective_", None)
     if not objective and value is not None:
@@ -386,17 +388,12 @@ def summarise(
         "objective": objective,
         "dev score": "" if score is None else f"{100 * score:.2f}{metric} at iteration {at}, whose weights are kept",
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
-        "model": "" if output is None else f"{output} ({_size(output)})",
+        "model": "" if output is None else f"{output} ({size(output.stat().st_size)})",
         "next": "" if output is None else following.replace("MODEL", str(output)),
     }
     for what, text in lines.items():
         if text:
             out.print(f"{what:<10} {text}", markup=False)
-
-
-def _size(path: Path) -> str:
-    n_bytes = path.stat().st_size
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"
 
 
 # -- training seen from outside: a live line in a terminal, now and then a plain one elsewhere -------------------------

@@ -46,19 +46,20 @@ def prune_command(
     loglinear prune chunker.model -o small.model --precision float16   (all weights, in fewer bytes)
     """
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.experiments.tables import size
 
     if not changed(asked, "share", "keep", "precision"):
         raise OptionError("say what to save: --share, --keep, or --precision")
     check_place(output)
     tagger = Tagger.load(model)
     corpus = None if test is None else files.read(test)
-    size = model.stat().st_size
+    bytes_before = model.stat().st_size
     smaller = tagger.pruned(asked.share, keep=asked.keep) if changed(asked, "share", "keep") else tagger
     smaller.save(output, asked.precision)
     out = console()
     features, left = (each.model_.features.n_features for each in (tagger, Tagger.load(output)))
     out.print(f"features   {left:,} of {features:,}")
-    out.print(f"model      {output} ({output.stat().st_size / 1e6:.2f} MB, {size / 1e6:.2f} MB before)")
+    out.print(f"model      {output} ({size(output.stat().st_size)}, {size(bytes_before)} before)")
     if corpus is not None:
         out.print(_comparison(tagger, Tagger.load(output), corpus, files, threads))
 
