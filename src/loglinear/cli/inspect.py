@@ -279,7 +279,8 @@ def _classifier(stored: ModelFile, path: Path) -> View:
         scores = {"base": model.base, "learnt": model.scores.minus(model.base)}
     parts = {}
     for part, linear in scores.items():
-        coef, intercept = linear.coef, linear.intercept
+        coef: Any = linear.coef
+        intercept: Any = linear.intercept
         if len(labels) == 2:  # one vector is stored: the first label has it with the other sign
             coef, intercept = [-coef[0], coef[0]], [-intercept[0], intercept[0]]
         parts[part] = _named(names, labels, coef, intercept)
@@ -354,7 +355,7 @@ def _mixture(stored: ModelFile, path: Path) -> View:
     from loglinear.estimators.mixture import Mixture
     from loglinear.estimators.naive_bayes import NaiveBayes
 
-    model = Mixture.load(path) if stored.kind == "mixture" else NaiveBayes.load(path)
+    model: Any = Mixture.load(path) if stored.kind == "mixture" else NaiveBayes.load(path)
     names = component_labels(model)
     what, training = "naive Bayes", []
     if stored.kind == "mixture":

@@ -464,7 +464,7 @@ class Run:
         """The cell of each system; the last of them, which are slow, are trained first."""
         jobs = {
             name: {f"{self.corpus} {what}{name}": self.job(kind, system.options, seed=self.seed + system.seed)}
-            for name, system in reversed(systems.items())
+            for name, system in reversed([*systems.items()])
         }
         made = self.cells.single(jobs)
         return {name: made[name] for name in systems}
