@@ -173,11 +173,11 @@ def _all_tasks(screen: Console) -> list[str]:
 
 
 def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
-    from loglinear.experiments.bench.peer import why_not
+    from loglinear.experiments.bench.peer import unsupported_reason
     from loglinear.features.templates.language import TemplateSet
 
     for corpus in corpora:
-        if reason := why_not(TemplateSet.parse(corpus.template)):
+        if reason := unsupported_reason(TemplateSet.parse(corpus.template)):
             raise OptionError(f"python-crfsuite cannot be measured on {corpus.name}: {reason}; try --no-peer")
 
 
