@@ -44,6 +44,11 @@ def times(value: float | None) -> str:
     return MISSING if value is None else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def size(n_bytes: int) -> str:
+    """The size of a file."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"
+
+
 def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
     """The tables as a page, with the machine and the command that made them."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())

@@ -14,7 +14,7 @@ import numpy as np
 from loglinear.evaluation.labels import confusions
 from loglinear.experiments.charts import COLOURS, canvas, drawing, table_chart
 from loglinear.experiments.comparison.result import ComparisonResult, System
-from loglinear.experiments.tables import MISSING, Table, number
+from loglinear.experiments.tables import MISSING, Table, number, size
 from loglinear.experiments.tuning.run import TITLES
 
 STYLE = """
@@ -166,11 +166,6 @@ MARKS = {(False, False): "", (True, False): " *", (True, True): " **"}
 def p_value(p: float | None) -> str:
     """A p value in three digits."""
     return MISSING if p is None else "<0.001" if p < 0.0005 else f"{p:.3f}"
-
-
-def size(n_bytes: int) -> str:
-    """A model's size."""
-    return f"{n_bytes / 1e6:.2f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.0f} kB"
 
 
 def mark(result: ComparisonResult, system: System) -> str:

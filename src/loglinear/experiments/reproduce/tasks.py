@@ -384,9 +384,13 @@ class Cells:
         return found
 
     def by_row(self, rows: Mapping[Row, Mapping[str, Job]]) -> dict[Row, dict[str, Cell]]:
-        """The same of trainings that belong to the rows of a table."""
+        """The cells of each row of a table, by name."""
         made = self.trained({name: job for jobs in rows.values() for name, job in jobs.items()})
         return {row: {name: made[name] for name in jobs} for row, jobs in rows.items()}
+
+    def single(self, rows: Mapping[Row, Mapping[str, Job]]) -> dict[Row, Cell]:
+        """The cell of each row, where each has one training."""
+        return {row: next(iter(cells.values())) for row, cells in self.by_row(rows).items()}
 
     def _has(self, name: str, job: Job) -> bool:
         cell = self.store.get(name)
@@ -417,13 +421,13 @@ class System:
     options : dict
         Of the tagger or parser.
     published : any
-        What the paper has.
+        The paper's figures.
     hours : str
         The paper's time.
     like : str
         The row that it is compared with, or whose penalty it takes.
     seed : int
-        After the run's.
+        Added to the run's.
     """
 
     options: dict[str, Any]
@@ -433,14 +437,47 @@ class System:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Run:
+    """A paper's comparison on one corpus.
+
+    Parameters
+    ----------
+    corpus : str
+        Its name, ``bundled`` for the bundled one.
+    files : tuple of str
+        None for the bundled corpus, which gets a small version of the comparison.
+    cells : Cells
+    seed : int
+    """
+
+    corpus: str
+    files: tuple[str, ...]
+    cells: Cells
+    seed: int = 0
+
+    def job(self, kind: str, options: dict[str, Any], **more: Any) -> Job:
+        """A training on this corpus."""
+        return Job(kind, self.files, options, **{"seed": self.seed, **more})
+
+    def trained(self, kind: str, systems: Mapping[str, System], what: str = "") -> dict[str, Cell]:
+        """The cell of each system; the last of them, which are slow, are trained first."""
+        jobs = {
+            name: {f"{self.corpus} {what}{name}": self.job(kind, system.options, seed=self.seed + system.seed)}
+            for name, system in reversed([*systems.items()])
+        }
+        made = self.cells.single(jobs)
+        return {name: made[name] for name in systems}
+
+
 BOOTSTRAP = "p is that of the paired bootstrap by sentence (10,000 draws)."
 PROCESSOR = (
-    "Seconds are of processor time on one thread: reading features off the data and expectations are counted, loading "
-    "compiled kernels is not."
+    "Seconds are of processor time on one thread, including feature extraction and expectations, but not the loading "
+    "of compiled kernels."
 )
 
 
-def best(cells: dict[str, Cell], metric: str = "f1") -> str:
+def best(cells: Mapping[str, Cell], metric: str = "f1") -> str:
     """Name of the cell that is best on the tuning sentences; the first of equals."""
     able = {name: cell for name, cell in cells.items() if "failed" not in cell}
     if not able:
@@ -448,27 +485,29 @@ def best(cells: dict[str, Cell], metric: str = "f1") -> str:
     return max(able, key=lambda name: able[name]["dev"][metric])
 
 
-def figures_of(cell: Cell, names: Sequence[str] = PRF) -> tuple[list[float], list[str]]:
-    """Figures on the test sentences, and how they are shown."""
+def compared(
+    cell: Cell, base: Cell | None, published: Sequence[float | None] | None = None, names: Sequence[str] = PRF
+) -> tuple[list[float], list[str]]:
+    """A row's figures on the test sentences, and its cells: these, those ``published``, the difference from ``base``.
+
+    Nothing is said about published figures if None are given.
+    """
     figures = [cell["test"][name] for name in names]
-    return figures, [number(figure, 2) for figure in figures]
+    shown = [number(figure, 2) for figure in figures]
+    return figures, [*shown, *(beside(figures, published) if published else []), against(base, cell)]
 
 
 def against(base: Cell | None, cell: Cell) -> str:
-    """How much better a cell is than another on the test sentences, with the bootstrap's p; nothing for itself."""
+    """How much better a cell is than ``base`` on the test sentences, with the bootstrap's p; empty for ``base``."""
     if base is None or base is cell:
         return ""
-    compared = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
-    return f"{compared.second - compared.first:+.2f} ({compared.p:.3f})"
+    test = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
+    return f"{test.second - test.first:+.2f} ({test.p:.3f})"
 
 
 def beside(figures: Sequence[float], published: Sequence[float | None]) -> list[str]:
-    """The published figures, then how much ours are above the last of them; nothing where there is none."""
-    shown = [number(value, 2) for value in published]
+    """The published figures, then how much ours are above the last of them; dashes if that is missing."""
     last = published[-1]
-    return [" ".join(shown), f"{figures[-1] - last:+.2f}"] if last is not None else [MISSING, MISSING]
-
-
-def penalty(variance: float) -> dict[str, Any]:
-    """The tagger's options for a variance; none of a penalty if it is infinite."""
-    return {"l2": 0.0} if np.isinf(variance) else {"variance": variance}
+    if last is None:
+        return [MISSING, MISSING]
+    return [" ".join(number(value, 2) for value in published), f"{figures[-1] - last:+.2f}"]
