@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SPLITS = ("train", "dev", "test")  # of the bundled corpus
 QUICK_TASK, QUICK_TEMPLATE, QUICK_SIZES = "chunk", "chunking", "0.1,0.3,1"
 COMPARED = (
-    "template", "order", "constraints", "gazetteers", "min_count", "max_iter", "tolerance", "threads", "seed",
+    "template", "structure", "max_length", "segment_features", "order", "constraints", "gazetteers", "min_count",
+    "max_iter", "tolerance", "threads", "seed",
 )  # fmt: skip
 
 

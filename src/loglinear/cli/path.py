@@ -61,7 +61,8 @@ def path_command(
     tagger: Annotated[
         TaggerOptions,
         Flags(
-            only=("template", "order", "constraints", *SHARED), help={"template": "template of a tagger, as for train"}
+            only=("template", "structure", "max_length", "segment_features", "order", "constraints", *SHARED),
+            help={"template": "template of a tagger, as for train"},
         ),
     ],
     classifier: Annotated[ClassifierOptions, Flags(only=("text", "raw_numbers", *SHARED))],

@@ -14,8 +14,8 @@ from loglinear.errors import OptionError
 from loglinear.estimators.options import RUN, TaggerOptions
 
 TUNED = (
-    "criterion", "cost", "template", "order", "constraints", "gazetteers", "min_count", "l2", "optimizer", "max_iter",
-    "tolerance", "threads", "seed",
+    "criterion", "cost", "template", "structure", "max_length", "segment_features", "order", "constraints",
+    "gazetteers", "min_count", "l2", "optimizer", "max_iter", "tolerance", "threads", "seed",
 )  # fmt: skip
 
 

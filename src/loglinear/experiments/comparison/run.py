@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from sklearn.base import clone
 
 from loglinear.criteria.costs import OUTSIDE
-from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
+from loglinear.criteria.criterion import CRITERIA, Criterion
 from loglinear.errors import LoglinearError, OptionError
+from loglinear.estimators.options import tagger_training
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.experiments.chains import load_like
@@ -36,7 +37,6 @@ from loglinear.experiments.tuning.run import (
     shape_of,
 )
 from loglinear.options import options_of, spec_name
-from loglinear.structures.chain.structure import Chain
 
 T = TypeVar("T")
 MOST_POINTS = 200  # of a training's history that are kept
@@ -107,7 +107,7 @@ def compare(
         Called with the criterion and a :class:`~loglinear.experiments.tuning.run.TuningProgress`.
     """
     prototype = Tagger() if tagger is None else tagger
-    specs = named(criteria)
+    specs = named(criteria, prototype.structure)
     if X_dev is None or X_test is None:
         raise OptionError("a comparison needs dev data to tune on (X_dev) and test data to compare on (X_test)")
     as_rows = prototype.template is not None or not any(CRITERIA.part(spec).learns_weights for spec in specs)
@@ -256,11 +256,16 @@ QUICK: dict[str, list[Any]] = {
 QUICK_ITERATIONS = 60  # of criteria that are trained in batches
 
 
-def named(asked: str | Sequence[str]) -> list[str]:
-    """The criteria asked for: ``all``, names between commas (semicolons, if they have options with commas), a list."""
+def named(asked: str | Sequence[str], structure: str = "chain") -> list[str]:
+    """The criteria asked for.
+
+    ``all`` are those that train taggers of the ``structure``; names are listed between commas (semicolons, if they have
+    options with commas).
+    """
     if isinstance(asked, str):
         if asked == "all":
-            return list(criteria_of(Chain))
+            criteria: list[str] = tagger_training(structure).criteria()
+            return criteria
         asked = [spec.strip() for spec in asked.split(";" if ";" in asked else ",") if spec.strip()]
     specs = list(dict.fromkeys(asked))
     if not specs:
