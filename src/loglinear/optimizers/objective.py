@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
@@ -214,8 +214,15 @@ class SinglePrecision:
         value = float(sum(values))
         if not np.isfinite(value):
             return None
-        sums = (np.add.reduce(parts, axis=0, dtype=np.float64) for parts in zip(*self._gradients, strict=True))
-        return value, layout.vector(*sums)
+        return value, layout.vector(*(_total(parts) for parts in zip(*self._gradients, strict=True)))
+
+
+def _total(parts: tuple[Float32, ...]) -> Float:
+    """Sum in double precision, in order."""
+    total = parts[0].astype(np.float64)
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 # ----------------------------------------------------------------------------------------------------------------------
