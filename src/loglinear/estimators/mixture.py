@@ -27,12 +27,13 @@ from loglinear.estimators.estimator import (
     trains,
 )
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
-from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.em import EM, EMState
 from loglinear.generative.mixture import (
     EMPTY,
+    SHAPES,
     UNKNOWN,
     Components,
+    CovariancePrior,
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
@@ -57,7 +58,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
         maximise  sum_i w_i log sum_k mu_k p(x_i given theta_k) + sum_k log p(theta_k)                      (9.15)
 
     (Zhang, section 9.5). Multinomials are naive Bayes without labels: ``X`` holds counts, dense or sparse. Gaussians
-    take ``X`` dense; :mod:`~loglinear.generative.covariance` has the equations of their covariances, with
+    take ``X`` dense; :mod:`~loglinear.generative.mixture` has the equations of their covariances, with
     prior and floor.
 
     PARAMETERS

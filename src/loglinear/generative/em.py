@@ -220,10 +220,10 @@ class EM(Optimizer, Generic[M]):
         *,
         l1: float = 0.0,
         callback: Callback = None,
-        state: EMState | None = None,
+        state: Any = None,
     ) -> Result:
         """Rounds from the model with the parameters ``weights0`` [P], the first start, and from the other starts."""
-        now = EMState(weights0, self.n_starts) if state is None else state
+        now: EMState = EMState(weights0, self.n_starts) if state is None else state
         model = self.start(now.start).with_parameters(now.candidate)
         found = objective(model)
         if state is None:

@@ -52,14 +52,7 @@ import numpy as np
 from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
-from loglinear.optimizers.dual.general import (
-    PARTS,
-    WORSE,
-    DualOptions,
-    FinishState,
-    check_fits_data,
-    check_supported,
-)
+from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes

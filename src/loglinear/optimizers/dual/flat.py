@@ -35,14 +35,7 @@ from scipy.special import logsumexp
 from loglinear.arrays import Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.kernels import loose_kernel
-from loglinear.optimizers.dual.general import (
-    PARTS,
-    WORSE,
-    DualOptions,
-    FinishState,
-    check_fits_data,
-    check_supported,
-)
+from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import FlatRows, Objective, flat_rows
 from loglinear.optimizers.optimizer import Callback, Result, StoredState
