@@ -76,7 +76,7 @@ class TableFile:
             self.column(name)
         left = {name: cells for name, cells in self.columns.items() if name not in names}
         if not left:
-            raise DataError(f"there is no column beside {', '.join(map(repr, names))}", self.file)
+            raise DataError(f"there is no column besides {', '.join(map(repr, names))}", self.file)
         return TableFile(self.file, left, self.lines)
 
     def select(self, rows: Sequence[int] | Int64) -> TableFile:

@@ -74,7 +74,7 @@ class NameEncoder:
 
     @property
     def strings(self) -> list[str]:
-        """The strings a model file stores beside the arrays."""
+        """The strings a model file stores besides the arrays."""
         return self.vocabulary.strings
 
     @classmethod

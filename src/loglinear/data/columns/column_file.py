@@ -99,7 +99,7 @@ def write_columns(corpus: Columns, out: BinaryIO, appended: Sequence[Appended] =
         ids[:, number] = column.ids[layout.tokens] + starts[number] if len(column) else 0
     ids[layout.tokens < 0] = len(values)
     separators = np.repeat(layout.separators, len(columns)).reshape(ids.shape)
-    if corpus.layout is None:  # nothing stands before the first column
+    if corpus.layout is None:  # nothing comes before the first column
         separators[:, 0] = 0
     positions = np.repeat(layout.ends, len(columns))
     out.write(scanning.spliced(layout.raw, positions, separators.ravel(), ids.ravel(), [*values, b"O"]))

@@ -113,33 +113,22 @@ def _ranks(generator: np.random.Generator, exponent: float) -> Int64:
     return np.minimum(drawn, _LAST_RANK).astype(np.int64)
 
 
-def _surnames(generator: np.random.Generator) -> list[str]:
-    return [_name(rank, "person_end") for rank in _ranks(generator, 1.3).tolist()]
+def _acronym(rank: int) -> str:
+    length = 2 + (rank > 16) + (rank > 300)
+    return "".join("ABCDEFGIMNOPRSTU"[(rank * 11 // 16**place) % 16] for place in range(length))
 
 
-def _places(generator: np.random.Generator) -> list[str]:
-    return [_name(rank, "place_end") for rank in _ranks(generator, 1.35).tolist()]
+_Draw = Callable[[np.random.Generator], list[str]]
 
 
-def _acronyms(generator: np.random.Generator) -> list[str]:
-    letters = "ABCDEFGIMNOPRSTU"
-    return [
-        "".join(letters[(rank * 11 // 16**place) % 16] for place in range(2 + (rank > 16) + (rank > 300)))
-        for rank in _ranks(generator, 1.8).tolist()
-    ]
-
-
-def _cardinals(generator: np.random.Generator) -> list[str]:
-    return [f"{20 + rank % 2_000_000:,}" for rank in _ranks(generator, 1.4).tolist()]
+def _spelt(exponent: float, spell: Callable[[int], str]) -> _Draw:
+    """A function that draws a batch of ranks with this exponent and spells them."""
+    return lambda generator: [spell(rank) for rank in _ranks(generator, exponent).tolist()]
 
 
 def _amounts(generator: np.random.Generator) -> list[str]:
     whole, digit = _ranks(generator, 1.5) % 1000, generator.integers(0, 14, _BATCH)
     return [f"{w}.{d}" if d < 10 else str(w) for w, d in zip(whole.tolist(), digit.tolist(), strict=True)]
-
-
-def _years(generator: np.random.Generator) -> list[str]:
-    return [str(2026 - rank % 400) for rank in _ranks(generator, 1.5).tolist()]
 
 
 def _days(generator: np.random.Generator) -> list[str]:
@@ -153,10 +142,16 @@ def _compounds(generator: np.random.Generator) -> list[str]:
 
 
 #: Open class to the function that draws a batch of its words.
-OPEN_CLASSES: dict[str, Callable[[np.random.Generator], list[str]]] = {
-    "surname": _surnames, "place": _places, "acronym": _acronyms, "cardinal": _cardinals, "amount": _amounts,
-    "year": _years, "day": _days, "compound": _compounds,
-}  # fmt: skip
+OPEN_CLASSES: dict[str, _Draw] = {
+    "surname": _spelt(1.3, lambda rank: _name(rank, "person_end")),
+    "place": _spelt(1.35, lambda rank: _name(rank, "place_end")),
+    "acronym": _spelt(1.8, _acronym),
+    "cardinal": _spelt(1.4, lambda rank: f"{20 + rank % 2_000_000:,}"),
+    "year": _spelt(1.5, lambda rank: str(2026 - rank % 400)),
+    "amount": _amounts,
+    "day": _days,
+    "compound": _compounds,
+}
 
 
 def _weighted_stream(choices: list[A], weights: Float, generator: np.random.Generator) -> Iterator[A]:
@@ -249,7 +244,7 @@ def _items(symbol: str, tree: Tree, roots: dict[str, str]) -> list[Item]:
     """The sites and words of a fragment in reading order, words with their columns."""
     text = re.sub(rf"\({SITE} ([\w.]+)\)", lambda match: _STAND_IN[roots[match[1]]], str(tree))
     before = 0
-    if symbol in _CONTINUING:  # the chunk of a modal before the fragment goes on in it
+    if symbol in _CONTINUING:  # the fragment continues the chunk of a modal before it
         text, before = f"(VP (MD x) {text})", 1
     whole = parse_tree(text)
     tags, chunks, entities = pos_tags(whole)[before:], chunk_tags(whole)[before:], entity_tags(whole)[before:]

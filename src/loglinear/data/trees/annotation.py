@@ -70,7 +70,7 @@ class TreeTransform:
             raise OptionError(f"annotation={self.annotation!r} is not one of {', '.join(ANNOTATIONS)}")
         if self.marks and self.annotation != "none":
             raise OptionError(
-                f"marks={self.marks!r} says that the trees have notes of their own; use it with annotation='none'"
+                f"marks={self.marks!r} means that the trees already have notes; use it with annotation='none'"
             )
 
     def apply(self, trees: Sequence[Tree]) -> list[Tree]:
@@ -355,7 +355,7 @@ def _conjunction(view: NodeView, node: int) -> str:
 
 
 def _percent(view: NodeView, node: int) -> str:
-    """``%`` is a noun of its own kind."""
+    """``%`` is a special kind of noun."""
     return "%" if view.word(node) == "%" else ""
 
 

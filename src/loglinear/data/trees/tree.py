@@ -178,7 +178,7 @@ def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
     Raises
     ------
     DataError
-        Unbalanced brackets, an empty tree, a word beside subtrees, two words under one tag.
+        Unbalanced brackets, an empty tree, a word next to subtrees, two words under one tag.
     """
     for line, tree in numbered_trees(text, file):
         if tree is None:

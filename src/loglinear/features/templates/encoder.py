@@ -264,7 +264,7 @@ class TemplateEncoder:
 
     @property
     def strings(self) -> list[str]:
-        """The strings a model file stores beside the arrays."""
+        """The strings a model file stores besides the arrays."""
         return self.values.strings
 
     @classmethod

@@ -6,7 +6,7 @@ are in one table:
 
     code      =  sum_j number_j * stride_j            stride_j = V_{j+1} * V_{j+2} * ...
     direct    table[code] is the attribute or -1      where the codes are few: one macro, or tags
-    hashed    slots of codes, probed linearly from a hash, and the attribute beside; at most half full
+    hashed    slots of codes, probed linearly from a hash, next to the attribute; at most half full
 
 A position costs a few integer operations per template, and all templates are looked up in one pass, O(positions).
 """

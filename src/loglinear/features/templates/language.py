@@ -82,7 +82,7 @@ def compile_regex(expression: str) -> re.Pattern[str]:
         if letter in _WAPITI_CLASSES:
             negated = token[1:].isupper()
             if in_class and negated:
-                raise TemplateError(f'"{expression}": {token} cannot stand inside [...]')
+                raise TemplateError(f'"{expression}": {token} cannot be used inside [...]')
             members = _class_members(letter)
             translated += members if in_class else f"[{'^' if negated else ''}{members}]"
         else:
