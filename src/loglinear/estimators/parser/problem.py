@@ -88,6 +88,8 @@ class TreeCriterion(ABC):
         Options of the parser's training that it has no use for.
     takes_sentences : bool
         Whether it learns from sentences without a tree, too.
+    only_with : dict
+        Options that make sense only if another one has a certain value: by name, that other one and the value.
     """
 
     name: ClassVar[str]
@@ -101,10 +103,16 @@ class TreeCriterion(ABC):
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
     most_iterations: ClassVar[int] = 100
     most_passes: ClassVar[int] = 10
+    only_with: ClassVar[dict[str, tuple[str, str]]] = {}
 
-    @classmethod  # noqa: B027  # most have nothing to check
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
         """Refuse options that do not go together; ``values`` are those given."""
+        known = declared(cls)
+        for name, (other, needed) in cls.only_with.items():
+            chosen = values.get(other, known[other].default)
+            if chosen != needed and values.get(name, known[name].default) != known[name].default:
+                raise OptionError(f"{name}={values[name]!r} goes with {other}={needed}, not {other}={chosen}")
 
 
 def check_parser(parser: Any) -> None:
@@ -194,7 +202,7 @@ class PcfgByEM(TreeCriterion):
     unused = OF_WEIGHTS
     takes_sentences = True
     most_iterations = 50
-    only_random: ClassVar[tuple[str, ...]] = ("phrases", "tags", "min_count")
+    only_with = dict.fromkeys(("phrases", "tags", "min_count"), ("start", "random"))
 
     start: str = option(
         "the grammar that EM begins with: that of the training trees, or all binary rules over so many phrases and "
@@ -208,12 +216,6 @@ class PcfgByEM(TreeCriterion):
     brackets: bool = option("no constituent may cross a bracket of the training trees", default=True)
     restarts: int = option("further starts, at random or near the trees' grammar; the best is kept", default=0, least=0)
     smoothing: float = option("added to the expected count of each rule and word", default=0.0, least=0)
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        for name in cls.only_random:
-            if values.get("start") != "random" and name in values:
-                raise OptionError(f"{name}={values[name]!r} goes with start=random, not start=treebank")
 
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> GrammarTraining:
         """What EM is to learn from, and where it starts."""
@@ -272,6 +274,7 @@ class SpanCriterion(TreeCriterion):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
         places = values.get("places", declared(cls)["places"].default)
         SpanAttributes(tuple(str(places).split("+")))
 
@@ -328,7 +331,7 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
 
     name = "nota"
     summary = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
-    only_with: ClassVar[dict[str, str]] = {"delta": "near", "after": "near", "rounds": "near", "rate": "sample"}
+    only_with = dict.fromkeys(("delta", "after", "rounds"), ("wrong", "near")) | {"rate": ("wrong", "sample")}
 
     wrong: str = option(
         "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
@@ -342,15 +345,6 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
     local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
     decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        super().check(values)
-        wrong = values.get("wrong", "near")
-        for name, value in values.items():
-            needed = cls.only_with.get(name, wrong)
-            if needed != wrong and value != declared(cls)[name].default:
-                raise OptionError(f"{name}={value!r} goes with wrong={needed}, not wrong={wrong}")
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
         problem = training.problem
