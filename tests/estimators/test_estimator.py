@@ -219,7 +219,7 @@ def test_errors_name_the_part(name: str, part: str, header: Any, arrays: Any, tm
     with pytest.raises(ModelFileError) as caught:
         type(model).load(path)
     assert str(caught.value).startswith(f"{path}: the content of the model file does not fit together ({part}")
-    assert str(caught.value).endswith("; copy it again, or train anew")
+    assert str(caught.value).endswith("; copy it again, or train again")
 
 
 def test_every_problem_is_fresh() -> None:

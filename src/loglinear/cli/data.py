@@ -25,12 +25,12 @@ def get_command(
     loglinear data get conll2000 conll2002     (both; the folders are printed)
     """
     from loglinear.data.corpora.download import get, public_corpus
-    from loglinear.system import passed_over
+    from loglinear.system import cache_warning
 
     for name in names:
         public_corpus(name)
     out = console()
-    if warning := passed_over():
+    if warning := cache_warning():
         out.print(f"loglinear: {warning}", markup=False)
     for name in names:
         with working(out, f"fetching {name} ..."):
@@ -48,7 +48,7 @@ def list_command() -> None:
     """
     from loglinear.data.corpora.download import PUBLIC, corpora_cache, folder_of, wrong_files
     from loglinear.experiments.tables import Table
-    from loglinear.system import passed_over
+    from loglinear.system import cache_warning
 
     table = Table("Public corpora", ["name", "what", "source and licence", "here"])
     for name, corpus in PUBLIC.items():
@@ -56,5 +56,5 @@ def list_command() -> None:
         here = f"wrong: {', '.join(wrong)}" if wrong else "no" if folder_of(name) is None else "yes"
         table.add(name, [], [corpus.about, corpus.licence, here])
     table.notes.append(f"The cache is {corpora_cache()}; `loglinear data get NAME` fetches into it.")
-    table.notes += filter(None, [passed_over()])
+    table.notes += filter(None, [cache_warning()])
     show_table(table, console(tables=True))

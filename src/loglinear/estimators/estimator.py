@@ -1,9 +1,9 @@
 """What estimators share: model files, pickles, the error before they are fitted, and notes on how training went.
 
-An estimator that can be stored says what its file holds (``_storage``) and takes that back (``_restore``); saving,
-loading and pickling follow. :func:`load` opens a model of any kind.
+An estimator defines the content of its model file (``_storage``) and restores itself from it (``_restore``); saving,
+loading and pickling follow from these. :func:`load` opens a model of any kind.
 
-Importing this takes no scikit-learn, so that files can be labelled without it.
+This module does not import scikit-learn, so that files can be labelled without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ESTIMATORS = {
 
 
 class Fitted(Generic[M]):
-    """Something that learns a model before it can be asked.
+    """Something that must learn a model before use.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Fitted(Generic[M]):
     def _fitted(self) -> M:
         """What was learnt; an error if nothing has been yet."""
         if not hasattr(self, self.learnt):
-            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
+            from sklearn.exceptions import NotFittedError  # a second's import that labelling can do without
 
             name = type(self).__name__
             raise NotFittedError(
@@ -83,21 +83,18 @@ class Estimator(Fitted[M], ABC):
     in_file: ClassVar[tuple[str, ...]] = ("model_",)
     functions: ClassVar[tuple[str, ...]] = ()
 
-    # -- what each estimator says ------------------------------------------------------------------------------------
+    # -- what each estimator defines ---------------------------------------------------------------------------------
 
     @abstractmethod
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        """Header and arrays of the model file; an estimator that is not fitted raises an error."""
+        """Header and arrays of the model file; raises an error before the estimator is fitted."""
 
     @abstractmethod
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
-        """Take the model from a file; the options are set already.
-
-        ``given`` are the user's own objects, by option.
-        """
+        """Restore the model from a file; the options are already set. ``given``: the user's own objects, by option."""
 
     def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
-        """The same with all numbers as they are, for pickles."""
+        """Header and arrays for pickles, with all numbers in full precision."""
         return self._storage()
 
     def check_options(self) -> None:
@@ -105,12 +102,12 @@ class Estimator(Fitted[M], ABC):
         check(self)
 
     def _stored_options(self) -> dict[str, Any]:
-        """The options as a model file records them: those that JSON can hold and the model does not say itself."""
+        """The options that a model file records: those that JSON can hold and the model does not imply."""
         return {name: plain(getattr(self, name)) for name, each in declared(type(self)).items() if each.stored}
 
     @classmethod
     def _read_options(cls, read: Reader) -> dict[str, Any]:
-        """The options that a file records, as the constructor takes them."""
+        """A file's options, as keywords of the constructor."""
         return read.options()
 
     @classmethod
@@ -277,14 +274,14 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How training went: what an estimator tells, and what of it a model file keeps.
+# How training went: attributes of an estimator, and what a model file keeps of them.
 
 
 UNFINISHED = "a checkpoint of an unfinished training"
 
 
 def keep_outcome(estimator: Any, outcome: Outcome) -> None:
-    """Let an estimator tell how its training went."""
+    """Set an estimator's attributes about its training."""
     estimator.objective_ = outcome.objective
     estimator.n_iter_ = outcome.iterations
     estimator.converged_ = outcome.converged
@@ -296,7 +293,7 @@ def keep_outcome(estimator: Any, outcome: Outcome) -> None:
 
 
 def notes_of(estimator: Any) -> dict[str, Any]:
-    """What a model file keeps of it."""
+    """What a model file keeps of these attributes."""
     return {
         "complete": True,
         "objective": estimator.objective_,
@@ -314,11 +311,11 @@ NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
-}  #: what notes on training are; None where nothing is known
+}  #: types of notes on training; None is allowed
 
 
 def read_notes(read: Reader) -> dict[str, Any]:
-    """The notes on training that a model file holds, those that are known checked."""
+    """The notes on training in a model file, with known ones checked."""
     notes = read.section("training")
     for name, kinds in NOTES.items():
         value = notes.value(name, None)
@@ -328,7 +325,7 @@ def read_notes(read: Reader) -> dict[str, Any]:
 
 
 def restore_notes(estimator: Any, notes: Mapping[str, Any]) -> None:
-    """Let an estimator tell what a model file kept, be it of a training that ended or a checkpoint."""
+    """Set an estimator's attributes from the notes in a model file or a checkpoint."""
     estimator.objective_ = notes.get("objective")
     estimator.n_iter_ = notes.get("iterations", notes.get("iteration"))
     estimator.converged_ = notes.get("converged", False)

@@ -1,4 +1,4 @@
-"""Mixture models as an estimator: clusters, densities, and classes of which few rows are known."""
+"""Mixture models as an estimator: clusters, densities, and classes that are known for few rows only."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
     labels_ : int32 [n]
         The component of each training row.
     log_likelihoods_, objectives_ : list of float
-        Of the best start and after each round since: the log-likelihood, and with the prior.
-    n_iter_, converged_, message_ : how training went, from the best start.
-    objective_, seconds_, history_ : how it went, all starts together; what falls is minus the objective.
+        Log-likelihood, and the same plus the log prior, at the best start and after each of its rounds.
+    n_iter_, converged_, message_ : how training went from the best start.
+    objective_, seconds_, history_ : how training went, all starts together; the objective is minus that of (9.15).
     dev_score_, best_iteration_ : mean log p(x) of the dev data and round of the model kept, None without dev data.
     model_ : MixtureModel
     """
@@ -119,16 +119,16 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
         ----------
         X : array [n, D], or sparse matrix of counts
         y, y_dev
-            Not looked at, as in all clustering.
+            Ignored, as in all clustering.
         X_dev : array [m, D], optional
             Rows to stop early by; the parameters with the greatest mean log p(x) of these are kept.
         known : sequence [n], optional
-            What is known of the rows' components (semi-supervised learning): -1 or None where nothing is; numbers from
-            0, or names. These rows stay in their component.
+            The components of rows where they are known (semi-supervised learning), by number from 0 or by name; -1 or
+            None elsewhere. Rows with a known component stay in it.
         sample_weight : array of float [n], optional
             How often each row counts.
         init : Mixture or path, optional
-            Start from this model, and from nowhere else.
+            The only model to start from.
         KEYWORDS
         """
         check_mixture(self)
@@ -204,8 +204,8 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
 
     def bic(self, X: Any) -> float:
         """-2 log-likelihood + (free parameters) log n: the smaller the better."""
-        found = self.score_samples(X)
-        return float(-2.0 * found.sum() + self.model_.n_parameters * np.log(len(found)))
+        log_p = self.score_samples(X)
+        return float(-2.0 * log_p.sum() + self.model_.n_parameters * np.log(len(log_p)))
 
     def aic(self, X: Any) -> float:
         """-2 log-likelihood + 2 (free parameters): the smaller the better."""
@@ -245,7 +245,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
         return self.model_.components
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """Checked rows, float64."""
+        """Checked rows, float64, for a fitted model or, with ``reset``, to fit one."""
         if not reset:
             self._fitted()
         return self._checked(X, reset)
@@ -264,11 +264,31 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
         check_mixture(self)
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        self._fitted()
+        theta: Any = self._fitted().components
+        training = {
+            "rounds": self.n_iter_,
+            "converged": self.converged_,
+            "message": self.message_,
+            "dev_score": self.dev_score_,
+            "best_iteration": self.best_iteration_,
+        }
         options = self._stored_options()
+        arrays: Arrays = {
+            "log_weights": self.model_.log_weights,
+            "log_likelihoods": np.array(self.log_likelihoods_),
+            "objectives": np.array(self.objectives_),
+            **column_arrays(self),
+        }
         if not isinstance(self.start, str):
-            options["start"] = None
-        return to_storage(self, options)
+            options["start"], arrays["start"] = None, np.array(self.start, dtype=np.float64)
+        header = {"options": options, "names": self.component_names_, "training": training, "source": self.source_}
+        if isinstance(theta, MultinomialComponents):
+            header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
+            arrays["log_theta"] = theta.log_theta
+        else:
+            header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
+            arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
+        return header, arrays
 
     @classmethod
     def _read_options(cls, read: Reader) -> dict[str, Any]:
@@ -313,7 +333,7 @@ class MixtureTraining:
     mixture : Mixture
     data : WeightedRows
     even : Components
-        All the same, and without meaning but for their shape and prior.
+        Identical components, of which only shape and prior matter.
     method : str or float64 [K, D]
         How starts are found, or centres to start from.
     names : list of (str or None)
@@ -329,7 +349,7 @@ class MixtureTraining:
 
     @property
     def blank(self) -> MixtureModel:
-        """A model of this kind."""
+        """A model of this kind, to be filled with parameters."""
         k = self.even.n_components
         return MixtureModel(np.full(k, -np.log(k)), self.even)
 
@@ -397,11 +417,11 @@ class DevRows:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a mixture is fitted with: components as options ask for, centres that are given, components that are known.
+# From options and arguments to components, centres to start from, and known components.
 
 
 def make_components(mixture: Any, x: Any, weights: Float) -> Components:
-    """Components of the kind that the options ask for, all the same."""
+    """Identical components of the kind that the options ask for."""
     k = mixture.n_components
     if mixture.components == "multinomial":
         return MultinomialComponents.even(x, weights, k, 1.0 if mixture.smoothing is None else float(mixture.smoothing))
@@ -435,8 +455,8 @@ def start_method(mixture: Any, n_columns: int) -> str | Float:
 def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | None, list[str | None]]:
     """Component of each row [n] (-1: unknown), or None if none is known, and the components' names.
 
-    ``known`` has an entry a row: None, NaN or -1 where nothing is known; whole numbers are components, from 0; strings
-    are names, and the components are numbered in the order of these.
+    ``known`` has an entry for each row: None, NaN or -1 if its component is unknown; a whole number from 0, or a name.
+    Names are numbered in sorted order.
     """
     names: list[str | None] = [None] * n_components
     if known is None:
@@ -444,17 +464,17 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
     values = list(np.asarray(known, dtype=object))
     if len(values) != n:
         raise DataError(f"there are {n} rows in X, and {len(values)} entries in known")
-    there = [value for value in values if not _is_unknown(value)]
-    if not there:
+    given = [value for value in values if not _is_unknown(value)]
+    if not given:
         return None, names
-    if all(isinstance(value, str) for value in there):
-        distinct = sorted(set(there))
+    if all(isinstance(value, str) for value in given):
+        distinct = sorted(set(given))
         if len(distinct) > n_components:
             raise OptionError(_too_many(distinct, n_components))
         names[: len(distinct)] = distinct
         numbers = {name: number for number, name in enumerate(distinct)}
         return np.array([UNKNOWN if _is_unknown(v) else numbers[v] for v in values], dtype=np.int32), names
-    found = np.full(n, UNKNOWN, dtype=np.int32)
+    numbered = np.full(n, UNKNOWN, dtype=np.int32)
     for row, value in enumerate(values):
         if _is_unknown(value):
             continue
@@ -464,8 +484,8 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
                 f"known[{row}] = {value!r}: give a number from 0 to {n_components - 1}, -1 or None where nothing is "
                 "known, or names for all"
             )
-        found[row] = int(value)
-    return found, names
+        numbered[row] = int(value)
+    return numbered, names
 
 
 def _is_unknown(value: Any) -> bool:
@@ -478,44 +498,12 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How a mixture is stored in a model file, and read back.
+# How a mixture is read from a model file.
 #
 # header   options, components (gaussian or multinomial), names, training (rounds, converged, message), mean_length;
 #          words (free notes on how columns were made, for the command line)
 # arrays   log_weights [K], log_likelihoods, objectives; means [K, D], covariances, spread [D]; or log_theta [K, D];
 #          columns (packed strings); start [K, D] if centres were given
-
-
-def to_storage(mixture: Mixture, options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a model file."""
-    theta: Any = mixture.model_.components
-    arrays: Arrays = {
-        "log_weights": mixture.model_.log_weights,
-        "log_likelihoods": np.array(mixture.log_likelihoods_),
-        "objectives": np.array(mixture.objectives_),
-        **column_arrays(mixture),
-    }
-    if not isinstance(mixture.start, str):
-        arrays["start"] = np.array(mixture.start, dtype=np.float64)
-    header = {
-        "options": options,
-        "names": mixture.component_names_,
-        "training": {
-            "rounds": mixture.n_iter_,
-            "converged": mixture.converged_,
-            "message": mixture.message_,
-            "dev_score": mixture.dev_score_,
-            "best_iteration": mixture.best_iteration_,
-        },
-        "source": mixture.source_,
-    }
-    if isinstance(theta, MultinomialComponents):
-        header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
-        arrays["log_theta"] = theta.log_theta
-    else:
-        header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
-        arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
-    return header, arrays
 
 
 def from_storage(read: Reader, k: int, floor: float) -> MixtureModel:

@@ -24,7 +24,7 @@ from loglinear.data.corpora.generator import generate_rows
 from loglinear.errors import DataError, OptionError
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.features.templates.sets import load_template
-from loglinear.system import passed_over
+from loglinear.system import cache_warning
 
 TASKS = ("conll2000", "pos", "bundled", "generated")
 TEST_TOKENS = 50_000  # most tokens of a generated test file
@@ -269,6 +269,6 @@ def missing(names: Sequence[str], folder: Path | None) -> DataError:
     remedy = f"; `loglinear data get {public[0]}` fetches them" if public else ""
     if public and (wrong := wrong_files(public[0])):
         remedy = f"; {', '.join(wrong)} in the cache is not right, `loglinear data get {public[0]} --again` fetches it"
-    said = f"; {passed_over()}" if passed_over() else ""
+    said = f"; {cache_warning()}" if cache_warning() else ""
     place = " and ".join(map(str, filter(None, (folder, corpora_cache()))))
     return DataError(f"none of the corpora is here; looked for {wanted}{remedy}{said}", place)

@@ -39,8 +39,8 @@ from loglinear.estimators.parser.problem import (
     Treebank,
     check_parser,
     f1_of,
+    in_current_spelling,
     labelled,
-    spelled_anew,
     warn_of_old_names,
 )
 from loglinear.features.spans import Own
@@ -138,7 +138,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type
         """
         self.check_options()
         begin = time.perf_counter()
-        options = spelled_anew(self)
+        options = in_current_spelling(self)
         warn_of_old_names(self, options)
         criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
         examples = self._examples(X, y)
@@ -150,7 +150,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type
             refuse_iterating(criterion.name, criterion.is_trained, init=init, dev=X_dev)
             self.model_, message = criterion.counted(treebank.binary)
             restore_notes(self, {"converged": True, "message": message})
-            treebank.tell(self)
+            treebank.describe_in(self)
             self.seconds_ = time.perf_counter() - begin
             return self
         other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
@@ -160,7 +160,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type
         keep_outcome(self, outcome)
         self.message_ = f"{criterion.counts(training)}; {outcome.message}"
         self.interrupted_ = outcome.interruption is not None
-        training.tell(self)
+        training.describe_in(self)
         self.seconds_ = time.perf_counter() - begin
         outcome.raise_interruption()
         return self

@@ -1,4 +1,4 @@
-"""What a parser's grammar is trained by: criteria of trees, and the training of a treebank.
+"""Criteria that train a parser's grammar, and the training itself.
 
     pcfg             counted: relative frequencies of rules
     pcfg-em          the same of sentences whose trees are not known, or only brackets of them: expected by EM
@@ -88,6 +88,8 @@ class TreeCriterion(ABC):
         Options of the parser's training that it has no use for.
     takes_sentences : bool
         Whether it learns from sentences without a tree, too.
+    only_with : dict
+        Options that make sense only if another one has a certain value: by name, that other one and the value.
     """
 
     name: ClassVar[str]
@@ -101,15 +103,21 @@ class TreeCriterion(ABC):
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
     most_iterations: ClassVar[int] = 100
     most_passes: ClassVar[int] = 10
+    only_with: ClassVar[dict[str, tuple[str, str]]] = {}
 
-    @classmethod  # noqa: B027  # most have nothing to check
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
         """Refuse options that do not go together; ``values`` are those given."""
+        known = declared(cls)
+        for name, (other, needed) in cls.only_with.items():
+            chosen = values.get(other, known[other].default)
+            if chosen != needed and values.get(name, known[name].default) != known[name].default:
+                raise OptionError(f"{name}={values[name]!r} goes with {other}={needed}, not {other}={chosen}")
 
 
 def check_parser(parser: Any) -> None:
-    """Refuse options of a :class:`~loglinear.Parser` about training that do not go together."""
-    new = spelled_anew(parser)
+    """Refuse training options of a :class:`~loglinear.Parser` that do not go together."""
+    new = in_current_spelling(parser)
     check_training(new, PARSERS)
     criterion = TREE_CRITERIA.part(new.criterion)
     for name in criterion.unused:
@@ -124,14 +132,14 @@ def check_parser(parser: Any) -> None:
             raise OptionError(f"span_features goes with criteria whose rules look at words, not {parser.criterion!r}")
 
 
-def spelled_anew(parser: Any) -> Any:
-    """The parser with what its criterion's spec says by old names said by the new ones.
+def in_current_spelling(parser: Any) -> Any:
+    """The parser with old spellings in its criterion replaced by the current ones.
 
     ``cll:l2=1,iterations=50,optimizer=lbfgs`` is ``criterion="cll", l2=1, max_iter=50, optimizer="lbfgs"``.
     """
     name = spec_name(parser.criterion)
     if name not in TREE_CRITERIA:
-        return parser  # which is refused by its name
+        return parser  # the check of the criterion refuses it
     given = TREE_CRITERIA.spec(parser.criterion)
     spec, parameters = in_new_spelling(given)
     if spec.values == given.values:
@@ -146,7 +154,7 @@ def spelled_anew(parser: Any) -> Any:
 
 
 def warn_of_old_names(parser: Any, new: Any) -> None:
-    """Say how to write the options of a parser whose criterion has old spellings; ``new`` is :func:`spelled_anew`."""
+    """Warn about old spellings in a parser's criterion; ``new`` is the parser :func:`in_current_spelling`."""
     if new is not parser:
         changed = {name: value for name, value in new.get_params().items() if value != getattr(parser, name)}
         written = ", ".join(f"{name}={value!r}" for name, value in changed.items())
@@ -172,7 +180,7 @@ class CountedPcfg(TreeCriterion):
     backoff: float = option("how much a phrase leans on all of the same label without notes", default=0.0, least=0)
 
     def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
-        """The grammar, and what there is to say of it."""
+        """The grammar, and a message about it."""
         grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff)
         return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
 
@@ -194,7 +202,7 @@ class PcfgByEM(TreeCriterion):
     unused = OF_WEIGHTS
     takes_sentences = True
     most_iterations = 50
-    only_random: ClassVar[tuple[str, ...]] = ("phrases", "tags", "min_count")
+    only_with = dict.fromkeys(("phrases", "tags", "min_count"), ("start", "random"))
 
     start: str = option(
         "the grammar that EM begins with: that of the training trees, or all binary rules over so many phrases and "
@@ -208,12 +216,6 @@ class PcfgByEM(TreeCriterion):
     brackets: bool = option("no constituent may cross a bracket of the training trees", default=True)
     restarts: int = option("further starts, at random or near the trees' grammar; the best is kept", default=0, least=0)
     smoothing: float = option("added to the expected count of each rule and word", default=0.0, least=0)
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        for name in cls.only_random:
-            if values.get("start") != "random" and name in values:
-                raise OptionError(f"{name}={values[name]!r} goes with start=random, not start=treebank")
 
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> GrammarTraining:
         """What EM is to learn from, and where it starts."""
@@ -253,13 +255,13 @@ class PcfgByEM(TreeCriterion):
 # Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
 #
 # ``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.tree.pieces`) and need no inference to train;
-# only ``nota`` parses the training trees, once or a few times, to find edges that should not be there. The others are
-# the criteria of chains, on trees (:mod:`~loglinear.structures.tree.features`).
+# only ``nota`` parses the training trees, once or a few times, to find wrong edges. The others are the criteria of
+# chains, on trees (:mod:`~loglinear.structures.tree.features`).
 
 
 @options
 class SpanCriterion(TreeCriterion):
-    """What all of them share."""
+    """A criterion of rules that look at words."""
 
     places: str = option(
         "words that rules look at, joined by +: the first and the last of the span, those before and after it",
@@ -272,6 +274,7 @@ class SpanCriterion(TreeCriterion):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
         places = values.get("places", declared(cls)["places"].default)
         SpanAttributes(tuple(str(places).split("+")))
 
@@ -282,7 +285,7 @@ class SpanCriterion(TreeCriterion):
         return TreeTraining(parser, treebank, self, problem)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        """What :meth:`SpanProblem.of` is to be told."""
+        """Keywords for :meth:`SpanProblem.of`."""
         return {"normalised": True}
 
     @abstractmethod
@@ -290,11 +293,11 @@ class SpanCriterion(TreeCriterion):
         """Losses and penalty as a function of the weights."""
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        """The phases of one that learns in several."""
+        """The phases, if there are several."""
         return None
 
     def finished(self, model: SpanModel) -> SpanModel:
-        """The trained model as it is to be used."""
+        """The trained model, ready for use."""
         return model
 
     def counts(self, training: TreeTraining) -> str:
@@ -324,11 +327,11 @@ def _of_edges(problem: SpanProblem, edges: Edges, nothing: bool, l2: float, n_th
 @register
 @options
 class NoneOfTheAbove(MaximumEntropyGrammar):
-    """The same with edges that should not be there, whose outcome is none of the above (PT-CFG)."""
+    """MECFG with wrong edges in addition, whose outcome is none of the above (PT-CFG)."""
 
     name = "nota"
     summary = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
-    only_with: ClassVar[dict[str, str]] = {"delta": "near", "after": "near", "rounds": "near", "rate": "sample"}
+    only_with = dict.fromkeys(("delta", "after", "rounds"), ("wrong", "near")) | {"rate": ("wrong", "sample")}
 
     wrong: str = option(
         "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
@@ -338,19 +341,10 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     )
     delta: float = option("near: log-ratio to the best edge of the same length", default=5.0, above=0)
     after: int = option("near: iterations of mecfg before the training trees are parsed", default=10, least=1)
-    rounds: int = option("near: how often they are parsed and wrong edges chosen anew", default=1, least=1)
+    rounds: int = option("near: how often they are parsed to choose wrong edges again", default=1, least=1)
     rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
     local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
     decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        super().check(values)
-        wrong = values.get("wrong", "near")
-        for name, value in values.items():
-            needed = cls.only_with.get(name, wrong)
-            if needed != wrong and value != declared(cls)[name].default:
-                raise OptionError(f"{name}={value!r} goes with wrong={needed}, not wrong={wrong}")
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
         problem = training.problem
@@ -379,13 +373,13 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
 
 
 def _edges(kept: Arrays) -> Edges:
-    """Wrong edges that a checkpoint kept."""
+    """The wrong edges in a checkpoint."""
     spans, symbols, weights = (np.array(kept[name]) for name in ("spans", "symbols", "weights"))
     return Edges(spans, symbols, np.full(len(spans), -1, dtype=np.int32), weights)
 
 
 def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int) -> Edges:
-    """Edges that a chart may have and the gold tree has not, chosen as the criterion says."""
+    """Edges that a chart may have and the gold tree does not, selected by the criterion's options."""
     model, corpus = problem.with_weights(weights), problem.corpus
     outcomes = model.features.outcomes
     phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
@@ -443,12 +437,12 @@ class TreeByTree(SpanCriterion):
 
 
 def _own_options(chain: type[Criterion]) -> dict[str, Option]:
-    """What a criterion of chains may be told beside what all criteria of spans have."""
+    """The options of a criterion of chains that criteria of spans do not have anyway."""
     return {name: each for name, each in options_of(chain).items() if name not in declared(SpanCriterion)}
 
 
 def _tree_by_tree(name: str) -> None:
-    """Make a criterion of chains one of trees."""
+    """Register a criterion of chains as one of trees."""
     chain = CRITERIA[name]
     facts = ("choices", "least", "above", "most", "kind", "may_be_none")
     fields = dict[str, tuple[str, Any]]()
@@ -481,16 +475,15 @@ for _name in ("cll", "softmax-margin", "jrb", "max-margin", "perceptron", "mira"
 #
 # E_q0[f] is exact for the features of an outcome alone, a binary rule, a unary chain or a tag, which are contiguous
 # fragments of a tree (:mod:`~loglinear.generative.pcfg.expectations`). Those that also look at words are counted in
-# trees drawn from q0, and the training trees, as if a few of them had been drawn, keep what was never drawn from being
-# 0.
+# trees drawn from q0; so that no expectation is 0, the training trees count as if a few of them had been drawn.
 
 
 DRAWS_AT_ONCE = 1_000
-STREAM = 4  # of random numbers, apart from those of chains
+STREAM = 4  # of random numbers, different from those of chains
 
 
 def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets: Int64) -> csr_matrix:
-    """Feature counts [S, D] of trees given by their edges; ``offsets`` [S + 1] say where a sentence's spans begin."""
+    """Feature counts [S, D] of trees given by their edges; ``offsets`` [S + 1]: where each sentence's spans begin."""
     block, e = features.pieces.block, features.outcomes.n_outcomes
     sentence = np.searchsorted(offsets, edges.spans, side="right") - 1
     sizes = np.diff(spans.pointer)[edges.spans]
@@ -500,17 +493,17 @@ def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets:
     known = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)) * e + block.codes
     wanted = attributes * e + edges.outcomes[rows]
     place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = np.flatnonzero(known[place] == wanted) if len(known) else np.zeros(0, dtype=np.int64)
-    columns = np.concatenate([edges.outcomes.astype(np.int64), e + place[there]])
-    of = np.concatenate([sentence, sentence[rows[there]]])
+    weighted = np.flatnonzero(known[place] == wanted) if len(known) else np.zeros(0, dtype=np.int64)
+    columns = np.concatenate([edges.outcomes.astype(np.int64), e + place[weighted]])
+    sentences = np.concatenate([sentence, sentence[rows[weighted]]])
     shape = (len(offsets) - 1, features.n_features)
-    counts = csr_matrix((np.ones(len(columns)), (of, columns)), shape=shape)
+    counts = csr_matrix((np.ones(len(columns)), (sentences, columns)), shape=shape)
     counts.sum_duplicates()
     return counts
 
 
 def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: Float, n_threads: int) -> Float:
-    """E_q0[f] [D]: of drawn trees, smoothed by the means of the training trees, and exact for outcomes alone."""
+    """E_q0[f] [D]: exact for outcomes alone, else means of drawn trees, smoothed by those of the training trees."""
 
     def batch(number: int) -> Float:
         n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
@@ -568,8 +561,8 @@ class Treebank(NamedTuple):
     examples: list[Example]
     binary: list[Tree]
 
-    def tell(self, parser: Any) -> None:
-        """Let a parser tell what it is trained on."""
+    def describe_in(self, parser: Any) -> None:
+        """Set a parser's attributes about its training data."""
         trees = [example.tree for example in self.examples if example.tree is not None]
         parser.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
         parser.n_trees_, parser.n_words_ = len(self.examples), sum(len(example.words) for example in self.examples)
@@ -577,7 +570,7 @@ class Treebank(NamedTuple):
 
 @dataclass
 class ParserTraining(ABC):
-    """What a parser is trained on, and how: what weights and probabilities share.
+    """The training of a parser, of weights or of probabilities.
 
     Parameters
     ----------
@@ -601,13 +594,13 @@ class ParserTraining(ABC):
     def trained_model(self, weights: Sequence[Float]) -> TreeModel:
         """The model of the stages' weights."""
 
-    def tell(self, parser: Any) -> None:
-        """Let a parser tell what it is trained on."""
-        self.treebank.tell(parser)
+    def describe_in(self, parser: Any) -> None:
+        """Set the parser's attributes about its training data."""
+        self.treebank.describe_in(parser)
 
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
         shown = copy(options)
-        self.tell(shown)
+        self.describe_in(shown)
         restore_notes(shown, notes)
         shown.model_, shown.message_, shown.seconds_ = self.trained_model(weights), UNFINISHED, notes["seconds"]
         header, arrays = shown._storage()
@@ -693,8 +686,8 @@ class GrammarTraining(ParserTraining):
     def trained_model(self, weights: Sequence[Float]) -> PCFG:
         return self.start(0).with_parameters(weights[0])
 
-    def tell(self, parser: Any) -> None:
-        super().tell(parser)
+    def describe_in(self, parser: Any) -> None:
+        super().describe_in(parser)
         symbols = (symbol for symbol in self.start(0).symbols if symbol != ANY_ROOT and not is_intermediate(symbol))
         parser.classes_ = sorted(set(map(base_label, symbols)))
 
