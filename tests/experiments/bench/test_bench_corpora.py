@@ -89,5 +89,5 @@ def test_absent_corpora_and_unknown_tasks_are_named(tmp_path, monkeypatch):
         with pytest.raises(OptionError, match=part):
             corpora.prepare(task, tmp_path)
     for size in ("nan", "inf", "1.5e2.", "12.5e0", "-1e5", "10"):
-        with pytest.raises(OptionError, match="no number of tokens"):
+        with pytest.raises(OptionError, match="not a number of tokens"):
             corpora.size_of(size)
