@@ -16,14 +16,15 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import longest
 from loglinear.structures.segments.scheme import Spelling, spell
-from loglinear.structures.segments.sums import Parts, longest_of, span_scores
+from loglinear.structures.segments.sums import Parts, span_scores
 
 
 @kernel
 def viterbi(offsets: Int64, parts: Parts, spelling: Spelling, labels: Int32, best: Float) -> int:
     """Token labels [N] of the best segmentations and their scores [S]; the first sequence that has none, or -1."""
-    n_labels, n_lengths, most = parts.start.shape[0], spelling.pointer.shape[0] - 1, longest_of(offsets)
+    n_labels, n_lengths, most = parts.start.shape[0], spelling.pointer.shape[0] - 1, longest(offsets)
     enter, end = np.empty((most, n_labels)), np.empty(n_labels)
     length, before = np.zeros((most + 1, n_labels), dtype=np.int32), np.zeros((most, n_labels), dtype=np.int32)
     scores, pointer, cell_labels = np.empty((most, spelling.labels.shape[0])), spelling.pointer, spelling.labels
@@ -102,16 +103,16 @@ def k_best(first: int, n_positions: int, parts: Parts, spelling: Spelling, label
     for y in range(n_labels):
         enter[0, y, 0], n_enter[0, y] = parts.start[y], 1 if parts.start[y] > -np.inf else 0
     for t in range(n_positions):
-        longest = min(t + 1, n_lengths)
+        most = min(t + 1, n_lengths)
         for y in range(n_labels):
             heads[:] = 0
-            for m in range(longest):
+            for m in range(most):
                 counts[m] = n_enter[t - m, y] if cell[m, y] >= 0 else 0
                 if counts[m] > 0:
                     lists[m], added[m] = enter[t - m, y], spans[t, cell[m, y]]
             n_end[y] = 0
             while n_end[y] < k:
-                m, top = _take_next(lists, counts, added, heads, longest)
+                m, top = _take_next(lists, counts, added, heads, most)
                 if m < 0:
                     break
                 end[y, n_end[y]] = top

@@ -59,18 +59,12 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import exp_rows, longest
 from loglinear.structures.segments.scheme import Spelling, spell
 
 MAX_SPREAD = 300.0
 TINY = 1e-130
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
-
-# exp(x) = 2^k exp(r) where x = k log 2 + r, |r| <= log(2) / 2. Adding ROUND leaves k in the low bits of the sum.
-ROUND = 1.5 * 2.0**52
-LOG2_HIGH = 0.6931471803691238  # the leading 32 bits of log 2, so that k * LOG2_HIGH is exact
-LOG2_LOW = 1.9082149292705877e-10
-INVERSE_LOG2 = 1.4426950408889634
-GREATEST_EXPONENT = 700.0  # within it 2^k is a normal number
 
 
 class Parts(NamedTuple):
@@ -112,6 +106,8 @@ class Lattice(NamedTuple):
         1 / sum_y' alpha(y') forth(y', y), 0 where that is 0.
     exact : uint8 [T + 1]
         1 where the sum over labels was made in logarithms.
+    work : float64 [4, K or W]
+        Scratch.
     """
 
     share: Float
@@ -120,6 +116,7 @@ class Lattice(NamedTuple):
     alpha: Float
     inverse: Float
     exact: UInt8
+    work: Float
 
 
 @kernel
@@ -144,22 +141,13 @@ def make_moves(transition: Float) -> Moves:
 
 
 @kernel
-def make_lattice(n_positions: int, n_cells: int, width: int) -> Lattice:
-    """Room for sequences of up to ``n_positions`` tokens."""
-    n = n_positions + 1
+def make_lattice(offsets: Int64, spelling: Spelling, moves: Moves) -> Lattice:
+    """Room for the longest of the sequences."""
+    n, n_cells, width = longest(offsets) + 1, spelling.labels.shape[0], moves.forth.shape[0]
     return Lattice(
-        np.empty((n_positions, n_cells)), np.full((n, width), -np.inf), np.zeros((n, width)), np.zeros((n, width)),
-        np.zeros((n, width)), np.zeros(n, dtype=np.uint8),
+        np.empty((n - 1, n_cells)), np.full((n, width), -np.inf), np.zeros((n, width)), np.zeros((n, width)),
+        np.zeros((n, width)), np.zeros(n, dtype=np.uint8), np.empty((4, max(width, n_cells))),
     )  # fmt: skip
-
-
-@kernel
-def longest_of(offsets: Int64) -> int:
-    """Length of the longest sequence."""
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
 
 
 @kernel
@@ -189,35 +177,6 @@ def span_scores(first: int, n_positions: int, parts: Parts, spelling: Spelling, 
 
 
 @kernel
-def _exponentials(values: Float, powers: Float) -> None:
-    """``values = exp(values)``, 0 for -inf, right to two units in the last place; ``powers`` is scratch as long.
-
-    Written out because a loop around the library's ``exp`` does not vectorise: a Taylor polynomial of degree 13, even
-    and odd powers apart. Exponents beyond +-700 are taken for +-700.
-    """
-    n = values.shape[0]
-    for j in range(n):
-        x = min(max(values[j], -GREATEST_EXPONENT), GREATEST_EXPONENT)
-        rounded = x * INVERSE_LOG2 + ROUND
-        powers[j] = rounded if values[j] > -np.inf else ROUND - 1023.0  # then 2^k below is 0
-        k = rounded - ROUND
-        r = (x - k * LOG2_HIGH) - k * LOG2_LOW
-        q = r * r
-        even, odd = q * (1 / 479001600.0) + 1 / 3628800.0, q * (1 / 6227020800.0) + 1 / 39916800.0
-        even, odd = even * q + 1 / 40320.0, odd * q + 1 / 362880.0
-        even, odd = even * q + 1 / 720.0, odd * q + 1 / 5040.0
-        even, odd = even * q + 1 / 24.0, odd * q + 1 / 120.0
-        even, odd = even * q + 0.5, odd * q + 1 / 6.0
-        even, odd = even * q + 1.0, odd * q + 1.0
-        values[j] = even + r * odd
-    bits = powers.view(np.int64)
-    for j in range(n):
-        bits[j] = (bits[j] << 52) + (1023 << 52)  # the float 2^k
-    for j in range(n):
-        values[j] *= powers[j]
-
-
-@kernel
 def _begin_exactly(transition: Float, top: Float, total: Float, alpha: Float, level: Float, scale: Float) -> None:
     """The sum over labels in logarithms: ``alpha`` is end(y), ``level`` enter(y), ``scale`` 1."""
     n_labels = transition.shape[0]
@@ -236,27 +195,38 @@ def _begin_exactly(transition: Float, top: Float, total: Float, alpha: Float, le
 
 
 @kernel
-def _forward(
-    n_positions: int, start: Float, stop: Float, spelling: Spelling, moves: Moves, lattice: Lattice, work: Float
-) -> float:
-    """Fill the lattice of one sequence, whose span scores it comes with; log Z. ``work`` [4, K or W] is scratch."""
-    pointer, labels = spelling.pointer, spelling.labels
+def _log_total(top: Float, total: Float, stop: Float, last: Float) -> float:
+    """log Z, given end_T(y) = top(y) + log total(y); ``last`` gets end_T(y) + stop(y)."""
+    greatest, value = -np.inf, 0.0
+    for y in range(stop.shape[0]):
+        last[y] = top[y] + math.log(total[y]) + stop[y] if top[y] > -np.inf else -np.inf
+        greatest = max(greatest, last[y])
+    if greatest == -np.inf:
+        return -np.inf
+    for y in range(stop.shape[0]):
+        value += math.exp(last[y] - greatest)
+    return greatest + math.log(value)
+
+
+@kernel
+def _forward(first: int, n_positions: int, parts: Parts, spelling: Spelling, moves: Moves, lattice: Lattice) -> float:
+    """Fill the lattice of the sequence whose tokens begin at ``first``; log Z, -inf if it has no segmentation."""
+    start, pointer, labels = parts.start, spelling.pointer, spelling.labels
     transition, forth, peak, room = moves.raw, moves.forth, moves.extent[0], moves.extent[1]
     n_labels, width, n_lengths = transition.shape[0], forth.shape[0], pointer.shape[0] - 1
+    shares, levels, scales, alphas, inverses, exact, work = lattice
     powers, top, total, spread = work[0], work[1], work[2], work[3]
-    shares, levels, scales, exact = lattice.share, lattice.level, lattice.scale, lattice.exact
-    alphas, inverses = lattice.alpha, lattice.inverse
+    span_scores(first, n_positions, parts, spelling, shares)
     for y in range(n_labels):
         levels[0, y] = start[y]
         scales[0, y] = 1.0 if start[y] > -np.inf else 0.0
     for t in range(n_positions):
         # 1. the lengths of a segment that ends here: end(y) = top(y) + log total(y)
-        longest = min(t + 1, n_lengths)
-        n_cells = pointer[longest]
-        spans = shares[t]
+        most = min(t + 1, n_lengths)
+        n_cells, spans = pointer[most], shares[t]
         for y in range(n_labels):
             top[y], total[y] = -np.inf, 0.0
-        for m in range(longest):
+        for m in range(most):
             level = levels[t - m]
             for c in range(pointer[m], pointer[m + 1]):
                 y = labels[c]
@@ -266,8 +236,8 @@ def _forward(
         for c in range(n_cells):
             x = spans[c]
             spans[c] = x - top[labels[c]] if x > -np.inf else x
-        _exponentials(spans[:n_cells], powers[:n_cells])
-        for m in range(longest):
+        exp_rows(spans[:n_cells], powers[:n_cells])
+        for m in range(most):
             scale = scales[t - m]
             for c in range(pointer[m], pointer[m + 1]):
                 y = labels[c]
@@ -312,15 +282,7 @@ def _forward(
                 level[y] += math.log(x)
                 x = 1.0
             scale[y] = x
-    last, greatest, value = alphas[n_positions], -np.inf, 0.0
-    for y in range(n_labels):
-        last[y] = top[y] + math.log(total[y]) + stop[y] if top[y] > -np.inf else -np.inf
-        greatest = max(greatest, last[y])
-    if greatest == -np.inf:
-        return -np.inf
-    for y in range(n_labels):
-        value += math.exp(last[y] - greatest)
-    return greatest + math.log(value)
+    return _log_total(top, total, parts.stop, alphas[n_positions])
 
 
 @kernel
@@ -348,13 +310,7 @@ def _backward(
     """
     pointer, labels = spelling.pointer, spelling.labels
     transition, back = moves.raw, moves.back
-    shares, levels, exact, alphas, inverses = (
-        lattice.share,
-        lattice.level,
-        lattice.exact,
-        lattice.alpha,
-        lattice.inverse,
-    )
+    shares, levels, _, alphas, inverses, exact, _ = lattice
     width, n_lengths = back.shape[0], pointer.shape[0] - 1
     gain, with_costs = np.empty(width), costs.shape[0] > 0
     for e in range(n_positions + 1):
@@ -411,13 +367,7 @@ def _add_pairs(
     ``ended``, ``begun`` [T + 1, W]; an empty ``ended`` is 1. ``sums`` [Y, W] gets what is still to be multiplied by
     ``forth``; what comes from exact boundaries goes to ``pairs`` [Y, Y].
     """
-    transition, levels, exact, alphas, inverses = (
-        moves.raw,
-        lattice.level,
-        lattice.exact,
-        lattice.alpha,
-        lattice.inverse,
-    )
+    transition, (_, levels, _, alphas, inverses, exact, _) = moves.raw, lattice
     n_labels, width = sums.shape
     gain, given = np.empty(width), ended.shape[0] > 0
     for e in range(1, n_positions):
@@ -497,12 +447,9 @@ def _span_marginals(n_positions: int, spelling: Spelling, share: Float, ended: F
 def log_partition(offsets: Int64, parts: Parts, spelling: Spelling, log_z: Float) -> None:
     """log Z [S], -inf where no segmentation is possible; O(N (Y^2 + K))."""
     moves = make_moves(parts.transition)
-    width, n_cells = moves.forth.shape[0], spelling.labels.shape[0]
-    lattice, work = make_lattice(longest_of(offsets), n_cells, width), np.empty((4, max(width, n_cells)))
+    lattice = make_lattice(offsets, spelling, moves)
     for i in range(offsets.shape[0] - 1):
-        first, n_positions = offsets[i], offsets[i + 1] - offsets[i]
-        span_scores(first, n_positions, parts, spelling, lattice.share)
-        log_z[i] = _forward(n_positions, parts.start, parts.stop, spelling, moves, lattice, work)
+        log_z[i] = _forward(offsets[i], offsets[i + 1] - offsets[i], parts, spelling, moves, lattice)
 
 
 @kernel
@@ -521,16 +468,14 @@ def expectations(
     edges : float64 [N or 0, Y, Y]
         Receives back_e(y', y) B_e(y), by the first token of the later segment.
     """
-    n_labels, n_cells, most = parts.start.shape[0], spelling.labels.shape[0], longest_of(offsets)
     moves = make_moves(parts.transition)
-    width = moves.forth.shape[0]
-    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
+    lattice, width = make_lattice(offsets, spelling, moves), moves.forth.shape[0]
+    n_labels, most = parts.start.shape[0], lattice.share.shape[0]
     ended, begun = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     sums, everywhere = np.zeros((n_labels, width)), np.zeros((0, width))
     for i in range(offsets.shape[0] - 1):
         first, n_positions, weight = offsets[i], offsets[i + 1] - offsets[i], weights[i]
-        span_scores(first, n_positions, parts, spelling, lattice.share)
-        log_z[i] = _forward(n_positions, parts.start, parts.stop, spelling, moves, lattice, work)
+        log_z[i] = _forward(first, n_positions, parts, spelling, moves, lattice)
         if log_z[i] == -np.inf:
             continue
         _end_with(n_positions, log_z[i], n_labels, lattice.alpha, ended)
@@ -612,13 +557,7 @@ def _costs_before(
 ) -> None:
     """F_e(y) ``behind`` and D_e(y) ``before`` [T + 1, W], from the first boundary on; ``costs`` [T, K] is d."""
     pointer, labels, transition, forth = spelling.pointer, spelling.labels, moves.raw, moves.forth
-    shares, levels, exact, alphas, inverses = (
-        lattice.share,
-        lattice.level,
-        lattice.exact,
-        lattice.alpha,
-        lattice.inverse,
-    )
+    shares, levels, _, alphas, inverses, exact, _ = lattice
     n_lengths = pointer.shape[0] - 1
     before[0] = 0.0
     for t in range(n_positions):
@@ -670,8 +609,8 @@ def covariance(
     """
     n_labels, n_cells, n_lengths = parts.start.shape[0], spelling.labels.shape[0], spelling.pointer.shape[0] - 1
     moves = make_moves(parts.transition)
-    width, most, n_tokens = moves.forth.shape[0], longest_of(offsets), parts.emission.shape[1]
-    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
+    lattice, width = make_lattice(offsets, spelling, moves), moves.forth.shape[0]
+    most, n_tokens = lattice.share.shape[0], parts.emission.shape[1]
     ended, begun = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     behind, before = np.zeros((most + 1, width)), np.zeros((most + 1, width))
     after, ahead = np.zeros((most + 1, width)), np.zeros((most + 1, width))
@@ -682,8 +621,7 @@ def covariance(
     span_costs = Parts(centred, parts.transition, parts.start, parts.stop, no_lengths, no_segments)
     for i in range(offsets.shape[0] - 1):
         first, n_positions, factor = offsets[i], offsets[i + 1] - offsets[i], weights[i] / unit
-        span_scores(first, n_positions, parts, spelling, lattice.share)
-        log_z = _forward(n_positions, parts.start, parts.stop, spelling, moves, lattice, work)
+        log_z = _forward(first, n_positions, parts, spelling, moves, lattice)
         if log_z == -np.inf:
             return i
         _end_with(n_positions, log_z, n_labels, lattice.alpha, ended)
@@ -732,17 +670,15 @@ def sample(
     ``label_draws`` [n, N] and ``length_draws`` [n, N, or 0 if every segment is a token] are uniform numbers, used where
     a segment ends. Returns the number of the first sequence that has no segmentation, or -1.
     """
-    n_labels, n_cells, n_lengths = parts.start.shape[0], spelling.labels.shape[0], spelling.pointer.shape[0] - 1
-    moves = make_moves(parts.transition)
-    width, most = moves.forth.shape[0], longest_of(offsets)
-    lattice, work = make_lattice(most, n_cells, width), np.empty((4, max(width, n_cells)))
+    n_labels, n_lengths, moves = parts.start.shape[0], spelling.pointer.shape[0] - 1, make_moves(parts.transition)
+    lattice = make_lattice(offsets, spelling, moves)
+    most = lattice.share.shape[0]
     choice, lengths = np.empty(n_labels), np.zeros(n_lengths)
     starts, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     drawn = np.empty(most, dtype=np.int32)
     for i in range(offsets.shape[0] - 1):
         first, n_positions = offsets[i], offsets[i + 1] - offsets[i]
-        span_scores(first, n_positions, parts, spelling, lattice.share)
-        log_z = _forward(n_positions, parts.start, parts.stop, spelling, moves, lattice, work)
+        log_z = _forward(first, n_positions, parts, spelling, moves, lattice)
         if log_z == -np.inf:
             return i
         for n in range(labels.shape[0]):
@@ -757,10 +693,10 @@ def sample(
                     else:
                         choice[b] = alpha * moves.forth[b, after]
                 after = _draw(choice, label_draws[n, first + e - 1])
-                longest, m = min(e, n_lengths), 1
+                m = 1
                 if n_lengths > 1:
                     lengths[:] = 0.0
-                    for j in range(longest):
+                    for j in range(min(e, n_lengths)):
                         for c in range(spelling.pointer[j], spelling.pointer[j + 1]):
                             if spelling.labels[c] == after:
                                 lengths[j] = lattice.share[e - 1, c]
