@@ -155,12 +155,7 @@ class Base(Protocol):
         """log q0 of sequences ``first`` to ``end`` as part scores."""
 
     def expected(
-        self,
-        encoder: Encoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
         """E_q0[f], the expected count of each feature in a sequence [D], exactly."""
 
@@ -244,12 +239,7 @@ class HmmBase:
         return self.model.scores(fields, corpus.offsets[first : end + 1] - lo)
 
     def expected(
-        self,
-        encoder: Encoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
         """E_q0[f], the expected count of each feature in a sequence [D]; ``corpus`` is the training data.
 
@@ -493,12 +483,7 @@ class OwnBase:
     # -- expectations ------------------------------------------------------------------------------------------------
 
     def expected(
-        self,
-        encoder: Encoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
         """E_q0[f] [D] from the distribution."""
         named = named_features(features, encoder.names(), self.labels)
