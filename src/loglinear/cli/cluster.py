@@ -256,7 +256,8 @@ class ClusterRows:
             words = BagOfWords.fit(_joined(table, texts), cut, min_count)
             if not words.vocabulary:
                 raise DataError(
-                    f"--min-count {min_count}: no word of {', '.join(texts)} is in so many rows", table.file
+                    f"--min-count {min_count}: no word of {', '.join(texts)} occurs in that many rows; lower it",
+                    table.file,
                 )
             return cls((), tuple(texts), words)
         if not numbers:

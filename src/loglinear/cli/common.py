@@ -1,4 +1,4 @@
-"""What several verbs share: the console, templates, places to write to, and a training from data to model file."""
+"""Shared by several verbs: the console, templates, checks of outputs, and training from data to model file."""
 
 from __future__ import annotations
 

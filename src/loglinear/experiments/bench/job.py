@@ -98,7 +98,7 @@ class Job(workers.Job):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is measured, without the places of files."""
+        """The fields that say what is measured, without the paths of files."""
         return {name: value for name, value in self.to_dict().items() if name not in PLACES}
 
     @property

@@ -47,7 +47,7 @@ def _fields(way: Way | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be measured.
+    """What a benchmark measures.
 
     Parameters
     ----------

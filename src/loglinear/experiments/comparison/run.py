@@ -218,7 +218,7 @@ class _Comparison:
 
 
 def _where_possible(specs: Iterable[str], make: Callable[[str], T], left_out: dict[str, str]) -> dict[str, T]:
-    """What is made of each criterion; reasons why it cannot be made go to ``left_out``. If none can be, that raises."""
+    """Call ``make`` for each criterion; the reasons of failures go to ``left_out``. Raises if all fail."""
     made = {}
     for spec in specs:
         try:
@@ -303,7 +303,7 @@ def grid_with(default: Grid, own: Mapping[str, Sequence[Any]], all_keys: Collect
 
 
 def is_online(criterion: type[Criterion]) -> bool:
-    """Whether it is trained sequence by sequence, by updates of its own."""
+    """Whether it is trained online, sequence by sequence."""
     return criterion.optimizers == ("online",)
 
 

@@ -52,7 +52,7 @@ class Data:
         """Data as users give it: a corpus, or sequences of rows (``as_rows``) or of features, and labels."""
         corpus = X if isinstance(X, Columns | Attributes) else corpus_of(X, as_rows)
         if not len(corpus):
-            raise DataError("there is no sequence", corpus.name)
+            raise DataError("there is no sequence in the data", corpus.name)
         checked = None if weights is None else example_weights(weights, len(corpus))
         data = cls(corpus, None if y is None else list(y), checked, label_column, partial)
         data.annotation  # noqa: B018  # raises if the labels are wrong
@@ -203,7 +203,7 @@ def metric_for(metric: Metric, labels: Collection[str]) -> Metric:
 
 
 def metric_name(metric: Metric) -> str:
-    """What a metric is called in tables."""
+    """The name of a metric in tables."""
     return metric if isinstance(metric, str) else getattr(metric, "__name__", OWN)
 
 

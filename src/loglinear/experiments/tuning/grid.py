@@ -218,7 +218,7 @@ def penalty_of(candidate: Candidate) -> str | None:
 
 
 def _strength(candidate: Candidate) -> float:
-    """What combinations with a penalty are sorted by: the strongest penalty comes first."""
+    """The key that sorts combinations by their penalty, the strongest first."""
     name = penalty_of(candidate)
     assert name is not None
     return PENALTIES[name] * float(candidate.setting[name])

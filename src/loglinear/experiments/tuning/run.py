@@ -37,7 +37,7 @@ from loglinear.system import thread_count
 
 @dataclass(frozen=True)
 class TuningProgress:
-    """What an observer sees: after each iteration of a training, and after each cell (then with its ``score``)."""
+    """The progress of a tuning, after each iteration of a training and after each cell (then with its ``score``)."""
 
     done: int
     total: int
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """What the cell is kept by: share, fold, options, and the penalties trained before, which it depends on too."""
+        """The key of its cell: share, fold, options, and the penalties trained before, on which it depends too."""
         options, after = self.candidate.options(), self._penalties()
         return key_of("tuned", {"share": self.share, "fold": self.fold, "after": after, "options": options})
 
@@ -130,7 +130,7 @@ def tune(
         What is not in the grid. Its ``threads`` are shared by the trainings that go on at the same time, its ``seed``
         also settles folds and parts.
     folds : int, optional
-        Cross-validation: train so many times without a part of the data, which is then scored; a figure is the mean.
+        Cross-validation: train this many times without a part of the data, which is then scored; figures are means.
     metric : str or callable
         ``f1``, ``precision``, ``recall``, ``accuracy``, ``sentence-accuracy``, ``auto`` (F1 for chunks, else
         accuracy), or a function of gold and predicted label sequences; higher is better.
