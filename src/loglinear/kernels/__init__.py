@@ -58,6 +58,11 @@ def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, inline="always")
 
 
+def small_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """A small step of an inner loop that LLVM inlines wherever it is called; its rounding is its own."""
+    return _compiled(function, forceinline=True)
+
+
 def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """The same, but sums may be made in any order, and products added without rounding them first."""
     return _compiled(function, fastmath={"reassoc", "contract", "arcp", "nsz"})

@@ -124,7 +124,8 @@ class ArcTree(ABC):
     def score(self, scores: ArcScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the heads ``labels`` int32 [N]; whether they make a tree is not looked at."""
         lengths, arcs = np.diff(self.offsets), self._checked(scores)[self._places(labels)]
-        return np.bincount(np.repeat(np.arange(self.n_sequences), lengths), arcs, self.n_sequences)
+        totals = np.bincount(np.repeat(np.arange(self.n_sequences), lengths), arcs, self.n_sequences)
+        return totals.astype(np.float64, copy=False)
 
     def add_labelling(self, parts: ArcScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
         """Add to ``parts``, in place, the weight [S] of each sentence for every arc of its tree int32 [N]."""
