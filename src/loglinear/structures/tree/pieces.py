@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -168,7 +168,7 @@ class Edges:
         return Edges(*(array[mask] for array in self.arrays))
 
     @property
-    def arrays(self) -> tuple[Int64, Int32, Int32, Float]:
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
         """Spans, symbols, outcomes and weights."""
         return self.spans, self.symbols, self.outcomes, self.weights
 
