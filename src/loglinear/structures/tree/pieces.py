@@ -90,12 +90,12 @@ def _evaluate(
         for e in range(end - begin):
             top = max(top, scores[e])
         mass = math.exp(-top) if nothing else 0.0
-        chosen = scores[outcomes[edge] - begin] if outcomes[edge] >= 0 else 0.0
+        gold = scores[outcomes[edge] - begin] if outcomes[edge] >= 0 else 0.0
         for e in range(end - begin):
             scores[e] = math.exp(scores[e] - top)
             mass += scores[e]
         weight = weights_of[edge]
-        total += weight * (top + math.log(mass) - chosen)
+        total += weight * (top + math.log(mass) - gold)
         for e in range(end - begin):
             scores[e] *= weight / mass
         if outcomes[edge] >= 0:
