@@ -85,7 +85,7 @@ def test_log_space_gives_the_same(batch):
         return
     everything, n = np.arange(structure.n_sequences), structure.n_sequences
     log_z, status, expected = np.empty(n), np.empty(n, dtype=np.uint8), np.zeros(structure.n_arcs)
-    arguments = (structure.offsets, everything, scores.arcs, structure.single_root, np.ones(n))
+    arguments = (structure.sentences, everything, scores.arcs, structure.single_root, np.ones(n))
     sums.in_logs(*arguments, log_z, status, expected)
     assert log_z == pytest.approx([one.log_z for one in brute])
     for block, one in zip(blocks_of(structure, expected), brute, strict=True):
@@ -95,7 +95,7 @@ def test_log_space_gives_the_same(batch):
     arcs = scores.arcs + 1e-30j * direction
     sums.in_logs(*arguments[:2], arcs, *arguments[3:], complex_z, status, complex_expected)
     plain_z, plain = np.empty(n, dtype=complex), np.zeros(structure.n_arcs, dtype=complex)
-    sums.scaled(structure.offsets, arcs, *arguments[3:], plain_z, status, plain)
+    sums.scaled(structure.sentences, arcs, *arguments[3:], plain_z, status, plain)
     if not status.any():
         assert 1e30 * complex_z.imag == pytest.approx(1e30 * plain_z.imag, abs=1e-8)
         assert 1e30 * complex_expected.imag == pytest.approx(1e30 * plain.imag, abs=1e-8)

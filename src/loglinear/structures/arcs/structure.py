@@ -20,14 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.kernels import kernel
 from loglinear.kernels.numbers import NEEDS_LOG_SPACE
 from loglinear.structures.arcs import best as arc_best
 from loglinear.structures.arcs import sums
-from loglinear.structures.arcs import sums as arc_sums
+from loglinear.structures.arcs.best import Sentences
 
 
 def arc_offsets(offsets: Int64) -> Int64:
@@ -36,47 +35,10 @@ def arc_offsets(offsets: Int64) -> Int64:
     return np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
 
 
-@kernel
-def _spread(offsets: Int64, table: Float, out: Float) -> None:
-    """Add ``table`` [N, H] to the blocks of arcs ``out`` [A]; columns beyond a sentence's heads do not count."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        for t in range(offsets[s], offsets[s + 1]):
-            row = table[t]
-            for h in range(n + 1):
-                out[a + h] += row[h]
-            a += n + 1
-
-
-@kernel
-def _score(offsets: Int64, arcs: Float, heads: Int32, out: Float) -> int:
-    """Scores [S] of the trees ``heads`` [N]; the first token whose head is out of range, or -1."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        total = 0.0
-        for t in range(offsets[s], offsets[s + 1]):
-            if heads[t] < 0 or heads[t] > n:
-                return t
-            total += arcs[a + heads[t]]
-            a += n + 1
-        out[s] = total
-    return -1
-
-
-@kernel
-def _add_heads(offsets: Int64, heads: Int32, weights: Float, arcs: Float) -> int:
-    """Add each sentence's weight [S] to the arcs of ``heads`` [N]; the first token out of range, or -1."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        for t in range(offsets[s], offsets[s + 1]):
-            if heads[t] < 0 or heads[t] > n:
-                return t
-            arcs[a + heads[t]] += weights[s]
-            a += n + 1
-    return -1
+def _is_head(offsets: Int64) -> Bool:
+    """Which places of a table [N, H] are heads that a token may have; they are the arcs, in the same order."""
+    lengths = np.diff(offsets)
+    return np.arange(int(lengths.max(initial=0)) + 1) <= np.repeat(lengths, lengths)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +70,7 @@ class ArcScores:
 
     def with_costs(self, costs: npt.ArrayLike) -> ArcScores:
         """The scores plus a cost for each head of each token [N, H]."""
-        total = self.arcs.copy()
-        _spread(self.offsets, head_table(self.offsets, costs, "costs"), total)
-        return replace(self, arcs=total)
+        return replace(self, arcs=self.arcs + _arcs_of(self.offsets, costs, "costs"))
 
     def block(self, sentence: int) -> Float:
         """The arcs [n, n + 1] of one sentence, a view."""
@@ -119,19 +79,17 @@ class ArcScores:
         return self.arcs[first : first + n * (n + 1)].reshape(n, n + 1)
 
 
-def head_table(offsets: Int64, table: npt.ArrayLike, what: str) -> Float:
-    """A table [N, H] with a column at least for each head there may be."""
-    array = np.ascontiguousarray(table, dtype=np.float64)
-    longest = int(np.diff(offsets).max(initial=0))
-    if array.ndim != 2 or array.shape[0] != offsets[-1] or array.shape[1] <= longest:
-        raise DataError(
-            f"{what} have the shape {array.shape}; {int(offsets[-1])} tokens need a row each of {longest + 1}"
-        )
-    return array
+def _arcs_of(offsets: Int64, table: npt.ArrayLike, name: str) -> Float:
+    """The arcs [A] of a table that has for each token a column at least for each head there may be."""
+    array, wanted = np.asarray(table, dtype=np.float64), _is_head(offsets)
+    n_tokens, n_heads = wanted.shape
+    if array.ndim != 2 or array.shape[0] != n_tokens or array.shape[1] < n_heads:
+        raise DataError(f"{name} have the shape {array.shape}; {n_tokens} tokens need a row each of {n_heads}")
+    return array[:, :n_heads][wanted]
 
 
 class ArcTree(ABC):
-    """The shape of a batch of dependency trees, and the operations on its arc scores.
+    """The shape of a batch of dependency trees, and the operations on its arc scores; subclasses say which trees.
 
     All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong shape, NaN or +inf. Where a sentence
     has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` say -inf and the others raise
@@ -145,6 +103,8 @@ class ArcTree(ABC):
         Whether exactly one token has the root as its head, as in Universal Dependencies, or any number.
     """
 
+    projective: bool
+
     def __init__(self, offsets: npt.ArrayLike, single_root: bool = True) -> None:
         self.offsets: Int64 = np.ascontiguousarray(offsets, dtype=np.int64)
         if self.offsets.ndim != 1 or not len(self.offsets) or self.offsets[0] != 0:
@@ -156,33 +116,53 @@ class ArcTree(ABC):
         self.single_root = single_root
         self.n_sequences = len(lengths)
         self.n_positions = int(self.offsets[-1])
-        self.n_arcs = int((lengths * (lengths + 1)).sum())
+        self.sentences = Sentences(self.offsets, arc_offsets(self.offsets))
+        self.n_arcs = int(self.sentences.arcs[-1])
 
     # -- a given tree, O(N) ------------------------------------------------------------------------------------------
 
     def score(self, scores: ArcScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the heads ``labels`` int32 [N]; whether they make a tree is not looked at."""
-        out = np.empty(self.n_sequences)
-        self._in_range(_score(self.offsets, self._checked(scores), self._heads(labels), out))
-        return out
+        lengths, arcs = np.diff(self.offsets), self._checked(scores)[self._places(labels)]
+        totals = np.bincount(np.repeat(np.arange(self.n_sequences), lengths), arcs, self.n_sequences)
+        return totals.astype(np.float64, copy=False)
 
     def add_labelling(self, parts: ArcScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
         """Add to ``parts``, in place, the weight [S] of each sentence for every arc of its tree int32 [N]."""
-        self._in_range(_add_heads(self.offsets, self._heads(labels), self._weights(weights), parts.arcs))
+        parts.arcs[self._places(labels)] += np.repeat(self._weights(weights), np.diff(self.offsets))
 
     def restrict(self, scores: ArcScores, allowed: npt.ArrayLike) -> ArcScores:
         """The scores with -inf for the heads that ``allowed`` [N, H] says 0 to."""
         return scores.with_costs(np.where(np.asarray(allowed) > 0, 0.0, -np.inf))
 
-    # -- what the kinds of trees have each their own way for ---------------------------------------------------------
+    # -- best trees --------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
         """The best tree int32 [N] and its scores [S]."""
+        heads, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
+        arcs = self._checked(scores)
+        infeasible = arc_best.viterbi(self.sentences, arcs, self.projective, self.single_root, heads, best)
+        if infeasible >= 0:
+            raise InfeasibleError(int(infeasible))
+        return heads, best
 
-    @abstractmethod
     def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sentence its K <= k best trees int32 [K, n], best first, and their scores [K]."""
+        if k < 1:
+            raise OptionError(f"k = {k}: ask for at least one tree")
+        checked, results = replace(scores, arcs=self._checked(scores)), []
+        for s in range(self.n_sequences):
+            heads, best = self._k_best(checked.block(s), k)
+            if not len(best):
+                raise InfeasibleError(s)
+            results.append((heads, best))
+        return results
+
+    # -- what the kinds of trees do in different ways ----------------------------------------------------------------
+
+    @abstractmethod
+    def _k_best(self, arcs: Float, k: int) -> tuple[Int32, Float]:
+        """The k best trees of one sentence with arcs [n, n + 1], and their scores."""
 
     @abstractmethod
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
@@ -214,8 +194,7 @@ class ArcTree(ABC):
         1998: the complex step).
         """
         arcs = self._checked(scores)
-        direction = np.zeros(self.n_arcs)
-        _spread(self.offsets, head_table(self.offsets, cost, "costs"), direction)
+        direction = _arcs_of(self.offsets, cost, "costs")
         expected = np.zeros(self.n_arcs, dtype=np.complex128)
         log_z = self._sums(arcs + STEP * 1j * direction, self._weights(weights), expected)
         self._feasible(log_z.real)
@@ -223,9 +202,9 @@ class ArcTree(ABC):
 
     def marginals(self, scores: ArcScores) -> Float:
         """Probability of each head of each token [N, H], H the longest sentence's length plus 1."""
-        expected = self.expectations(scores)[1].arcs
-        table = np.zeros((self.n_positions, int(np.diff(self.offsets).max(initial=0)) + 1))
-        _gather(self.offsets, expected, table)
+        is_head = _is_head(self.offsets)
+        table = np.zeros(is_head.shape)
+        table[is_head] = self.expectations(scores)[1].arcs
         return table
 
     def sample(self, scores: ArcScores, n: int, rng: np.random.Generator) -> Int32:
@@ -269,86 +248,44 @@ class ArcTree(ABC):
             raise DataError(f"weights have the shape {array.shape}; {self.n_sequences} sentences need one each")
         return array
 
-    def _heads(self, labels: npt.ArrayLike) -> Int32:
-        heads = np.ascontiguousarray(labels, dtype=np.int32)
+    def _places(self, labels: npt.ArrayLike) -> Int64:
+        """Where the arcs of a labelling lie among all [N]."""
+        heads, n_heads = np.asarray(labels, dtype=np.int64), np.repeat(np.diff(self.offsets) + 1, np.diff(self.offsets))
         if heads.shape != (self.n_positions,):
             raise DataError(f"heads have the shape {heads.shape}; {self.n_positions} tokens need one each")
-        return heads
-
-    def _in_range(self, token: int) -> None:
-        if token >= 0:
-            raise DataError(f"the head of token {token} (from 0) is not in its sentence")
+        outside = np.flatnonzero((heads < 0) | (heads >= n_heads))
+        if len(outside):
+            raise DataError(f"the head of token {outside[0]} (from 0) is not in its sentence")
+        return np.cumsum(n_heads) - n_heads + heads
 
     def _feasible(self, log_z: Float) -> None:
         if np.isneginf(log_z).any():
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
 
-    def _check_k(self, k: int) -> None:
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one tree")
-
 
 STEP = 1e-30  # of the complex step: its square vanishes beside 1
 
 
-@kernel
-def _gather(offsets: Int64, arcs: Float, table: Float) -> None:
-    """The blocks of arcs [A] as a table [N, H]."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        for t in range(offsets[s], offsets[s + 1]):
-            for h in range(n + 1):
-                table[t, h] = arcs[a + h]
-            a += n + 1
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Projective dependency trees: best trees, k best, log-partition, arc probabilities and covariances, each O(n^3).
-#
-# The kernels are :mod:`~loglinear.structures.arcs.best` and :mod:`~loglinear.structures.arcs.sums`.
-
-
 class ProjectiveTree(ArcTree):
-    """A batch of dependency trees without crossing arcs (Eisner 1996)."""
+    """A batch of dependency trees without crossing arcs (Eisner 1996); all operations are O(n^3)."""
 
-    def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
-        heads, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
-        infeasible = arc_best.viterbi(self.offsets, self._checked(scores), self.single_root, heads, best)
-        if infeasible >= 0:
-            raise InfeasibleError(int(infeasible))
-        return heads, best
+    projective = True
 
-    def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
-        self._check_k(k)
-        arcs, first, found = self._checked(scores), 0, []
-        for i, n in enumerate(np.diff(self.offsets).tolist()):
-            most = k if n > 8 else min(k, (n + 1) ** n)
-            heads, best = np.empty((most, n), dtype=np.int32), np.empty(most)
-            block = arcs[first : first + n * (n + 1)].reshape(n, n + 1)
-            n_found = arc_best.k_best(block, self.single_root, heads, best)
-            if n_found == 0:
-                raise InfeasibleError(i)
-            found.append((heads[:n_found], best[:n_found]))
-            first += n * (n + 1)
-        return found
+    def _k_best(self, arcs: Float, k: int) -> tuple[Int32, Float]:
+        n = len(arcs)
+        most = k if n > 8 else min(k, (n + 1) ** n)
+        heads, best = np.empty((most, n), dtype=np.int32), np.empty(most)
+        found = arc_best.k_best(arcs, self.single_root, heads, best)
+        return heads[:found], best[:found]
 
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
-        status = np.zeros(self.n_sequences, dtype=np.uint8)
-        wanted = expected.astype(arcs.dtype) if not len(expected) else expected
-        sums.scaled(self.offsets, arcs, self.single_root, weights, log_z, status, wanted)
+        status, wanted = np.zeros(self.n_sequences, dtype=np.uint8), expected.astype(arcs.dtype, copy=False)
+        sums.scaled(self.sentences, arcs, self.single_root, weights, log_z, status, wanted)
         left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
-            sums.in_logs(self.offsets, left, arcs, self.single_root, weights, log_z, status, wanted)
+            sums.in_logs(self.sentences, left, arcs, self.single_root, weights, log_z, status, wanted)
         return log_z
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Dependency trees whose arcs may cross: the maximum spanning tree, k best, and sums by the matrix-tree theorem.
-#
-# The kernels are in :mod:`~loglinear.structures.arcs.sums`; sums that leave the range of floats, as where every tree
-# has an arc that is e^-700 times worse than its child's best, are made in :mod:`~loglinear.structures.arcs.sums`.
 
 
 DIFFERENCE = 1e-4  # of scores, for slopes of sums in log space
@@ -357,37 +294,19 @@ DIFFERENCE = 1e-4  # of scores, for slopes of sums in log space
 class NonProjectiveTree(ArcTree):
     """A batch of dependency trees with or without crossing arcs (McDonald et al. 2005; Koo et al. 2007)."""
 
-    def viterbi(self, scores: ArcScores) -> tuple[Int32, Float]:
-        heads, best = np.empty(self.n_positions, dtype=np.int32), np.empty(self.n_sequences)
-        infeasible = sums.viterbi(self.offsets, self._checked(scores), self.single_root, heads, best)
-        if infeasible >= 0:
-            raise InfeasibleError(int(infeasible))
-        return heads, best
+    projective = False
 
-    def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
-        """By splitting what is left after each tree into sets that each have a best tree of their own (Lawler 1972):
-
-        the trees that share the heads of the first t tokens and differ in that of the next. O(k n^4) at worst.
-        """
-        self._check_k(k)
-        arcs, first, found = self._checked(scores), 0, []
-        for i, n in enumerate(np.diff(self.offsets).tolist()):
-            trees = self._k_best(arcs[first : first + n * (n + 1)].reshape(n, n + 1), k)
-            if not trees:
-                raise InfeasibleError(i)
-            found.append((np.stack([heads for _, heads in trees]), np.array([score for score, _ in trees])))
-            first += n * (n + 1)
-        return found
-
-    def _k_best(self, arcs: Float, k: int) -> list[tuple[float, Int32]]:
-        """The k best trees of one sentence with arcs [n, n + 1], with their scores."""
-        n, offsets, count = len(arcs), np.array([0, len(arcs)], dtype=np.int64), 0
+    def _k_best(self, arcs: Float, k: int) -> tuple[Int32, Float]:
+        """By splitting what is left after each tree into sets that each have a best tree (Lawler 1972): the trees that
+        share the heads of the first t tokens and differ in that of the next. O(k n^4) at worst."""
+        n, count = len(arcs), 0
+        sentence = Sentences(np.array([0, n]), np.array([0, arcs.size]))
         waiting: list[tuple[float, int, Int32, int, Float]] = []
 
         def push(allowed: Float, fixed: int) -> None:
             nonlocal count
             heads, best = np.empty(n, dtype=np.int32), np.empty(1)
-            if sums.viterbi(offsets, allowed.ravel(), self.single_root, heads, best) < 0:
+            if arc_best.viterbi(sentence, allowed.ravel(), False, self.single_root, heads, best) < 0:
                 count += 1
                 heapq.heappush(waiting, (-float(best[0]), count, heads, fixed, allowed))
 
@@ -404,32 +323,34 @@ class NonProjectiveTree(ArcTree):
                 score = kept[t, heads[t]]
                 kept[t] = -np.inf
                 kept[t, heads[t]] = score
-        return found
+        trees = np.array([heads for _, heads in found], dtype=np.int32).reshape(-1, n)
+        return trees, np.array([score for score, _ in found])
 
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
-        wanted = expected.astype(arcs.dtype) if not len(expected) else expected
-        sums.spanning_sums(self.offsets, arcs, self.single_root, weights, log_z, wanted)
+        wanted = expected.astype(arcs.dtype, copy=False)
+        sums.spanning_sums(self.sentences, arcs, self.single_root, weights, log_z, wanted)
         left = np.flatnonzero(~np.isfinite(log_z.real)).astype(np.int64)
         if len(left):
             self._in_logs(left, arcs, weights, log_z, wanted)
         return log_z
 
     def _in_logs(self, left: Int64, arcs: Array, weights: Float, log_z: Array, expected: Array) -> None:
-        """Sentences whose numbers leave the range of floats; of complex scores the slope by a difference."""
-        begins = arc_offsets(self.offsets)
+        """Sentences whose numbers leave the range of floats, as where each tree has an arc e^-700 times worse than its
+        child's best; of complex scores the slope by a difference."""
+        begins = self.sentences.arcs
 
-        def sums(scores: Float) -> tuple[Float, Float]:
+        def sums_at(scores: Float) -> tuple[Float, Float]:
             own_z, own = np.full(self.n_sequences, -np.inf), np.zeros(len(expected))
-            arc_sums.spanning_sums_in_logs(self.offsets, begins, left, scores, self.single_root, weights, own_z, own)
+            sums.spanning_sums_in_logs(self.sentences, left, scores, self.single_root, weights, own_z, own)
             return own_z, own
 
-        own_z, own = sums(np.ascontiguousarray(arcs.real))
+        own_z, own = sums_at(np.ascontiguousarray(arcs.real))
         places = ranges(begins[:-1][left], np.diff(begins)[left]) if len(expected) else np.zeros(0, dtype=np.int64)
         log_z[left], expected[places] = own_z[left], own[places]
         if np.iscomplexobj(arcs):
             direction = arcs.imag / STEP
-            ahead, behind = (sums(arcs.real + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+            ahead, behind = (sums_at(arcs.real + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
             with np.errstate(invalid="ignore"):
                 slope = STEP / (2.0 * DIFFERENCE) * (ahead[0] - behind[0])
             log_z[left] += 1j * np.nan_to_num(slope)[left]

@@ -1,24 +1,25 @@
-"""Sums over dependency trees: projective ones by dynamic programming, all of them by determinants.
+r"""Sums over dependency trees: projective ones by dynamic programming, all of them by determinants.
 
-Sums over all projective trees of a sentence: log Z and the probabilities of the arcs, in O(n^3).
-
-The equations are Eisner's (:mod:`~loglinear.structures.arcs.best`) with sums for maxima; the probability of an arc is
-the derivative of log Z by its score, found by going back over them (the outside pass; Paskin 2001).
+**Projective trees**: log Z and the probabilities of the arcs, in O(n^3). The equations, and the six items that they are
+about, are Eisner's (:mod:`~loglinear.structures.arcs.best`) with sums for maxima; the probability of an arc is the
+derivative of log Z by its score, found by going back over them (the outside pass; Paskin 2001).
 
 :func:`scaled` works with exp(s(h, t) - max_h s(h, t)): each tree has one head for each t, so that this only takes a
 constant off log Z. A sentence whose Z leaves the range of floats, or whose Z is so small that what was lost on the way
-might matter, is left to :func:`in_logs`. Both run on real and on complex scores.
+might matter, is left to :func:`in_logs`. Both run on real and on complex scores. Each is one function, forward and then
+backward: cut in two, LLVM rounds its complex sums differently.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Array, Bool, Float, Int32, Int64, UInt8
-from loglinear.kernels import kernel, loose_kernel
+from loglinear.arrays import Array, Float, Int64, UInt8
+from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.numbers import DONE, INFEASIBLE, NEEDS_LOG_SPACE, log_add, log_sum
+from loglinear.structures.arcs.best import Sentences, block
 
 LEAST, MOST = 1e-100, 1e250  # Z of a sentence that is done in scaled numbers
 LONGEST = 200  # tokens of a sentence that is: trees may be as many as 6.75^n
@@ -130,28 +131,15 @@ def _scaled_sentence(
 
 @loose_kernel
 def scaled(
-    offsets: Int64,
-    arcs: Array,
-    single_root: bool,
-    weights: Float,
-    log_z: Array,
-    status: UInt8,
-    expected: Array,
+    sentences: Sentences, arcs: Array, single_root: bool, weights: Float, log_z: Array, status: UInt8, expected: Array
 ) -> None:
     """All sentences: ``log_z`` [S] and ``status`` [S]; ``expected`` [A] times each weight [S], unless empty."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        end = a + n * (n + 1)
-        wanted = expected[a:end] if expected.shape[0] else expected[:0]
-        if n > LONGEST:
+    for s in range(log_z.shape[0]):
+        scores, out = block(arcs, sentences, s), block(expected, sentences, s)
+        if scores.shape[0] > LONGEST:
             status[s] = NEEDS_LOG_SPACE
         else:
-            block = wanted.reshape(n, n + 1) if expected.shape[0] else wanted.reshape(0, 1)
-            _scaled_sentence(
-                arcs[a:end].reshape(n, n + 1), single_root, weights[s], block, log_z[s : s + 1], status[s : s + 1]
-            )
-        a = end
+            _scaled_sentence(scores, single_root, weights[s], out, log_z[s : s + 1], status[s : s + 1])
 
 
 @kernel
@@ -239,179 +227,49 @@ def _log_sentence(arcs: Array, single_root: bool, factor: float, expected: Array
 
 @kernel
 def in_logs(
-    offsets: Int64,
-    chosen: Int64,
-    arcs: Array,
-    single_root: bool,
-    weights: Float,
-    log_z: Array,
-    status: UInt8,
+    sentences: Sentences, which: Int64, arcs: Array, single_root: bool, weights: Float, log_z: Array, status: UInt8,
     expected: Array,
-) -> None:
-    """The ``chosen`` sentences in log space; arguments as for :func:`scaled`."""
-    for i in range(chosen.shape[0]):
-        s = chosen[i]
-        a = 0
-        for before in range(s):
-            n = offsets[before + 1] - offsets[before]
-            a += n * (n + 1)
-        n = offsets[s + 1] - offsets[s]
-        end = a + n * (n + 1)
-        wanted = expected[a:end] if expected.shape[0] else expected[:0]
-        block = wanted.reshape(n, n + 1) if expected.shape[0] else wanted.reshape(0, 1)
-        _log_sentence(
-            arcs[a:end].reshape(n, n + 1), single_root, weights[s], block, log_z[s : s + 1], status[s : s + 1]
-        )
+) -> None:  # fmt: skip
+    """The sentences ``which`` in log space; otherwise as :func:`scaled`."""
+    for s in which:
+        scores, out = block(arcs, sentences, s), block(expected, sentences, s)
+        _log_sentence(scores, single_root, weights[s], out, log_z[s : s + 1], status[s : s + 1])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Non-projective trees: the maximum spanning tree, and sums over all spanning trees.
-#
-# **Best tree** (Chu & Liu 1965; Edmonds 1967; McDonald et al. 2005): every token takes its best head; a cycle, if one
-# results, becomes a single node, whose arcs from outside are worth what they gain over the cycle's own, and so on; then
-# the nodes are taken apart again, innermost last. O(n^3) at worst. A single root: arcs from the root lose more than all
-# the others together can gain, so that there is one of them if there can be.
-#
-# **Sums** (matrix-tree theorem; Koo et al. 2007): Z is a determinant of the Laplacian of w(h, t) = exp s(h, t). It is
-# worked out by taking tokens away one by one, with nothing but sums, products and quotients of positive numbers, so
-# that no digits are lost (the idea of Grassmann, Taksar & Heyman 1985). Whoever had k as head gets the head of k::
+# Sums over all spanning trees, in O(n^3) (matrix-tree theorem; Koo et al. 2007): Z is a determinant of the Laplacian of
+# w(h, t) = exp s(h, t). It is computed by removing tokens one by one, with nothing but sums, products and quotients of
+# positive numbers, so that no digits are lost (the idea of Grassmann, Taksar & Heyman 1985). The children of k get the
+# heads of k::
 #
 #     w(h, t)  <-  w(h, t) + w(h, k) w(k, t) / D_k          D_k = sum_h w(h, k) over the heads that are left
 #     Z = prod_k D_k
 #
 # With a single root its arcs are of first order in a quantity that vanishes: they are left out of every D but the last,
-# which is made of nothing else. The probability of an arc is the derivative of log Z, found by going back. O(n^3).
+# which is made of nothing else. The probability of an arc is its w times G(h, t), the derivative of log Z by it, found
+# by going back. With w(h, k) and w(k, t) as they were when k was taken away, h and t among the tokens left by then::
+#
+#     T_h     = sum_t G(h, t) w(k, t)                      of the root, too
+#     G(k, t) = sum_h G(h, t) w(h, k) / D_k                the root among the h
+#     dD_k    = 1 / D_k - sum_h w(h, k) T_h / D_k^2
+#     G(h, k) = T_h / D_k + dD_k                           the root without dD_k if it is single
 
 
-@kernel
-def _cycle(best: Int64, active: Bool, members: Int64) -> int:
-    """A cycle of the arcs ``best[v] -> v`` among the active nodes but 0 into ``members``; its length, 0 if none."""
-    n = best.shape[0]
-    walk = np.zeros(n, np.int64)
-    for start in range(1, n):
-        if not active[start] or walk[start]:
-            continue
-        now = start
-        while now != 0 and walk[now] == 0:
-            walk[now] = start
-            now = best[now]
-        if now != 0 and walk[now] == start:
-            size, first = 0, now
-            while size == 0 or now != first:
-                members[size] = now
-                size += 1
-                now = best[now]
-            return size
-    return 0
+class Heads(NamedTuple):
+    """A number for each arc of a sentence: w, or G."""
+
+    between: Array  # [n, n], head by child
+    from_root: Array  # [n]
 
 
-@kernel
-def _spanning_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
-    """The best tree of one sentence with arcs [n, n + 1] into ``heads`` [n]; its score, -inf if there is none."""
-    n = arcs.shape[0]
-    scores = np.full((n + 1, n + 1), -np.inf)  # from head to child
-    low, high = np.inf, -np.inf
-    for t in range(n):
-        for h in range(n + 1):
-            if h != t + 1 and arcs[t, h] > -np.inf:
-                scores[h, t + 1] = arcs[t, h]
-                low, high = min(low, arcs[t, h]), max(high, arcs[t, h])
-    if low == np.inf:
-        return -np.inf
-    if single_root:
-        for t in range(n):
-            scores[0, t + 1] -= (n + 1) * (high - low) + 1.0
-    active = np.ones(n + 1, np.bool_)
-    best = np.zeros(n + 1, np.int64)
-    members = np.empty((n, n + 1), np.int64)
-    sizes = np.zeros(n, np.int64)
-    inner_best = np.zeros((n, n + 1), np.int64)
-    entered = np.zeros((n, n + 1), np.int64)  # [level, v]: the node of the cycle that an arc from v would enter
-    left_by = np.zeros((n, n + 1), np.int64)  # [level, v]: the node of the cycle whose arc to v is best
-    level = 0
-    while True:
-        for v in range(1, n + 1):
-            if not active[v]:
-                continue
-            top, at = -np.inf, -1
-            for h in range(n + 1):
-                if active[h] and h != v and scores[h, v] > top:
-                    top, at = scores[h, v], h
-            if at < 0:
-                return -np.inf
-            best[v] = at
-        size = _cycle(best, active, members[level])
-        if size == 0:
-            break
-        sizes[level] = size
-        cycle = members[level, :size]
-        inside = np.zeros(n + 1, np.bool_)
-        for c in range(size):
-            inside[cycle[c]] = True
-            inner_best[level, cycle[c]] = best[cycle[c]]
-        node = cycle[0]
-        into, out = np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
-        for v in range(n + 1):
-            if not active[v] or inside[v]:
-                continue
-            for c in range(size):
-                u = cycle[c]
-                gain = scores[v, u] - scores[best[u], u]
-                if gain > into[v]:
-                    into[v] = gain
-                    entered[level, v] = u
-                if scores[u, v] > out[v]:
-                    out[v] = scores[u, v]
-                    left_by[level, v] = u
-        for v in range(n + 1):
-            scores[v, node], scores[node, v] = into[v], out[v]
-        for c in range(1, size):
-            active[cycle[c]] = False
-        level += 1
-    for step in range(level - 1, -1, -1):
-        cycle = members[step, : sizes[step]]
-        node, head = cycle[0], best[cycle[0]]
-        for c in range(1, sizes[step]):
-            active[cycle[c]] = True
-        inside = np.zeros(n + 1, np.bool_)
-        for c in range(sizes[step]):
-            inside[cycle[c]] = True
-            best[cycle[c]] = inner_best[step, cycle[c]]
-        best[entered[step, head]] = head
-        for v in range(1, n + 1):
-            if active[v] and not inside[v] and best[v] == node:
-                best[v] = left_by[step, v]
-    total, roots = 0.0, 0
-    for t in range(n):
-        heads[t] = best[t + 1]
-        roots += heads[t] == 0
-        total += arcs[t, heads[t]]
-    if single_root and roots > 1:
-        return -np.inf
-    return total
+@inlined_kernel
+def _tree_weights(arcs: Array, single_root: bool, w: Heads) -> float:
+    """Fills w(h, t) = exp(s(h, t) - top_t), zero before; returns the logarithm of what Z was divided by.
 
-
-@kernel
-def viterbi(offsets: Int64, arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
-    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without one, or -1."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        block = arcs[a : a + n * (n + 1)].reshape(n, n + 1)
-        best[s] = _spanning_tree(block, single_root, heads[offsets[s] : offsets[s + 1]])
-        if best[s] == -np.inf:
-            return s
-        a += n * (n + 1)
-    return -1
-
-
-@kernel
-def _matrix_tree(arcs: Array, single_root: bool, factor: float, expected: Array, log_z: Array) -> None:
-    """One sentence with arcs [n, n + 1]: ``log_z`` [1], and ``expected`` [n, n + 1] times ``factor`` unless empty."""
-    n = arcs.shape[0]
-    nothing = np.zeros(1, arcs.dtype)[0]
-    between, from_root = np.zeros((n, n), arcs.dtype), np.zeros(n, arcs.dtype)  # w(h, t), w(root, t)
-    constant, of_roots = 0.0, -np.inf
+    With a single root top_t is that of the other heads, and w(root, t) is divided by its own maximum. -inf if no token
+    can have the root as its head.
+    """
+    n, constant, root_top = arcs.shape[0], 0.0, -np.inf
     tops = np.zeros(n)
     for t in range(n):
         top = -np.inf if single_root else arcs[t, 0].real
@@ -420,26 +278,32 @@ def _matrix_tree(arcs: Array, single_root: bool, factor: float, expected: Array,
                 top = max(top, arcs[t, h + 1].real)
         tops[t] = top if top > -np.inf else 0.0
         constant += tops[t]
-        of_roots = max(of_roots, arcs[t, 0].real - tops[t])
-    if of_roots == -np.inf:
-        log_z[0] = nothing - np.inf
-        return
-    if single_root:
-        constant += of_roots
-    else:
-        of_roots = 0.0
+        root_top = max(root_top, arcs[t, 0].real - tops[t])
+    if root_top == -np.inf:
+        return root_top
+    if not single_root:
+        root_top = 0.0
     for t in range(n):
         for h in range(n):
             if h != t and arcs[t, h + 1].real > -np.inf:
-                between[h, t] = np.exp(arcs[t, h + 1] - tops[t])
+                w.between[h, t] = np.exp(arcs[t, h + 1] - tops[t])
         if arcs[t, 0].real > -np.inf:
-            from_root[t] = np.exp(arcs[t, 0] - tops[t] - of_roots)
-    order, pivots = np.arange(n), np.zeros(n, arcs.dtype)
-    log_all = nothing
+            w.from_root[t] = np.exp(arcs[t, 0] - tops[t] - root_top)
+    return constant + root_top
+
+
+@inlined_kernel
+def _eliminate(single_root: bool, w: Heads, order: Int64, pivots: Array, zero: Any) -> Any:
+    """Take the tokens away, always the one with the likeliest heads: log of the product of the ``pivots`` D [n].
+
+    ``order`` [n] becomes the order in which they go, ``w`` what it was when the head or the child went.
+    """
+    n, between, from_root = order.shape[0], w.between, w.from_root
+    log_z = zero
     for place in range(n):
-        chosen, largest = place, -1.0  # the token with the likeliest heads is taken away next
+        chosen, largest = place, -1.0
         for other in range(place, n):
-            total = nothing if single_root else from_root[order[other]]
+            total = zero if single_root else from_root[order[other]]
             for h in range(place, n):
                 total += between[order[h], order[other]]
             if total.real > largest:
@@ -450,9 +314,8 @@ def _matrix_tree(arcs: Array, single_root: bool, factor: float, expected: Array,
         if single_root and place == n - 1:
             pivots[place] = from_root[k]
         if not pivots[place].real > 0.0:
-            log_z[0] = nothing - np.inf
-            return
-        log_all += np.log(pivots[place])
+            return zero - np.inf
+        log_z += np.log(pivots[place])
         for at in range(place + 1, n):
             t = order[at]
             ratio = between[k, t] / pivots[place]
@@ -460,62 +323,70 @@ def _matrix_tree(arcs: Array, single_root: bool, factor: float, expected: Array,
             for other in range(place + 1, n):
                 if other != at:
                     between[order[other], t] += between[order[other], k] * ratio
-    log_z[0] = log_all + constant
-    if expected.shape[0] == 0:
-        return
-    d_between, d_from_root = np.zeros((n, n), arcs.dtype), np.zeros(n, arcs.dtype)
+    return log_z
+
+
+@inlined_kernel
+def _adjoint(single_root: bool, w: Heads, order: Int64, pivots: Array, factor: float, d: Heads, zero: Any) -> None:
+    """:func:`_eliminate` backwards: fills ``d`` with ``factor`` times G."""
+    n, between, from_root = order.shape[0], w.between, w.from_root
     for place in range(n - 1, -1, -1):
         k, pivot = order[place], pivots[place]
         if single_root and place == n - 1:
-            d_from_root[k] = factor / pivot
+            d.from_root[k] = factor / pivot
             continue
-        from_k = nothing  # the derivative by the root's arc to k, but for the pivot
-        lost = nothing
+        of_root, lost = zero, zero  # T of the root, and sum_h w(h, k) T_h
         for at in range(place + 1, n):
-            from_k += d_from_root[order[at]] * between[k, order[at]]
-        lost += from_root[k] * from_k
+            of_root += d.from_root[order[at]] * between[k, order[at]]
+        lost += from_root[k] * of_root
         for other in range(place + 1, n):
-            h = order[other]
-            total = nothing
+            h, total = order[other], zero
             for at in range(place + 1, n):
                 if at != other:
-                    total += d_between[h, order[at]] * between[k, order[at]]
-            d_between[h, k] = total / pivot
+                    total += d.between[h, order[at]] * between[k, order[at]]
+            d.between[h, k] = total / pivot
             lost += between[h, k] * total
         d_pivot = factor / pivot - lost / (pivot * pivot)
-        d_from_root[k] = from_k / pivot
+        d.from_root[k] = of_root / pivot
         if not single_root:
-            d_from_root[k] += d_pivot
+            d.from_root[k] += d_pivot
         for other in range(place + 1, n):
-            d_between[order[other], k] += d_pivot
+            d.between[order[other], k] += d_pivot
         for at in range(place + 1, n):
             t = order[at]
-            total = d_from_root[t] * from_root[k]
+            total = d.from_root[t] * from_root[k]
             for other in range(place + 1, n):
                 if other != at:
-                    total += d_between[order[other], t] * between[order[other], k]
-            d_between[k, t] = total / pivot
-    for t in range(n):
-        if arcs[t, 0].real > -np.inf:
-            expected[t, 0] = d_from_root[t] * np.exp(arcs[t, 0] - tops[t] - of_roots)
-        for h in range(n):
-            if h != t and arcs[t, h + 1].real > -np.inf:
-                expected[t, h + 1] = d_between[h, t] * np.exp(arcs[t, h + 1] - tops[t])
+                    total += d.between[order[other], t] * between[order[other], k]
+            d.between[k, t] = total / pivot
 
 
 @kernel
 def spanning_sums(
-    offsets: Int64, arcs: Array, single_root: bool, weights: Float, log_z: Array, expected: Array
+    sentences: Sentences, arcs: Array, single_root: bool, weights: Float, log_z: Array, expected: Array
 ) -> None:
     """All sentences: ``log_z`` [S]; ``expected`` [A] times each weight [S], unless empty."""
-    a = 0
-    for s in range(offsets.shape[0] - 1):
-        n = offsets[s + 1] - offsets[s]
-        end = a + n * (n + 1)
-        wanted = expected[a:end] if expected.shape[0] else expected[:0]
-        block = wanted.reshape(n, n + 1) if expected.shape[0] else wanted.reshape(0, 1)
-        _matrix_tree(arcs[a:end].reshape(n, n + 1), single_root, weights[s], block, log_z[s : s + 1])
-        a = end
+    zero = np.zeros(1, arcs.dtype)[0]
+    for s in range(log_z.shape[0]):
+        scores = block(arcs, sentences, s)
+        n = scores.shape[0]
+        w, log_z[s] = Heads(np.zeros((n, n), arcs.dtype), np.zeros(n, arcs.dtype)), zero - np.inf
+        constant = _tree_weights(scores, single_root, w)
+        if constant == -np.inf:
+            continue
+        left, order, pivots = Heads(w.between.copy(), w.from_root.copy()), np.arange(n), np.zeros(n, arcs.dtype)
+        log_z[s] = _eliminate(single_root, left, order, pivots, zero) + constant
+        if not log_z[s].real > -np.inf or expected.shape[0] == 0:
+            continue
+        d = Heads(np.zeros((n, n), arcs.dtype), np.zeros(n, arcs.dtype))
+        _adjoint(single_root, left, order, pivots, weights[s], d, zero)
+        out = block(expected, sentences, s)
+        for t in range(n):
+            if scores[t, 0].real > -np.inf:
+                out[t, 0] = d.from_root[t] * w.from_root[t]
+            for h in range(n):
+                if h != t and scores[t, h + 1].real > -np.inf:
+                    out[t, h + 1] = d.between[h, t] * w.between[h, t]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -525,54 +396,32 @@ def spanning_sums(
 #
 #     l(h, t)  <-  log( e^l(h, t) + e^(l(h, k) + l(k, t) - d_k) )      d_k = log sum_h e^l(h, k)      log Z = sum_k d_k
 #
-# Going back, with G(h, t) >= 0 the derivative of log Z by w(h, t) and T_h = sum_t G(h, t) w(k, t)::
+# Going back, with mean T = sum_h w(h, k) T_h / D_k::
 #
-#   G(h, k) = (1 + T_h - mean T) / D_k,      mean T = sum_h w(h, k) T_h / D_k        (+ 0 for the root, if it is single)
-#   G(k, t) = sum_h G(h, t) w(h, k) / D_k
+#     G(h, k) = (1 + T_h - mean T) / D_k                     T_h / D_k for the root, if it is single
 #
-# all of them kept as logs. Several times slower than plain numbers.
+# all of them kept as logs, in tables [n + 1, n] whose head n is the root. Several times slower than plain numbers.
 
 
 @kernel
-def _log_excess(log_t: float, mean: float, has_pivot: bool) -> float:
-    """log(1 + T - mean T), at least 0, or log T if the pivot has no share in it."""
-    if not has_pivot:
-        return log_t
-    if log_t > 600.0:
-        return log_t  # whatever else there is, is nothing beside it
-    value = 1.0 + np.exp(log_t) - mean
-    return np.log(value) if value > 0.0 else -np.inf
-
-
-@kernel
-def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected: Float, log_z: Float) -> None:
-    """One sentence with arcs [n, n + 1]; head n of the tables is the root."""
-    n = arcs.shape[0]
-    logs = np.full((n + 1, n), -np.inf)
-    for t in range(n):
-        logs[n, t] = arcs[t, 0]
-        for h in range(n):
-            if h != t:
-                logs[h, t] = arcs[t, h + 1]
-    given = logs.copy()
-    order, pivots = np.arange(n), np.zeros(n)
-    total = 0.0
+def _eliminate_in_logs(single_root: bool, logs: Float, order: Int64, pivots: Float) -> float:
+    """As :func:`_eliminate`; returns log Z."""
+    n, log_z = order.shape[0], 0.0
     for place in range(n):
         chosen, largest = place, -np.inf
         for other in range(place, n):
             t = order[other]
-            own = -np.inf if single_root else logs[n, t]
+            total = -np.inf if single_root else logs[n, t]
             for at in range(place, n):
-                own = log_add(own, logs[order[at], t])
-            if own > largest:
-                chosen, largest = other, own
+                total = log_add(total, logs[order[at], t])
+            if total > largest:
+                chosen, largest = other, total
         k = order[chosen]
         order[chosen], order[place] = order[place], k
         pivots[place] = logs[n, k] if single_root and place == n - 1 else largest
         if pivots[place] == -np.inf:
-            log_z[0] = -np.inf
-            return
-        total += pivots[place]
+            return -np.inf
+        log_z += pivots[place]
         for at in range(place + 1, n):
             t = order[at]
             share = logs[k, t] - pivots[place]
@@ -582,17 +431,30 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
             for other in range(place + 1, n):
                 if other != at:
                     logs[order[other], t] = log_add(logs[order[other], t], logs[order[other], k] + share)
-    log_z[0] = total
-    if expected.shape[0] == 0:
-        return
-    back = np.full((n + 1, n), -np.inf)  # log G
+    return log_z
+
+
+@kernel
+def _log_excess(log_t: float, mean: float, has_pivot: bool) -> float:
+    """log(1 + T - mean T), at least 0, or log T if the pivot has no share in it."""
+    if not has_pivot or log_t > 600.0:
+        return log_t  # beyond 600 the other terms are negligible
+    value = 1.0 + np.exp(log_t) - mean
+    return np.log(value) if value > 0.0 else -np.inf
+
+
+@kernel
+def _adjoint_in_logs(single_root: bool, logs: Float, order: Int64, pivots: Float) -> Float:
+    """As :func:`_adjoint`: log G [n + 1, n]."""
+    n = order.shape[0]
+    back = np.full((n + 1, n), -np.inf)
     for place in range(n - 1, -1, -1):
         k, pivot = order[place], pivots[place]
         if single_root and place == n - 1:
             back[n, k] = -pivot
             continue
         log_t, mean = np.full(n + 1, -np.inf), 0.0
-        for other in range(place, n):  # the root stands for k itself
+        for other in range(place, n):  # in the place of k itself it is the root's turn
             h = n if other == place else order[other]
             for at in range(place + 1, n):
                 if at != other:
@@ -607,27 +469,29 @@ def _matrix_tree_in_logs(arcs: Float, single_root: bool, factor: float, expected
                 h = n if other == place else order[other]
                 if other != at:
                     back[k, t] = log_add(back[k, t], back[h, t] + logs[h, k] - pivot)
-    for t in range(n):
-        for h in range(n + 1):
-            if given[h, t] > -np.inf:
-                expected[t, 0 if h == n else h + 1] = factor * np.exp(back[h, t] + given[h, t])
+    return back
 
 
 @kernel
 def spanning_sums_in_logs(
-    offsets: Int64,
-    arc_offsets: Int64,
-    chosen: Int64,
-    arcs: Float,
-    single_root: bool,
-    weights: Float,
-    log_z: Float,
-    expected: Float,
+    sentences: Sentences, which: Int64, arcs: Float, single_root: bool, weights: Float, log_z: Float, expected: Float
 ) -> None:
-    """The ``chosen`` sentences: ``log_z`` [S]; ``expected`` [A] times each weight [S], unless empty."""
-    for i in range(chosen.shape[0]):
-        s = chosen[i]
-        n, a, end = offsets[s + 1] - offsets[s], arc_offsets[s], arc_offsets[s + 1]
-        wanted = expected[a:end] if expected.shape[0] else expected[:0]
-        block = wanted.reshape(n, n + 1) if expected.shape[0] else wanted.reshape(0, 1)
-        _matrix_tree_in_logs(arcs[a:end].reshape(n, n + 1), single_root, weights[s], block, log_z[s : s + 1])
+    """The sentences ``which``; otherwise as :func:`spanning_sums`."""
+    for s in which:
+        scores = block(arcs, sentences, s)
+        n = scores.shape[0]
+        logs, order, pivots = np.full((n + 1, n), -np.inf), np.arange(n), np.zeros(n)
+        for t in range(n):
+            logs[n, t] = scores[t, 0]
+            for h in range(n):
+                if h != t:
+                    logs[h, t] = scores[t, h + 1]
+        given = logs.copy()
+        log_z[s] = _eliminate_in_logs(single_root, logs, order, pivots)
+        if log_z[s] == -np.inf or expected.shape[0] == 0:
+            continue
+        back, out = _adjoint_in_logs(single_root, logs, order, pivots), block(expected, sentences, s)
+        for t in range(n):
+            for h in range(n + 1):
+                if given[h, t] > -np.inf:
+                    out[t, 0 if h == n else h + 1] = weights[s] * np.exp(back[h, t] + given[h, t])

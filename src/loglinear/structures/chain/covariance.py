@@ -35,9 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
-from loglinear.kernels import inlined_kernel, kernel
-from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, extent, longest
-from loglinear.structures.chain.log_sums import fill_arcs
+from loglinear.kernels import kernel, small_kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, longest
 from loglinear.structures.chain.sums import (
     LANES,
     Parts,
@@ -112,7 +111,7 @@ def _centre(node: Float, values: Float) -> float:
     return mean
 
 
-@inlined_kernel
+@small_kernel
 def _add_both_products(first: Float, second: Float, matrix: Float, out: Float, other: Float) -> None:
     """:func:`add_product` of two vectors with the same matrix, whose rows are then read once."""
     width = first.shape[0]
@@ -257,65 +256,34 @@ def covariance(
 # O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
 # edges.
 
-
+Tables = tuple[Float, Float, Float]
 LOG_TINY = -345.0
 
 
-class LogWork(NamedTuple):
-    """Room for one sequence of at most T positions, and the arcs in K tables.
-
-    Parameters
-    ----------
-    arcs, powers : float64 [K, Y, C, Y]
-        Scores of arcs, and exp(arcs - max).
-    limits : float64 [K, 2]
-        Maximum and spread of a table's scores.
-    alpha, past, inverse : float64 [T, C, Y]
-        log a less its maximum, f up to a constant, and 1 / p.
-    factors, left, spare : float64 [C Y], [C, Y], [Y, C, Y]
-        Scratch of :func:`_weigh`.
-    """
-
-    arcs: Float
-    powers: Float
-    limits: Float
-    alpha: Float
-    past: Float
-    inverse: Float
-    factors: Float
-    left: Float
-    spare: Float
+@kernel
+def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float, limits: Float) -> None:
+    """Scores ``arcs`` [Y, C, Y] into position ``t``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread."""
+    transition, edge, trigram = parts.transition, parts.edge, parts.trigram
+    n_labels, n_contexts, _ = arcs.shape
+    peak, least = -np.inf, np.inf
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                if trigram.shape[0] == 0:
+                    x = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
+                else:
+                    x = transition[c, y] + (0.0 if opening else trigram[b, c, y])
+                arcs[b, c, y] = x
+                peak = max(peak, x)
+                least = min(least, x if x > -np.inf else np.inf)
+    limits[0], limits[1] = peak, peak - least if peak > -np.inf else 0.0
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                powers[b, c, y] = math.exp(arcs[b, c, y] - peak) if peak > -np.inf else 0.0
 
 
 @kernel
-def _new_log_work(offsets: Int64, parts: Parts) -> LogWork:
-    """Room for the longest of the sequences; the tables are filled unless they are those of edges."""
-    n_labels, n = parts.transition.shape[0], longest(offsets)
-    paired, edges = parts.trigram.shape[0] > 0, parts.edge.shape[0] > 0
-    n_contexts = n_labels if paired else 1
-    n_tables = 2 if paired else n if edges else 1
-    cubes, rows = np.empty((2, n_tables, n_labels, n_contexts, n_labels)), np.empty((3, n, n_contexts, n_labels))
-    work = LogWork(
-        cubes[0], cubes[1], np.empty((n_tables, 2)), rows[0], rows[1], rows[2], np.empty(n_contexts * n_labels),
-        np.empty((n_contexts, n_labels)), np.empty((n_labels, n_contexts, n_labels)),
-    )  # fmt: skip
-    for k in range(n_tables if paired or not edges else 0):
-        _fill_table(k, k + 1, 0, parts, work)
-    return work
-
-
-@inlined_kernel
-def _fill_table(k: int, t: int, first: int, parts: Parts, work: LogWork) -> None:
-    """Fills table ``k`` with the arcs into position ``t`` of a sequence that begins at ``first``."""
-    arcs, powers = work.arcs[k].reshape(-1), work.powers[k].reshape(-1)
-    fill_arcs(t, first, True, parts, work.arcs[k])
-    peak, spread = extent(arcs)
-    work.limits[k, 0], work.limits[k, 1] = peak, spread
-    for j in range(arcs.shape[0]):
-        powers[j] = math.exp(arcs[j] - peak) if peak > -np.inf else 0.0
-
-
-@inlined_kernel
 def _table_of(t: int, first: int, parts: Parts) -> int:
     """Which table holds the arcs into ``t``: with edges at order 1 its own, else that of the opening or of the rest."""
     if parts.trigram.shape[0] > 0:
@@ -323,24 +291,23 @@ def _table_of(t: int, first: int, parts: Parts) -> int:
     return t - first if parts.edge.shape[0] > 0 else 0
 
 
-@inlined_kernel
-def _weigh(k: int, before: Float, work: LogWork) -> Float:
+@kernel
+def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, spare: Float) -> Float:
     """The weights [Y, C, Y] of the arcs of table ``k``: ``a M = factors(b C + c) weights(b, c, y) exp(left(c, y))``.
 
-    ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` and ``left``, which is -inf only
-    where no way leads in. The weights are the table's powers or, where those are out of range, are written to
-    ``spare``.
+    ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` [C Y] and ``left`` [C, Y], -inf only
+    where no way leads in. The weights are the table's powers, or where those do not do are written to ``spare``.
     """
-    arcs, factors, left, spare = work.arcs[k], work.factors, work.left, work.spare
+    arcs, powers, limits = tables[0][k], tables[1][k], tables[2][k]
     n_labels, n_contexts, _ = arcs.shape
     least = 0.0
     for p in range(before.shape[0]):
         least = min(least, before[p] if before[p] > -np.inf else 0.0)
-    if least >= LOG_TINY and work.limits[k, 1] <= MAX_SPREAD:
+    if least >= LOG_TINY and limits[1] <= MAX_SPREAD:
         for p in range(before.shape[0]):
             factors[p] = math.exp(before[p])
-        left[:] = work.limits[k, 0]
-        return work.powers[k]
+        left[:] = limits[0]
+        return powers
     left[:] = -np.inf
     for b in range(n_labels):
         for c in range(n_contexts):
@@ -357,44 +324,44 @@ def _weigh(k: int, before: Float, work: LogWork) -> Float:
     return spare
 
 
-@inlined_kernel
-def _step_in_logs(k: int, t: int, work: LogWork) -> None:
-    """log p into ``alpha``, 1 / p, and the mean of f before into ``past``, of the sequence's position ``t``."""
-    row, f, inverse, before = work.alpha[t], work.past[t], work.inverse[t], work.past[t - 1].reshape(-1)
-    n_labels, n_contexts, _ = work.spare.shape
-    weights = _weigh(k, work.alpha[t - 1].reshape(-1), work)
-    for b in range(n_labels):
-        for c in range(n_contexts):
-            p = b * n_contexts + c
-            if work.factors[p] > 0.0:
-                a, level, arc = work.factors[p], work.factors[p] * before[p], weights[b, c]
-                total, mixed = inverse[c], f[c]
-                for y in range(n_labels):
-                    total[y] += a * arc[y]
-                    mixed[y] += level * arc[y]
-    for c in range(n_contexts):
-        for y in range(n_labels):
-            if inverse[c, y] > 0.0:
-                row[c, y] = work.left[c, y] + math.log(inverse[c, y])
-                inverse[c, y] = 1.0 / inverse[c, y]
-                f[c, y] *= inverse[c, y]
-
-
 @kernel
-def _forward_in_logs(first: int, last: int, parts: Parts, cost: Float, unit: float, work: LogWork) -> int:
-    """Fills ``alpha``, ``past`` and ``inverse`` of a sequence; a status."""
+def _forward_in_logs(
+    first: int, last: int, parts: Parts, cost: Float, unit: float, tables: Tables, kept: Tables, scratch: Tables
+) -> int:
+    """Fills what is ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p; a status."""
     emission, _, start, stop, edge, trigram = parts
-    n_labels, n_contexts, _ = work.spare.shape
+    factors, left, spare = scratch
+    n_labels, n_contexts, _ = spare.shape
     for t in range(first, last + 1):
-        row, f = work.alpha[t - first], work.past[t - first]
-        row[:], f[:], work.inverse[t - first] = -np.inf, 0.0, 0.0
+        row, f, inverse = kept[0][t - first], kept[1][t - first], kept[2][t - first]
+        row[:], f[:], inverse[:] = -np.inf, 0.0, 0.0
         if t == first:
             row[0] = 0.0
         else:
-            k = _table_of(t, first, parts)
+            k, before = _table_of(t, first, parts), kept[1][t - first - 1].reshape(-1)
             if trigram.shape[0] == 0 and edge.shape[0] > 0:
-                _fill_table(k, t, first, parts, work)
-            _step_in_logs(k, t - first, work)
+                _fill_table(t, k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+            weights = _weigh(k, tables, kept[0][t - first - 1].reshape(-1), factors, left, spare)
+            for b in range(n_labels):
+                for c in range(n_contexts):
+                    p = b * n_contexts + c
+                    if factors[p] > 0.0:
+                        a, level, arc, total, mixed = (
+                            factors[p],
+                            factors[p] * before[p],
+                            weights[b, c],
+                            inverse[c],
+                            f[c],
+                        )
+                        for y in range(n_labels):
+                            total[y] += a * arc[y]
+                            mixed[y] += level * arc[y]
+            for c in range(n_contexts):
+                for y in range(n_labels):
+                    if inverse[c, y] > 0.0:
+                        row[c, y] = left[c, y] + math.log(inverse[c, y])
+                        inverse[c, y] = 1.0 / inverse[c, y]
+                        f[c, y] *= inverse[c, y]
         for c in range(n_contexts):
             for y in range(n_labels):
                 row[c, y] += emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
@@ -430,7 +397,7 @@ def _dot(left: Float, right: Float) -> float:
 def _centre_in_logs(node: Float, values: Float) -> float:
     """The mean of ``values`` [C Y] under the marginals ``node`` [C Y]; subtracts it from them."""
     total, mean = np.sum(node), 0.0
-    for _ in range(2):  # the second time corrects the rounding error of a large mean
+    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
         part = _dot(node, values) / total
         mean += part
         for s in range(values.shape[0]):
@@ -477,11 +444,21 @@ def _add_arcs(
 
 @kernel
 def _backward_in_logs(
-    first: int, last: int, parts: Parts, cost: Float, unit: float, share: float, work: LogWork, result: Parts
+    first: int,
+    last: int,
+    parts: Parts,
+    cost: Float,
+    unit: float,
+    share: float,
+    tables: Tables,
+    kept: Tables,
+    scratch: Tables,
+    result: Parts,
 ) -> float:
     """Adds a sequence's covariances times ``share``; E[c] in units. The f of :func:`_forward_in_logs` are centred."""
-    alpha, past, factors = work.alpha, work.past, work.factors
-    n_labels, n_contexts, _ = work.spare.shape
+    alpha, past, inverses = kept
+    factors, left, spare = scratch
+    n_labels, n_contexts, _ = spare.shape
     rows, flows = np.zeros((4, n_contexts, n_labels)), np.empty((2, n_contexts, n_labels))
     node, future, node_before, future_before = rows[0], rows[1], rows[2], rows[3]
     marginals, d = np.empty(n_labels), np.empty(n_labels)
@@ -498,12 +475,13 @@ def _backward_in_logs(
         mean += _centre_in_logs(marginals, d)
         if t == first:
             return mean
-        inverse, f = work.inverse[t - first], past[t - first - 1].reshape(-1)
+        inverse, f = inverses[t - first], past[t - first - 1].reshape(-1)
         for c in range(n_contexts):
             for y in range(n_labels):
                 flows[0, c, y] = node[c, y] * inverse[c, y]
                 flows[1, c, y] = (node[c, y] * d[y] + future[c, y]) * inverse[c, y]
-        weights = _weigh(_table_of(t, first, parts), alpha[t - first - 1].reshape(-1), work)
+        k = _table_of(t, first, parts)
+        weights = _weigh(k, tables, alpha[t - first - 1].reshape(-1), factors, left, spare)
         nodes, futures = node_before.reshape(-1), future_before.reshape(-1)
         for b in range(n_labels):
             for c in range(n_contexts):
@@ -518,17 +496,44 @@ def _backward_in_logs(
 
 @kernel
 def covariance_in_logs(
-    offsets: Int64, which: Int64, parts: Parts, cost: Float, unit: float, weights: Float, mean: Float,
-    status: UInt8, result: Parts,
-) -> None:  # fmt: skip
-    """As :func:`covariance`, for the sequences ``which`` of any chains; the status is ``DONE`` or ``INFEASIBLE``."""
-    work = _new_log_work(offsets, parts)
+    offsets: Int64,
+    which: Int64,
+    parts: Parts,
+    cost: Float,
+    unit: float,
+    weights: Float,
+    mean: Float,
+    status: UInt8,
+    result: Parts,
+) -> None:
+    """Expected costs, and the covariances of cost and parts, of the sequences ``which``.
+
+    Parameters
+    ----------
+    which : int64
+        Numbers of the sequences to do.
+    offsets, parts, cost, unit, weights, mean, status, result
+        As for :func:`covariance`; the status is ``DONE`` or ``INFEASIBLE``.
+    """
+    n_labels = parts.emission.shape[1]
+    paired, edges = parts.trigram.shape[0] > 0, parts.edge.shape[0] > 0
+    n_contexts, longest = n_labels if paired else 1, 0
+    for i in which:
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    n_tables = 2 if paired else longest if edges else 1
+    cube, square = (n_tables, n_labels, n_contexts, n_labels), (longest, n_contexts, n_labels)
+    tables = (np.empty(cube), np.empty(cube), np.empty((n_tables, 2)))
+    kept = (np.empty(square), np.empty(square), np.empty(square))
+    scratch = (np.empty(n_contexts * n_labels), np.empty(square[1:]), np.empty(cube[1:]))
+    for k in range(n_tables if paired or not edges else 0):
+        _fill_table(offsets[0], k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
     for i in which:
         first, last = offsets[i], offsets[i + 1] - 1
-        status[i] = _forward_in_logs(first, last, parts, cost, unit, work)
+        status[i] = _forward_in_logs(first, last, parts, cost, unit, tables, kept, scratch)
         if status[i] != DONE:
             continue
-        mean[i] = _backward_in_logs(first, last, parts, cost, unit, weights[i] / unit, work, result) / unit
+        share = weights[i] / unit
+        mean[i] = _backward_in_logs(first, last, parts, cost, unit, share, tables, kept, scratch, result) / unit
         add_ends(first, last, result)
         if result.edge.shape[0] > 0:
             result.edge[first] = 0.0

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
-from loglinear.kernels import kernel
+from loglinear.kernels import inlined_kernel, kernel
 from loglinear.kernels.numbers import draw, longest
 from loglinear.structures.chain.sums import Parts, add_ends
 
@@ -78,7 +78,7 @@ def _fill_states(t: int, first: int, last: int, parts: Parts, states: Float) -> 
             states[c * n_labels + y] = x
 
 
-@kernel
+@inlined_kernel
 def fill_arcs(t: int, first: int, is_new: bool, parts: Parts, arcs: Float) -> None:
     """Scores ``arcs`` [Y, C, Y] into position ``t``; unless ``is_new`` they hold those of a position beside it."""
     transition, edge, trigram = parts.transition, parts.edge, parts.trigram

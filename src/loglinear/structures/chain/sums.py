@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
-from loglinear.kernels import inlined_kernel, kernel
+from loglinear.kernels import kernel, small_kernel
 from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY, exp_below, extent, longest
 
 
@@ -69,13 +69,13 @@ class Parts(NamedTuple):
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
 
 
-@inlined_kernel
+@small_kernel
 def padded(n: int) -> int:
     """``n`` rounded up to a multiple of LANES."""
     return (n + LANES - 1) // LANES * LANES
 
 
-@inlined_kernel
+@small_kernel
 def add_product(vector: Float, matrix: Float, out: Float) -> None:
     """``out[y] += sum_b vector[b] matrix[b, y]``, four b at a time; all dimensions are a multiple of LANES."""
     width = vector.shape[0]
@@ -101,7 +101,7 @@ def transition_factors(transition: Float) -> tuple[Float, Float, float, float]:
     return move, moved, peak, spread
 
 
-@inlined_kernel
+@small_kernel
 def fill_scores(t: int, first: int, last: int, parts: Parts, scores: Float) -> float:
     """Fills ``scores`` [Y or more] with s_t, start and stop included, of the sequence ``first..last``; the maximum."""
     emission, start, stop, peak = parts.emission[t], parts.start, parts.stop, -np.inf
@@ -116,7 +116,7 @@ def fill_scores(t: int, first: int, last: int, parts: Parts, scores: Float) -> f
     return peak
 
 
-@inlined_kernel
+@small_kernel
 def scale_to_one(row: Float) -> tuple[float, int]:
     """Divides ``row`` by its sum, which is returned with a status: INFEASIBLE if it is 0, or if a value is too small
     NEEDS_LOG_SPACE."""
@@ -224,7 +224,7 @@ def _add_outer_products(alpha: Float, gain: Float, weight: float, n_positions: i
         t += 1
 
 
-@inlined_kernel
+@small_kernel
 def add_ends(first: int, last: int, parts: Parts) -> None:
     """Adds what the first and last positions of a sequence have in ``emission`` to ``start`` and ``stop``."""
     for y in range(parts.start.shape[0]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from loglinear.features.encoding import Incidence, runs
 from loglinear.features.spans import span_offsets
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import SparseGroups
+from loglinear.structures.structure import ListFeatures, VectorGradient
 from loglinear.structures.tree.grammar import Outcomes
 from loglinear.structures.tree.pieces import PieceFeatures
 from loglinear.structures.tree.structure import CFGScores, CFGTree
@@ -30,21 +31,34 @@ MOST_NUMBERS = 4_000_000  # of part scores in a block
 RULE, STEP = 0, 1  # kinds of outcomes; the third is a tag over its word
 
 
+class Walk(NamedTuple):
+    """The features of n spans.
+
+    Parameters
+    ----------
+    pointer, ids : int64 [n + 1], int32
+        Attributes of each span.
+    features, codes : int64 [A + 1], int32 [F]
+        Features of each attribute, and the outcome of each feature.
+    kinds, numbers : int32 [E]
+        The kind of each outcome, and its number among those of the kind.
+    word_of_span : int64 [n]
+        The word that a span is, or -1.
+    """
+
+    pointer: Int64
+    ids: Int32
+    features: Int64
+    codes: Int32
+    kinds: Int32
+    numbers: Int32
+    word_of_span: Int64
+
+
 @kernel
-def _add_features(
-    pointer: Int64,
-    ids: Int32,
-    features: Int64,
-    codes: Int32,
-    kinds: Int32,
-    numbers: Int32,
-    word_of_span: Int64,
-    weights: Float,
-    binary: Float,
-    steps: Float,
-    lexical: Float,
-) -> None:
+def _add_features(walk: Walk, weights: Float, binary: Float, steps: Float, lexical: Float) -> None:
     """Add the weights [F] of pairs to the scores of spans' rules and steps [n, R], [n, U], and words' tags."""
+    pointer, ids, features, codes, kinds, numbers, word_of_span = walk
     for k in range(binary.shape[0]):
         rules, moves, word = binary[k], steps[k], word_of_span[k]
         for j in range(pointer[k], pointer[k + 1]):
@@ -59,20 +73,9 @@ def _add_features(
 
 
 @kernel
-def _add_gradient(
-    pointer: Int64,
-    ids: Int32,
-    features: Int64,
-    codes: Int32,
-    kinds: Int32,
-    numbers: Int32,
-    word_of_span: Int64,
-    binary: Float,
-    steps: Float,
-    lexical: Float,
-    gradient: Float,
-) -> None:
+def _add_gradient(walk: Walk, binary: Float, steps: Float, lexical: Float, gradient: Float) -> None:
     """The transposed walk: gradients by part scores added to those by the weights of pairs [F]."""
+    pointer, ids, features, codes, kinds, numbers, word_of_span = walk
     for k in range(binary.shape[0]):
         rules, moves, word = binary[k], steps[k], word_of_span[k]
         for j in range(pointer[k], pointer[k + 1]):
@@ -121,7 +124,7 @@ class EncodedTrees:
 
 
 @dataclass(frozen=True)
-class SpanFeatures:
+class SpanFeatures(ListFeatures):
     """Features of trees: outcomes, and outcomes with attributes of their spans.
 
     Parameters
@@ -136,7 +139,7 @@ class SpanFeatures:
     pieces: PieceFeatures
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]  # it follows from the pieces
         """D = E + F."""
         return self.pieces.n_features
 
@@ -144,15 +147,6 @@ class SpanFeatures:
     def groups(self) -> Int64:
         """The outcomes by themselves are the first group, and each attribute has one."""
         return np.concatenate([[0], self.outcomes.n_outcomes + self.pieces.block.pointer]).astype(np.int64)
-
-    def as_lists(self) -> SpanFeatures:
-        return self
-
-    def lay_out(self, weights: Float, penalties: Any) -> Float:
-        return weights
-
-    def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any) -> Float:
-        return weights
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut sentences ``first`` to ``end`` into runs whose part scores stay small."""
@@ -170,23 +164,14 @@ class SpanFeatures:
             kinds[own], numbers[own] = kind, np.arange(len(own))
         return kinds, numbers
 
-    def _walk(
-        self, corpus: EncodedTrees, first: int, end: int
-    ) -> tuple[Int64, Int32, Int64, Int32, Int32, Int32, Int64]:
-        """What both kernels look at: attributes of the spans, features, and which span is which word."""
+    def _walk(self, corpus: EncodedTrees, first: int, end: int) -> Walk:
+        """What both kernels look at in sentences ``first`` to ``end``."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         word_of_span = np.full(hi - lo, -1, dtype=np.int64)
         words = word_spans(corpus.lengths[first:end])
         word_of_span[words] = np.arange(len(words))
-        block = self.pieces.block
-        return (
-            corpus.spans.pointer[lo : hi + 1],
-            corpus.spans.ids,
-            block.pointer,
-            block.codes,
-            *self._kinds,
-            word_of_span,
-        )
+        block, spans = self.pieces.block, corpus.spans
+        return Walk(spans.pointer[lo : hi + 1], spans.ids, block.pointer, block.codes, *self._kinds, word_of_span)
 
     def scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
         """Part scores of sentences ``first`` to ``end``."""
@@ -195,7 +180,7 @@ class SpanFeatures:
         lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
         lexical = lexical + alone[self.outcomes.of_tag]
         binary, steps = (np.tile(alone[own], (n, 1)) for own in (self.outcomes.of_rule, self.outcomes.of_step))
-        _add_features(*self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
+        _add_features(self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
         return CFGScores(lexical, binary, steps, np.arange(n, dtype=np.int32))
 
     def local_scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
@@ -218,7 +203,7 @@ class SpanFeatures:
         alone[self.outcomes.of_step] += parts.steps.sum(axis=0)
         alone[self.outcomes.of_tag] += parts.lexical.sum(axis=0)
         pairs = gradient[self.outcomes.n_outcomes :]
-        _add_gradient(*self._walk(corpus, first, end), parts.binary, parts.steps, parts.lexical, pairs)
+        _add_gradient(self._walk(corpus, first, end), parts.binary, parts.steps, parts.lexical, pairs)
 
     def dense_gradient(self) -> SpanGradient:
         """A gradient of all features."""
@@ -235,23 +220,16 @@ class SpanFeatures:
         yield corpus.spans.pointer[lo : hi + 1], corpus.spans.ids, 1
 
 
-class SpanGradient:
-    """Where one worker adds up its share of the weight gradient."""
+class SpanGradient(VectorGradient):
+    """Adds up a gradient [D] by the weights."""
 
     def __init__(self, features: SpanFeatures) -> None:
+        super().__init__(features.n_features)
         self._features = features
-        self.vector = np.zeros(features.n_features)
-
-    def reset(self) -> None:
-        self.vector.fill(0.0)
 
     def add(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores) -> None:
         """Add the gradient by the part scores of sentences ``first`` to ``end``."""
         self._features.add_gradient(corpus, first, end, parts, self.vector)
-
-    def finish(self) -> Float:
-        """The gradient [D] of all that was added."""
-        return self.vector
 
 
 class SparseSpanGradient(SparseGroups):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import longest
 from loglinear.system import in_threads
 
 SHARDS = 8
@@ -40,33 +42,41 @@ def _from(codes: Int32, begin: int, end: int, least: int) -> int:
     return begin
 
 
+class Walk(NamedTuple):
+    """The features of all spans, and the outcomes of all symbols.
+
+    Parameters
+    ----------
+    pointer, ids : int64 [N + 1], int32
+        Attributes of each span.
+    features, codes : int64 [A + 1], int32 [F]
+        Features of each attribute, and the outcome of each feature.
+    offsets : float64 [E]
+        Scores that outcomes have before any weight.
+    first : int64 [K + 1]
+        The outcomes of symbol A are ``first[A]`` to ``first[A + 1]``.
+    """
+
+    pointer: Int64
+    ids: Int32
+    features: Int64
+    codes: Int32
+    offsets: Float
+    first: Int64
+
+
 @kernel
 def _evaluate(
-    edges: Int64,
-    spans: Int64,
-    symbols: Int32,
-    outcomes: Int32,
-    weights_of: Float,
-    nothing: bool,
-    first: Int64,
-    pointer: Int64,
-    ids: Int32,
-    features: Int64,
-    codes: Int32,
-    offsets: Float,
-    weights: Float,
-    gradient: Float,
+    chosen: Int64, edges: tuple[Int64, Int32, Int32, Float], nothing: bool, walk: Walk, weights: Float, gradient: Float
 ) -> float:
-    """Losses of the ``edges``, each times its weight; their gradient is added. An outcome of -1 is none of the above.
+    """Losses of the ``chosen`` edges, each times its weight; their gradient is added. Outcome -1: none of the above.
 
     ``weights`` and ``gradient`` are those of the outcomes alone [E], then of the pairs [F].
     """
-    n_outcomes, most, total = offsets.shape[0], 0, 0.0
-    for symbol in range(first.shape[0] - 1):
-        most = max(most, first[symbol + 1] - first[symbol])
-    scores = np.empty(most)
-    for k in range(edges.shape[0]):
-        edge = edges[k]
+    (pointer, ids, features, codes, offsets, first), (spans, symbols, outcomes, weights_of) = walk, edges
+    n_outcomes, total = offsets.shape[0], 0.0
+    scores = np.empty(longest(first))
+    for edge in chosen:
         span, begin, end = spans[edge], first[symbols[edge]], first[symbols[edge] + 1]
         for e in range(begin, end):
             scores[e - begin] = offsets[e] + weights[e]
@@ -80,12 +90,12 @@ def _evaluate(
         for e in range(end - begin):
             top = max(top, scores[e])
         mass = math.exp(-top) if nothing else 0.0
-        chosen = scores[outcomes[edge] - begin] if outcomes[edge] >= 0 else 0.0
+        gold = scores[outcomes[edge] - begin] if outcomes[edge] >= 0 else 0.0
         for e in range(end - begin):
             scores[e] = math.exp(scores[e] - top)
             mass += scores[e]
         weight = weights_of[edge]
-        total += weight * (top + math.log(mass) - chosen)
+        total += weight * (top + math.log(mass) - gold)
         for e in range(end - begin):
             scores[e] *= weight / mass
         if outcomes[edge] >= 0:
@@ -102,19 +112,9 @@ def _evaluate(
 
 
 @kernel
-def _fill_scores(
-    first_span: int,
-    pointer: Int64,
-    ids: Int32,
-    features: Int64,
-    codes: Int32,
-    offsets: Float,
-    weights: Float,
-    first: Int64,
-    normalise: bool,
-    out: Float,
-) -> None:
+def _fill_scores(first_span: int, walk: Walk, weights: Float, normalise: bool, out: Float) -> None:
     """Scores of all outcomes at spans [n, E]; as log-probabilities of each symbol's if ``normalise``."""
+    pointer, ids, features, codes, offsets, first = walk
     n_outcomes = offsets.shape[0]
     for k in range(out.shape[0]):
         row = out[k]
@@ -161,14 +161,16 @@ class Edges:
 
     def and_also(self, other: Edges) -> Edges:
         """Both, one after the other."""
-        return Edges(
-            np.concatenate([self.spans, other.spans]), np.concatenate([self.symbols, other.symbols]),
-            np.concatenate([self.outcomes, other.outcomes]), np.concatenate([self.weights, other.weights]),
-        )  # fmt: skip
+        return Edges(*(np.concatenate(pair) for pair in zip(self.arrays, other.arrays, strict=True)))
 
     def where(self, mask: Bool) -> Edges:
         """Those that a mask [M] chooses."""
-        return Edges(self.spans[mask], self.symbols[mask], self.outcomes[mask], self.weights[mask])
+        return Edges(*(array[mask] for array in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """Spans, symbols, outcomes and weights."""
+        return self.spans, self.symbols, self.outcomes, self.weights
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -211,11 +213,12 @@ class PieceFeatures:
     def scores(self, spans: Incidence, begin: int, end: int, weights: Float, normalise: bool) -> Float:
         """Scores [end - begin, E] of all outcomes at spans; log-probabilities of each symbol's if ``normalise``."""
         out = np.empty((end - begin, len(self.offsets)))
-        _fill_scores(
-            begin, spans.pointer, spans.ids, self.block.pointer, self.block.codes, self.offsets, weights, self.first,
-            normalise, out,
-        )  # fmt: skip
+        _fill_scores(begin, self.walk(spans), weights, normalise, out)
         return out
+
+    def walk(self, spans: Incidence) -> Walk:
+        """What kernels look at, given the attributes of the spans."""
+        return Walk(spans.pointer, spans.ids, self.block.pointer, self.block.codes, self.offsets, self.first)
 
 
 class PieceObjective:
@@ -244,15 +247,11 @@ class PieceObjective:
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]."""
-        block, edges = self.features.block, self.edges
+        walk, edges = self.features.walk(self.spans), self.edges.arrays
 
         def evaluate(chosen: Int64) -> tuple[float, Float]:
             gradient = np.zeros(self.features.n_features)
-            value = _evaluate(
-                chosen, edges.spans, edges.symbols, edges.outcomes, edges.weights, self.nothing, self.features.first,
-                self.spans.pointer, self.spans.ids, block.pointer, block.codes, self.features.offsets, weights,
-                gradient,
-            )  # fmt: skip
+            value = _evaluate(chosen, edges, self.nothing, walk, weights, gradient)
             return value, gradient
 
         found = in_threads(evaluate, self._shards, self.n_threads)
