@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.features.encoding import Incidence
@@ -153,6 +154,11 @@ class FeatureBlock:
     def n_features(self) -> int:
         return len(self.codes)
 
+    @property
+    def keys(self) -> Int64:
+        """``attribute * C + code`` of each feature [F], ascending."""
+        return np.repeat(np.arange(len(self.pointer) - 1), np.diff(self.pointer)) * self.n_codes + self.codes
+
     def rows(self, weights: Float) -> Float:
         """The weights [F] of the dense attributes as rows [R, C]."""
         rows = np.zeros((self.n_rows, self.n_codes), dtype=np.float64)
@@ -174,6 +180,14 @@ class FeatureBlock:
     def gather(self, rows: Float, gradient: Float) -> None:
         """Put what :meth:`add_gradient` left in ``rows`` where it belongs in ``gradient``."""
         _gather_rows(self.features, rows, gradient)
+
+
+def find_keys(keys: NDArray[np.integer], wanted: Int64) -> Int64:
+    """The place of each of ``wanted`` in ``keys``, which ascend; -1 where it is not among them."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

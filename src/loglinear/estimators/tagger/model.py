@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
@@ -25,7 +25,7 @@ from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
-from loglinear.features.block import FeatureBlock
+from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
@@ -79,8 +79,13 @@ class SequenceInference(ABC):
 
     @property
     def why_infeasible(self) -> str:
-        """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
+        """What besides constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether sequences have to be scored one at a time, in a single thread."""
+        return False
 
     def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> Any:
         """A corpus in numbers, as this model looks at it."""
@@ -116,9 +121,10 @@ class SequenceInference(ABC):
         greatest sum of its labels' marginals; ``min-risk``: that with the least expected ``cost``.
         """
 
+        if decoding == "viterbi":
+            return self.viterbi(corpus, allowed, n_threads)
+
         def best(structure: Any, scores: Any, positions: slice) -> Int32:
-            if decoding == "viterbi":
-                return structure.viterbi(scores)[0] // self.sub_labels
             values = self._label_marginals(structure, scores)
             if decoding == "min-risk" and cost is not None:
                 values = -cost.expected(values, structure.offsets)
@@ -126,6 +132,13 @@ class SequenceInference(ABC):
             return structure.best_possible(scores, states)[0] // self.sub_labels
 
         return _joined(self.map_blocks(corpus, allowed, n_threads, best), np.int32)
+
+    def viterbi(self, corpus: Any, allowed: UInt8 | None, n_threads: int) -> Int32:
+        """Labels [N] of the most probable labelling of each sequence."""
+        blocks = self.map_blocks(
+            corpus, allowed, n_threads, lambda structure, scores, positions: structure.viterbi(scores)[0]
+        )
+        return _joined(blocks, np.int32) // self.sub_labels
 
     def marginals(self, corpus: Any, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
         """Probability of each label at each position [N, Y]."""
@@ -153,11 +166,10 @@ class SequenceInference(ABC):
         """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
 
         def log_p(structure: Any, scores: Any, positions: slice) -> Float:
+            log_z = structure.log_partition(scores)
             if self.sub_labels == 1:
-                return structure.score(scores, labels[positions]) - structure.log_partition(scores)
-            return structure.log_partition(self._only(structure, scores, labels[positions])) - structure.log_partition(
-                scores
-            )
+                return structure.score(scores, labels[positions]) - log_z
+            return structure.log_partition(self._only(structure, scores, labels[positions])) - log_z
 
         return _joined(self.map_blocks(corpus, None, n_threads, log_p), np.float64)
 
@@ -257,7 +269,7 @@ class SequenceInference(ABC):
             except InfeasibleError as error:
                 raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
-        return in_threads(run, self.blocks(corpus), n_threads)
+        return in_threads(run, self.blocks(corpus), 1 if self.one_by_one else n_threads)
 
 
 def _first_distinct(labellings: Int32, k: int) -> Int32:
@@ -440,19 +452,16 @@ class SequenceModel(SequenceInference):
         return self.features.scores(self.laid_out, corpus, first, end)
 
     def blocks(self, corpus: Any) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
-        return found
+        if self.one_by_one:
+            return [(i, i + 1) for i in range(corpus.n_sequences)]
+        runs: list[tuple[int, int]] = self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+        return runs
 
     def matching_attributes(self, other: SequenceModel) -> Int32:
         """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
         if type(self.encoder) is not type(other.encoder):
             return np.full(other.encoder.n_attributes, -1, dtype=np.int32)
         return self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
-
-
-def attributes_of(block: FeatureBlock) -> Int64:
-    """The attribute of each feature of a block."""
-    return np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
 
 
 def list_arrays(part: str, block: FeatureBlock) -> Arrays:
@@ -644,35 +653,16 @@ class ChainModel(SequenceModel):
         encoded: EncodedCorpus = super().encode(known, n_threads)
         return encoded if self.base is None else self.base.attach(encoded, known)
 
-    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
-        if self.base is not None and self.base.one_by_one:
-            return [(i, i + 1) for i in range(corpus.n_sequences)]
-        return super().blocks(corpus)
+    @property
+    def one_by_one(self) -> bool:
+        return self.base is not None and self.base.one_by_one
 
-    def map_blocks(
-        self,
-        corpus: EncodedCorpus,
-        allowed: UInt8 | None,
-        n_threads: int,
-        operation: Callable[[Any, Any, slice], R],
-    ) -> list[R]:
-        alone = self.base is not None and self.base.one_by_one
-        return super().map_blocks(corpus, allowed, 1 if alone else n_threads, operation)
-
-    def decode(
-        self,
-        corpus: EncodedCorpus,
-        allowed: UInt8 | None = None,
-        decoding: str = "viterbi",
-        n_threads: int = 1,
-        cost: Cost | None = None,
-    ) -> Int32:
-        if decoding == "viterbi" and self.decoder is not None:
+    def viterbi(self, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
+        if self.decoder is not None:
             return self._quickly_decoded(self.decoder, corpus, allowed, n_threads)
-        base = self.base
-        if base is None or base.has_parts or decoding != "viterbi":
-            return super().decode(corpus, allowed, decoding, n_threads, cost)
-        own = cast("OwnBase", base)  # no other base is without parts
+        if self.base is None or self.base.has_parts:
+            return super().viterbi(corpus, allowed, n_threads)
+        own = cast("OwnBase", self.base)  # no other base is without parts
         labels = np.empty(corpus.n_positions, dtype=np.int32)
         for i in range(corpus.n_sequences):
             lo, hi = corpus.offsets[i : i + 2].tolist()
@@ -696,9 +686,7 @@ class ChainModel(SequenceModel):
             except InfeasibleError as error:
                 raise InfeasibleError(run[0] + error.sequence) from None
 
-        found = in_threads(best, self.blocks(corpus), n_threads)
-        labels = np.concatenate([np.zeros(0, dtype=np.int32), *found])
-        return labels if self.sub_labels == 1 else labels // self.sub_labels
+        return _joined(in_threads(best, self.blocks(corpus), n_threads), np.int32) // self.sub_labels
 
     # -- the weights by name -------------------------------------------------------------------------------------
 
@@ -718,7 +706,7 @@ class ChainModel(SequenceModel):
             return {}
         if block is not None:
             codes, attributes = block.codes, self.encoder.names()
-            names = [[attributes[a] for a in attributes_of(block).tolist()]]
+            names = [[attributes[a] for a in (block.keys // block.n_codes).tolist()]]
         else:
             codes, names = features.transitions if kind == "transition" else features.trigrams, []
         states = [*self.states, ANY_LABEL]
@@ -764,38 +752,25 @@ class ChainModel(SequenceModel):
                 total = total * n + digit
             return np.where(np.min(digits, axis=0, initial=0) < 0, -1, total)
 
-        theirs = other.features
-        mine = self.features
-        for segment, places in ((0, 1), (1, 2)):
-            my_block, their_block = (mine.state, theirs.state) if segment == 0 else (mine.edge, theirs.edge)
-            if my_block is None or their_block is None:
+        mine, theirs = self.features, other.features
+        keys = []
+        for my_block, block, places in ((mine.state, theirs.state, 1), (mine.edge, theirs.edge, 2)):
+            if my_block is None or block is None:
+                keys.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
                 continue
-            their_attributes = np.repeat(attributes, np.diff(their_block.pointer)).astype(np.int64)
-            codes = renamed(their_block.codes, places)
-            codes[their_block.codes == m**places] = n if mine.input_only else -1
-            width = my_block.n_codes
-            keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * width + codes, -1)
-            _copy_matching(
-                start[mine.segments[segment]], attributes_of(my_block) * width + my_block.codes,
-                other.weights[theirs.segments[segment]], keys,
-            )  # fmt: skip
-        for segment, places, my_codes, their_codes in (
-            (2, 2, mine.transitions, theirs.transitions),
-            (3, 3, mine.trigrams, theirs.trigrams),
-        ):
-            _copy_matching(
-                start[mine.segments[segment]], my_codes.astype(np.int64),
-                other.weights[theirs.segments[segment]], renamed(their_codes, places),
-            )  # fmt: skip
-
-
-def _copy_matching(target: Float, keys: Int64, source: Float, source_keys: Int64) -> None:
-    """``target[i] = source[j]`` where ``keys[i] == source_keys[j]``; ``keys`` ascend, negative ones match none."""
-    if not len(keys):
-        return
-    place = np.minimum(np.searchsorted(keys, source_keys), len(keys) - 1)
-    found = keys[place] == source_keys
-    target[place[found]] = source[found]
+            codes, attribute = (
+                renamed(block.codes, places),
+                np.repeat(attributes.astype(np.int64), np.diff(block.pointer)),
+            )
+            codes[block.codes == m**places] = n if mine.input_only else -1
+            known = (attribute >= 0) & (codes >= 0)
+            keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
+        keys.append((mine.transitions, renamed(theirs.transitions, 2)))
+        keys.append((mine.trigrams, renamed(theirs.trigrams, 3)))
+        for (my_keys, their_keys), part, their_part in zip(keys, mine.segments, theirs.segments, strict=True):
+            place = find_keys(my_keys, their_keys)
+            found = np.flatnonzero(place >= 0)
+            start[part.start + place[found]] = other.weights[their_part.start + found]
 
 
 def _input_attributes(encoder: TemplateEncoder | NameEncoder) -> Bool:
@@ -862,9 +837,13 @@ class SentenceDecoder:
         if encoder.kind.startswith("hashed-"):
             return None
         if not isinstance(encoder, TemplateEncoder):
-            return cls(_FeatureSentences(encoder), decoder, labels)
+            from loglinear.features.names import token_attributes
+
+            return cls(partial(_feature_attributes, encoder.vocabulary.id, token_attributes), decoder, labels)
         quick = encoder.quick
-        return None if quick is None or not quick.takes_sentences else cls(_RowSentences(quick), decoder, labels)
+        if quick is None or not quick.takes_sentences:
+            return None
+        return cls(partial(_row_attributes, quick), decoder, labels)
 
     def labels_of(self, x: Any) -> list[str] | None:
         """Labels of a sentence; None if the general road has to label it or to refuse it."""
@@ -884,51 +863,40 @@ class SentenceDecoder:
             return None
 
 
-class _RowSentences:
+def _row_attributes(quick: QuickEncoder, x: Any, offsets: Int64) -> Incidence | None:
     """Attributes of a sentence of token rows."""
+    kinds = set(map(type, x))
+    if kinds == {str}:
+        columns: list[Any] = [x]
+    elif kinds <= {tuple, list}:
+        columns = list(zip(*x, strict=True))
+    else:
+        return None
+    if len(columns) < quick.n_columns:
+        return None
+    for number, column in enumerate(columns):  # those that the templates look at are checked when looked up
+        if number not in quick.columns and not all(type(value) is str and value.isascii() for value in column):
+            return None
+    return Incidence(*quick.sentence(columns, offsets))
 
-    def __init__(self, quick: QuickEncoder) -> None:
-        self._quick = quick
 
-    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
-        kinds = set(map(type, x))
-        if kinds == {str}:
-            columns: list[Any] = [x]
-        elif kinds <= {tuple, list}:
-            columns = list(zip(*x, strict=True))
+def _feature_attributes(
+    number: Callable[[str], int], of_token: Callable[[Any], Any], x: Any, offsets: Int64
+) -> Incidence | None:
+    """Attributes of a sentence whose tokens are lists of strings or dicts."""
+    pointer, ids, values = [0], [], []
+    for token in x:
+        if type(token) is dict:
+            found = [(number(name), value) for name, value in of_token(token)]
+        elif type(token) is list and set(map(type, token)) <= {str}:
+            found = [(known, 1.0) for known in map(number, token)]
         else:
             return None
-        quick = self._quick
-        if len(columns) < quick.n_columns:
-            return None
-        for number, column in enumerate(columns):  # those that the templates look at are checked when looked up
-            if number not in quick.columns and not all(type(value) is str and value.isascii() for value in column):
-                return None
-        return Incidence(*quick.sentence(columns, offsets))
-
-
-class _FeatureSentences:
-    """Attributes of a sentence whose tokens are lists of strings or dicts."""
-
-    def __init__(self, encoder: NameEncoder) -> None:
-        from loglinear.features.names import token_attributes
-
-        self._number, self._of_token = encoder.vocabulary.id, token_attributes
-
-    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
-        number, pointer, ids, values = self._number, [0], [], []
-        for token in x:
-            if type(token) is dict:
-                found = [(number(name), value) for name, value in self._of_token(token)]
-            elif type(token) is list and set(map(type, token)) <= {str}:
-                found = [(known, 1.0) for known in map(number, token)]
-            else:
-                return None
-            ids += [known for known, _ in found if known >= 0]
-            values += [value for known, value in found if known >= 0]
-            pointer.append(len(ids))
-        weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
-        return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
+        ids += [known for known, _ in found if known >= 0]
+        values += [value for known, value in found if known >= 0]
+        pointer.append(len(ids))
+    weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
+    return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
