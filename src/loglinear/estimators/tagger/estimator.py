@@ -25,12 +25,10 @@ from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
-    ChainTraining,
     HmmTraining,
-    counted,
-    expectation_of,
+    TaggerTraining,
+    is_criterion_name,
     keeping,
-    names_a_criterion,
     opening_tagger,
 )
 from loglinear.features.templates.encoder import TemplateEncoder
@@ -145,10 +143,10 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         training = self._training(problem, label_column, partial, X_dev is not None)
         if isinstance(training, HmmTraining) and training.data.settled:
             refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
-            self._keep(*counted(problem, training.data))
+            self._keep(*training.counted())
             self.message_ += without_effect(self.criterion)
             return self
-        if names_a_criterion(init) and not isinstance(training, HmmTraining):
+        if is_criterion_name(init) and not isinstance(training, HmmTraining):
             opening = opening_tagger(self, str(init))
             if opening._emits_columns():
                 check_emitted(problem.corpus, f"init={str(init)!r}")
@@ -178,18 +176,18 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         if problem.gold.allowed is None:
             self.message_ += without_effect(self.criterion)
 
-    def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> ChainTraining:
+    def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> TaggerTraining:
         """How the problem is solved: by weights, or by EM."""
         criterion = problem.criterion(self.criterion, self.cost)
         how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
         if not isinstance(criterion, HiddenMarkov):
-            return ChainTraining(problem, *how)
-        data = expectation_of(problem, criterion, thread_count(self.threads))
-        if with_dev and not data.settled and criterion.labels is not None:
+            return TaggerTraining(problem, *how)
+        training = HmmTraining(problem, *how, hmm=criterion, with_dev=with_dev)
+        if with_dev and not training.data.settled and criterion.labels is not None:
             raise OptionError(
                 f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data"
             )
-        return HmmTraining(problem, *how, hmm=criterion, data=data, with_dev=with_dev)
+        return training
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False

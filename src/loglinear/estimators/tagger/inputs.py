@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loglinear.arrays import Bool, Int32, Int64
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus, runs
@@ -45,6 +45,22 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
     from loglinear.features.names import attributes_of
 
     return attributes_of(X)
+
+
+def checked_weights(corpus: Corpus, sample_weight: Any) -> Float | None:
+    """The weight of each training sequence [S], None if all are one; refuses a corpus without anything to learn from.
+
+    ``sample_weight`` is what the user gives; None takes the corpus' own weights.
+    """
+    from loglinear.training.problem import example_weights  # tagging does without it
+
+    if not len(corpus):
+        raise DataError("there is no sequence to train on")
+    if isinstance(corpus, Attributes):
+        if not len(corpus.ids):
+            raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
+        sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
+    return None if sample_weight is None else example_weights(sample_weight, len(corpus))
 
 
 def annotation_of(
@@ -315,7 +331,7 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
                 label.encode()
             except UnicodeEncodeError:
                 place = f"sequence {sequence}, position {position} (from 0)"
-                raise DataError(f"{place}: the label {label!r} is no valid Unicode text") from None
+                raise DataError(f"{place}: the label {label!r} is not valid Unicode text") from None
         return frozenset([str(label)])
     if isinstance(label, Collection) and not isinstance(label, bytes):
         possible = frozenset(label)

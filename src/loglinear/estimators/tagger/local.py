@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
-from loglinear.data.columns.corpus import Attributes
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import OptionError
 from loglinear.estimators.options import LocalTaggerOptions
 from loglinear.estimators.tagger.inputs import (
     Corpus,
     Encoder,
     annotation_of,
     check_feasible,
+    checked_weights,
     constraints_of,
     corpus_of,
     encoder_for,
@@ -34,7 +34,6 @@ from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
-from loglinear.training.problem import example_weights
 
 MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
@@ -130,22 +129,13 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
 
     def _weights(self, corpus: Corpus, sample_weight: Any) -> Float | None:
         """The weight of each sequence [S], checked; refuses a corpus that nothing can be learnt from."""
-        if not len(corpus):
-            raise DataError("there is no sequence to train on")
-        if isinstance(corpus, Attributes):
-            if not len(corpus.ids):
-                raise DataError(
-                    "no token has a feature; in a file, tabs separate the label and the features", corpus.name
-                )
-            sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
-        if sample_weight is None:
-            return None
-        if not has_fit_parameter(self.classifier, "sample_weight"):
+        weights = checked_weights(corpus, sample_weight)
+        if weights is not None and not has_fit_parameter(self.classifier, "sample_weight"):
             raise OptionError(
                 f"{type(self.classifier).__name__} takes no sample_weight; leave out the sequences' weights, or choose "
                 "a classifier whose fit takes them"
             )
-        return example_weights(sample_weight, len(corpus))
+        return weights
 
     def _train(self, model: ClassifierModel, rows: sp.csr_matrix, names: Array, weights: Any) -> None:
         """Train the model's classifier on rows [N, D] and the labels' names [N], and find out how to ask it."""
