@@ -365,11 +365,7 @@ class ParserOptions(TrainingOptions):
     function_tags: bool = option("keep what follows - or = in phrase labels", default=False, panel=FEATURES)
     max_length: int | None = option("leave out longer sentences from training", default=None, least=1, panel=RUN)
     time_limit: float | None = option(
-        "seconds for a sentence, after which it gets a fallback tree",
-        default=60.0,
-        above=0,
-        panel=MODEL,
-        varies=True,
+        "seconds for a sentence, after which it gets a fallback tree", default=60.0, above=0, panel=MODEL, varies=True
     )
     decoding: str = option(
         "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",

@@ -1,4 +1,4 @@
-"""The tagger: a chain model behind scikit-learn's conventions."""
+"""The tagger: a model of sequences behind scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from loglinear.training.run import Outcome, Progress, train
 
 @documented
 class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
+    """Labels sequences with a log-linear model of chains or segments (``criterion="cll"``: conditional random fields).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
     python-crfsuite's rules. With a template, a token is a row: a string, or a tuple of strings. Corpora read by
@@ -119,13 +119,13 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
             ``hmm``, from its probabilities. With the name of a criterion (``"m-estimation"``), from a model trained by
             that on the same data first.
         keep : int, optional
-            Train only so many features, those that say most in the model to start from: |weight| times the root of
-            how often it occurs.
+            Train this number of features only, the most informative of the model to start from: those with the greatest
+            |weight| times the root of its count.
         checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
+            File with a usable model and all that is needed to continue, written every ``checkpoint_seconds`` and when
+            training is interrupted. Remove it when you have saved the model.
         resume : bool
-            Go on from ``checkpoint`` if it is there.
+            Continue from ``checkpoint`` if the file exists.
         observe : callable, optional
             Called with a :class:`Progress` after each iteration.
         label_column, partial

@@ -317,7 +317,7 @@ def _shares(tagger: Tagger | HMM, corpus: Columns) -> list[int]:
     counts = []
     for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True):
         column = corpus.column(c)
-        seen = {column.values[v] for v in np.unique(column.ids).tolist()}
+        seen = {column.values[v] for v in np.flatnonzero(np.bincount(column.ids)).tolist()}
         counts.append(len(seen - set(values[:-1])) + 1)
     return counts
 

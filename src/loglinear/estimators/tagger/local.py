@@ -24,7 +24,7 @@ from loglinear.estimators.tagger.inputs import (
     constraints_of,
     corpus_of,
     encoder_for,
-)
+)  # fmt: skip
 from loglinear.estimators.tagger.model import SequenceInference, penalties_of
 from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
@@ -43,7 +43,7 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else
-    ``predict_proba``) or, if it has none, on its ``decision_function``. The latter is no logarithm of a probability:
+    ``predict_proba``) or, if it has none, on its ``decision_function``, which is not a log-probability:
     labels are fine, but the probabilities of :meth:`predict_marginals` and :meth:`predict_nbest` are those of a chain
     with these scores, and not calibrated. A probability counts as at least 2.2e-308, so that a zero is never final.
     Constraints hold when labels are predicted; the classifier does not learn of them.
@@ -155,10 +155,10 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
         if model.dense:
             model.classifier.fit(_as_dense(rows), names, **further)
         classifier = model.classifier
-        there = [method for method in METHODS if hasattr(classifier, method)]
-        if not there or not hasattr(classifier, "classes_"):
+        methods = [method for method in METHODS if hasattr(classifier, method)]
+        if not methods or not hasattr(classifier, "classes_"):
             raise _no_scores(classifier)
-        model.method = there[0]
+        model.method = methods[0]
         if model.method == "decision_function" and len(model.labels) > 2 and _is_one_vs_one(classifier):
             raise OptionError(
                 f"{type(classifier).__name__} scores pairs of labels (decision_function_shape='ovo'); set it to 'ovr'"
@@ -333,7 +333,7 @@ class LinearScores:
             joined = sp.csr_matrix(parts, shape=(n_attributes, n_labels**2))
         return cls(np.ascontiguousarray(coef[:n_attributes]), intercept, previous, joined)
 
-    def own(self, state: sp.csr_matrix) -> Float:
+    def emission(self, state: sp.csr_matrix) -> Float:
         """The share of the positions' attributes [n, Y]."""
         scores: Float = state @ self.attribute + self.intercept
         return scores
@@ -342,8 +342,7 @@ class LinearScores:
         """The share of attributes joined with the label before [n, Y, Y]."""
         if edge is None or self.joined is None:
             return None
-        n_labels = len(self.intercept)
-        scores: Float = (edge @ self.joined).toarray().reshape(-1, n_labels, n_labels)
+        scores: Float = (edge @ self.joined).toarray().reshape(-1, len(self.intercept), len(self.intercept))
         return scores
 
 
@@ -368,6 +367,8 @@ class ClassifierModel(SequenceInference):
     linear : bool
         Whether the scores may be computed from ``coef_`` and ``intercept_`` (:meth:`is_linear`).
     """
+
+    cached = ("penalties", "class_labels", "linear_scores")
 
     labels: list[str]
     encoder: Encoder
@@ -397,11 +398,6 @@ class ClassifierModel(SequenceInference):
         weights = self._linear_weights()
         assert weights is not None
         return LinearScores.lay_out(*weights, self.columns)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
-        again = ("penalties", "class_labels", "linear_scores")
-        return {name: value for name, value in self.__dict__.items() if name not in again}
 
     # -- part scores ---------------------------------------------------------------------------------------------
 
@@ -446,17 +442,17 @@ class ClassifierModel(SequenceInference):
     def _linear_parts(self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: Bool) -> ChainScores:
         """The same part scores where they are linear, or the log-softmax of linear ones."""
         linear = self.linear_scores
-        own, edges = linear.own(state), linear.edge(edge)
+        emission, edges = linear.emission(state), linear.edge(edge)
         transition, start = linear.previous[:-1], linear.previous[-1]
         if self.method == "decision_function":
-            return self._parts(own, edges, transition, start)
+            return self._parts(emission, edges, transition, start)
         if not self.columns.depend_on_previous:
-            return self._parts(_log_softmax(own), None)
-        table = own[:, None, :] + transition
+            return self._parts(_log_softmax(emission), None)
+        table = emission[:, None, :] + transition
         if edges is not None:
             table += edges
-        emission = np.where(is_first[:, None], _log_softmax(own + start), 0.0)
-        return self._parts(emission, _log_softmax(table))
+        starts = np.where(is_first[:, None], _log_softmax(emission + start), 0.0)
+        return self._parts(starts, _log_softmax(table))
 
     def _parts(self, emission: Float, edge: Float | None, transition: Any = 0.0, start: Any = 0.0) -> ChainScores:
         """Part scores with the constraints added."""
@@ -525,7 +521,7 @@ class ClassifierModel(SequenceInference):
         return np.ascontiguousarray(coef.T), np.broadcast_to(intercept, (n_labels,))
 
     def named(self, kind: str) -> NoReturn:
-        """There are none: what was learnt lies in the classifier."""
+        """Refuse: the weights, if any, are the classifier's."""
         raise AttributeError("a LocalTagger has no weights of its own; look at its classifier_")
 
 

@@ -1,4 +1,4 @@
-"""A trained model of sequences: labels, attributes, features, weights and constraints, and what can be asked of them.
+"""A trained model of sequences: labels, attributes, features, weights and constraints, and inference with them.
 
 This is what a model file holds and what :class:`loglinear.Tagger` wraps. It works on encoded corpora and label numbers;
 the estimator turns users' data into those.
@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +44,11 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.generative.base import Base, HmmBase, OwnBase
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What can be asked of anything that scores the parts of sequences: labellings, probabilities, expected costs.
+# Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
 #
 # A model may split each label into k hidden *sub-labels* (state ``y * k + j`` is sub-label j of label y). Its part
 # scores are then over the Y k states, while all that goes in and comes out here is about the Y labels: the probability
-# of a label is the sum over its sub-labels, that of a labelling the sum over all labellings by sub-labels that it
-# stands for.
+# of a label is the sum over its sub-labels, that of a labelling the sum over all its labellings by sub-labels.
 
 
 Ranked = tuple[Int32, Float]
@@ -72,10 +72,15 @@ class SequenceInference(ABC):
         A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
     """
 
+    cached: ClassVar[tuple[str, ...]]  #: names of cached properties, which are not pickled
     labels: list[str]
     sub_labels: int = 1
     encoder: TemplateEncoder | NameEncoder
     base: Base | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: everything but the cached properties."""
+        return {name: value for name, value in self.__dict__.items() if name not in self.cached}
 
     @property
     def why_infeasible(self) -> str:
@@ -92,7 +97,7 @@ class SequenceInference(ABC):
         return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
 
     def labels_of_sentence(self, x: Any) -> list[str] | None:
-        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora."""
+        """Best labels of one sentence of the user's, at low latency; None if the general path has to label it."""
         return None
 
     def structure(self, corpus: Any, first: int, end: int) -> Any:
@@ -156,11 +161,11 @@ class SequenceInference(ABC):
         def best(structure: Any, scores: Any, positions: slice) -> list[Ranked]:
             log_z = structure.log_partition(scores)
             if self.sub_labels > 1:
-                return [_sorted(*one) for one in self._distinct(structure, scores, k, log_z)]
-            found = structure.k_best(scores, k)
-            return [(labels, np.exp(score - z)) for (labels, score), z in zip(found, log_z, strict=True)]
+                return [_sorted(*ranked) for ranked in self._distinct(structure, scores, k, log_z)]
+            ranked = structure.k_best(scores, k)
+            return [(labels, np.exp(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
 
-        return [one for block in self.map_blocks(corpus, allowed, n_threads, best) for one in block]
+        return list(chain.from_iterable(self.map_blocks(corpus, allowed, n_threads, best)))
 
     def log_probability(self, corpus: Any, labels: Int32, n_threads: int = 1) -> Float:
         """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
@@ -250,11 +255,7 @@ class SequenceInference(ABC):
         return list(zip(found, probabilities, strict=True))
 
     def map_blocks(
-        self,
-        corpus: Any,
-        allowed: UInt8 | None,
-        n_threads: int,
-        operation: Callable[[Any, Any, slice], R],
+        self, corpus: Any, allowed: UInt8 | None, n_threads: int, operation: Callable[[Any, Any, slice], R]
     ) -> list[R]:
         """``operation(structure, scores, positions)`` for each block of sequences, in order."""
 
@@ -305,6 +306,31 @@ def model_class(structure: str) -> type[SequenceModel]:
     return found
 
 
+class TrainingData(NamedTuple):
+    """What an untrained model is made from.
+
+    options : TaggerOptions
+    corpus : Columns or Attributes
+    encoder : TemplateEncoder or NameEncoder
+        New; it is fitted to the corpus.
+    gold : Gold
+        The annotation over ``labels``.
+    labels : list of str
+    transitions : {"observed", "all", "none"}
+        Which label bigrams get a weight.
+    input_only : bool
+        Whether attributes also have a weight that does not depend on the label.
+    """
+
+    options: Any
+    corpus: Corpus
+    encoder: TemplateEncoder | NameEncoder
+    gold: Gold
+    labels: list[str]
+    transitions: str
+    input_only: bool
+
+
 @dataclass
 class SequenceModel(SequenceInference):
     """Features of sequences with their weights.
@@ -321,8 +347,8 @@ class SequenceModel(SequenceInference):
     """
 
     structure_name: ClassVar[str]
-    kinds: ClassVar[tuple[str, ...]]  #: what kinds of features there are, in the order of the weights
-    cached: ClassVar[tuple[str, ...]] = ("penalties", "laid_out")  #: worked out once, and not pickled
+    kinds: ClassVar[tuple[str, ...]]  #: the kinds of features, in the order of the weights
+    cached = ("penalties", "laid_out")
 
     labels: list[str]
     encoder: TemplateEncoder | NameEncoder
@@ -332,32 +358,8 @@ class SequenceModel(SequenceInference):
 
     @classmethod
     @abstractmethod
-    def collect(
-        cls,
-        options: Any,
-        corpus: Corpus,
-        encoder: TemplateEncoder | NameEncoder,
-        gold: Gold,
-        labels: list[str],
-        transitions: str,
-        input_only: bool,
-    ) -> tuple[Self, Any, Gold]:
-        """The untrained model of a training corpus, the corpus in numbers and its annotation.
-
-        Parameters
-        ----------
-        options : TaggerOptions
-        corpus : Columns or Attributes
-        encoder : TemplateEncoder or NameEncoder
-            New; it is fitted to the corpus.
-        gold : Gold
-            The annotation over ``labels``.
-        labels : list of str
-        transitions : {"observed", "all", "none"}
-            Which label bigrams get a weight.
-        input_only : bool
-            Whether attributes have weights of their own, whatever the label.
-        """
+    def collect(cls, data: TrainingData) -> tuple[Self, Any, Gold]:
+        """The untrained model of a training corpus, the corpus in numbers and its annotation."""
 
     @classmethod
     @abstractmethod
@@ -398,10 +400,6 @@ class SequenceModel(SequenceInference):
     def laid_out(self) -> Any:
         """The weights prepared for scoring."""
         return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in self.cached}
 
     def with_weights(self, weights: Float) -> Self:
         """The same model with other weights."""
@@ -516,16 +514,8 @@ class ChainModel(SequenceModel):
     base: Base | None = None
 
     @classmethod
-    def collect(
-        cls,
-        options: Any,
-        corpus: Corpus,
-        encoder: TemplateEncoder | NameEncoder,
-        gold: Gold,
-        labels: list[str],
-        transitions: str,
-        input_only: bool,
-    ) -> tuple[Self, EncodedCorpus, Gold]:
+    def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
+        options, corpus, encoder, gold, labels, transitions, input_only = data
         encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
@@ -596,9 +586,9 @@ class ChainModel(SequenceModel):
         return None if self.decoder is None else SentenceDecoder.of(self.encoder, self.decoder, self.labels)
 
     def labels_of_sentence(self, x: Any) -> list[str] | None:
-        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora.
+        """Best labels of one sentence of the user's, at low latency; None if the general path has to label it.
 
-        That is so for models that :class:`ChainDecoder` does not suit, and for what is no plain and faultless sentence.
+        That is so for models that :class:`ChainDecoder` does not suit, and for anything but a plain, valid sentence.
         """
         return None if self._sentences is None else self._sentences.labels_of(x)
 
@@ -621,10 +611,10 @@ class ChainModel(SequenceModel):
             return scores
         from loglinear.criteria.local import locally_normalised, scaled
 
-        chain = self.structure(corpus, first, end)
+        structure = self.structure(corpus, first, end)
         if self.scaling is not None:
-            scores = scaled(chain, scores, self.scaling)
-        return locally_normalised(chain, scores) if self.local else scores
+            scores = scaled(structure, scores, self.scaling)
+        return locally_normalised(structure, scores) if self.local else scores
 
     @property
     def why_infeasible(self) -> str:
@@ -805,9 +795,9 @@ def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penaltie
 # ----------------------------------------------------------------------------------------------------------------------
 # One sentence at low latency: from a list of tokens to labels without a corpus in between.
 #
-# A corpus is made to be read by many; its checks and arrays cost more than labelling 25 tokens. Here a sentence is
-# checked as it is looked up: a string met before has been checked before. Whatever is not a plain list of plain tokens
-# is left to the general road, which labels it or says what is wrong with it.
+# Making a corpus, with its checks and arrays, costs more than labelling 25 tokens. Here a sentence is checked as it is
+# looked up: a string seen before has been checked before. Whatever is not a plain list of plain tokens is left to the
+# general path, which labels it or says what is wrong with it.
 
 
 class SentenceDecoder:
@@ -816,8 +806,8 @@ class SentenceDecoder:
     Parameters
     ----------
     attributes : callable
-        ``attributes(x, offsets)`` gives the attributes of a sentence; it raises TypeError or ValueError, or says None,
-        where the sentence is not plain or not right.
+        ``attributes(x, offsets)`` gives the attributes of a sentence; for one that is not plain and valid it raises
+        TypeError or ValueError, or returns None.
     decoder : ChainDecoder
     labels : list of str
         The Y labels; the decoder's states are the sub-labels of each in turn.
@@ -846,7 +836,7 @@ class SentenceDecoder:
         return cls(partial(_row_attributes, quick), decoder, labels)
 
     def labels_of(self, x: Any) -> list[str] | None:
-        """Labels of a sentence; None if the general road has to label it or to refuse it."""
+        """Labels of a sentence; None if the general path has to label it or to refuse it."""
         kind = type(x)
         if (kind is not list and kind is not tuple) or not x:
             return None
@@ -923,13 +913,13 @@ def best_found(scores: ChainScores, log_prob: LogProb, candidates: int) -> Int32
     ``scores`` are the chain's, with what is ruled out at -inf; ``log_prob`` gives log q0 of a labelling, also of one
     [t] of the first t positions alone.
     """
-    chain = Chain([0, len(scores.emission)])
+    structure = Chain([0, len(scores.emission)])
 
     def total(labels: Int32) -> float:
-        own = float(chain.score(scores, labels)[0])
-        return own if own == -np.inf else own + log_prob(labels)
+        score = float(structure.score(scores, labels)[0])
+        return score if score == -np.inf else score + log_prob(labels)
 
-    ranked = [*_from_left_to_right(scores, log_prob, candidates), *chain.k_best(scores, candidates)[0][0]]
+    ranked = [*_from_left_to_right(scores, log_prob, candidates), *structure.k_best(scores, candidates)[0][0]]
     values = [total(labels) for labels in ranked]
     best, value = ranked[int(np.argmax(values))].copy(), max(values)
     for _ in range(MOST_SWEEPS):
@@ -957,8 +947,8 @@ def _from_left_to_right(scores: ChainScores, log_prob: LogProb, width: int) -> l
             edge=None if scores.edge is None else np.ascontiguousarray(scores.edge[:t]),
         )
         longer = [np.append(labels, np.int32(label)) for labels in kept for label in range(y)]
-        chain = Chain([0, t])
-        own = np.array([chain.score(beginning, labels)[0] for labels in longer])
+        structure = Chain([0, t])
+        own = np.array([structure.score(beginning, labels)[0] for labels in longer])
         possible = np.flatnonzero(own > -np.inf).tolist()
         full = [own[i] + log_prob(longer[i]) for i in possible]
         order = sorted(range(len(possible)), key=lambda i: (-full[i], -own[possible[i]]))

@@ -20,7 +20,7 @@ from loglinear.data import Columns
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
-from loglinear.estimators.tagger.model import SequenceModel, model_class
+from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
@@ -210,9 +210,8 @@ def prepared(
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     transitions = _transitions(options, encoder) if criterion.learns_weights else "none"
-    model, encoded, gold = model_class(options.structure).collect(
-        options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only"))
-    )
+    data = TrainingData(options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only")))
+    model, encoded, gold = model_class(options.structure).collect(data)
     if decoded_locally(options.criterion):
         model = replace(model, local=True)  # type: ignore[call-arg]  # criteria of pieces are for chains
     if base is not None:

@@ -107,7 +107,7 @@ def observe(offsets: Int64, gold: Gold, scheme: SegmentScheme) -> Observed:
 
 
 def _observe_labels(offsets: Int64, labels: Int32, scheme: SegmentScheme) -> Observed:
-    """The same of one label for each token."""
+    """What :func:`observe` finds where each token has one label."""
     segments, c = scheme.segments(offsets, labels), scheme.n_kinds
     kinds, length = scheme.kinds[segments.labels], segments.ends - segments.starts - 1
     lengths, transitions = np.zeros((scheme.n_lengths, c), dtype=bool), np.zeros((c, c), dtype=bool)
@@ -175,8 +175,8 @@ class SegmentFeatures:
         """The features of a training corpus.
 
         ``states``, ``transitions`` and ``lengths`` say which pairs get a weight: those that the annotation shows
-        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``. ``shown`` is what
-        :func:`observe` says, if that is known already.
+        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``. ``shown`` is the
+        result of :func:`observe`, if that is known already.
         """
         shown = observe(corpus.offsets, gold, scheme) if shown is None else shown
         n_labels, c, segment = scheme.n_token_labels, scheme.n_kinds, None
@@ -210,9 +210,9 @@ class SegmentFeatures:
 
     @cached_property
     def groups(self) -> Int64:
-        """Where the runs of weights begin that are always met together [G + 1].
+        """Where each group of weights begins [G + 1]; the weights of a group are always used together.
 
-        They are those of a token attribute, those of a segment attribute, and all lengths and transitions.
+        A group is the weights of a token attribute, those of a segment attribute, or all lengths and transitions.
         """
         pointers = [self.state.pointer]
         if self.segment is not None:

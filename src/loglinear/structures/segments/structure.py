@@ -350,7 +350,7 @@ class Segments:
 
 
 def _as_scores(parts: Parts, with_segments: bool) -> SegmentScores:
-    """A kernel's arrays without those that stand for absent parts."""
+    """A kernel's arrays without the empty ones of absent parts."""
     return SegmentScores(*parts[:5], parts.segment if with_segments else None)
 
 
