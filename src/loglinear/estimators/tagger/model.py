@@ -743,15 +743,13 @@ class ChainModel(SequenceModel):
             return np.where(np.min(digits, axis=0, initial=0) < 0, -1, total)
 
         mine, theirs = self.features, other.features
-        keys = []
+        keys: list[tuple[Array, Int64]] = []  # of my features and of theirs, in the order of the weights
         for my_block, block, places in ((mine.state, theirs.state, 1), (mine.edge, theirs.edge, 2)):
             if my_block is None or block is None:
                 keys.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
                 continue
-            codes, attribute = (
-                renamed(block.codes, places),
-                np.repeat(attributes.astype(np.int64), np.diff(block.pointer)),
-            )
+            attribute = np.repeat(attributes.astype(np.int64), np.diff(block.pointer))
+            codes = renamed(block.codes, places)
             codes[block.codes == m**places] = n if mine.input_only else -1
             known = (attribute >= 0) & (codes >= 0)
             keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
