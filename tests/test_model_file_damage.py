@@ -49,7 +49,7 @@ def test_damage_in_a_file_is_named_with_what_to_do(tmp_path: Path) -> None:
     blob = bytearray(model_file.dumps("tagger", {}, SMALL))
     blob[-3] ^= 1
     path.write_bytes(blob)
-    with pytest.raises(ModelFileError, match=r"m\.model is damaged .*copy it again .*or train anew"):
+    with pytest.raises(ModelFileError, match=r"m\.model is damaged .*copy it again .*or train again"):
         model_file.load(path)
 
 

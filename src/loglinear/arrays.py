@@ -1,4 +1,4 @@
-"""The types of arrays, by the names that annotations use."""
+"""Names of array types, for annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong through a user's input, each error a sentence that says where and what to do.
+"""Errors that a user's input can cause. Each message is a sentence that says where, what, and what to do.
 
 Everything raised on purpose derives from :class:`LoglinearError`; the command line prints its message and exits
 with status 2. Each class also derives from the built-in error a Python caller would expect to catch.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class LoglinearError(Exception):
-    """Base of every error that is the input's fault."""
+    """Base of all errors caused by the input."""
 
 
 class DataError(LoglinearError, ValueError):

@@ -17,8 +17,8 @@ The checksum is the SHA-256 of the whole file with its own 64 digits taken as ``
 not stop an adversary, who can compute it too, so :func:`load` also checks each number in the table before using it.
 The same content gives the same bytes: no date, no random order.
 
-What the header and the arrays mean is for each kind of model to say, in two functions: one makes header and arrays, the
-other reads them back through a :class:`Reader`, which checks each part as it is read.
+Each kind of model defines what its header and arrays mean, in two functions: one makes them, the other reads them back
+through a :class:`Reader`, which checks each part as it is read.
 
 References
 ----------
@@ -53,7 +53,7 @@ from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, Opt
 FORMAT = "loglinear"
 FORMAT_VERSION = 1
 
-_TABLE_LIMIT = 16_000_000  # bytes of JSON that are parsed at all; long lists of strings belong into arrays
+_TABLE_LIMIT = 16_000_000  # bytes of JSON; long lists of strings belong in arrays
 _CHECKSUM_KEY = b'"checksum":"'  # cannot occur inside a JSON string, where quotes are escaped
 _ZEROS = b"0" * 64
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -79,7 +79,7 @@ _FOREIGN = (
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What was read.
+    """The content of a model file.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ModelFile:
     size : int
         Bytes of the file.
     name : str
-        What messages call it: its path, or "the model in memory".
+        Its name in messages: its path, or "the model in memory".
     """
 
     kind: str
@@ -106,18 +106,18 @@ class ModelFile:
 
 
 def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a model so that ``path`` holds either the old content or all of the new, whatever happens meanwhile.
+    """Write a model atomically: ``path`` holds either the old content or all of the new, whatever happens.
 
-    The arguments are those of :func:`dumps`. A mapped older model stays valid for those who have it open.
+    The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped.
     """
     table, data = _table_and_data(kind, header, arrays)
     try:
-        target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
+        target = Path(os.path.realpath(path))  # a link stays a link; its target is replaced
         if os.path.isdir(target):
             raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
         if not os.path.isdir(target.parent):
             raise ModelFileError(f"cannot save {path}: the folder {target.parent} does not exist; create it first")
-        if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe: written to, not replaced
+        if os.path.exists(target) and not os.path.isfile(target):  # write to a device or a pipe, do not replace it
             with open(target, "wb") as stream:
                 stream.writelines((table, *data))
         else:
@@ -182,7 +182,7 @@ def _json(value: Any) -> str:
 
 
 def _with_string_keys(value: Any) -> Any:
-    """``value`` itself, refused if JSON would silently turn a key into a string."""
+    """``value`` itself; refuses keys that JSON would silently turn into strings."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -195,7 +195,7 @@ def _with_string_keys(value: Any) -> Any:
 
 
 def _storable(name: str, array: Array) -> Array:
-    """The array in the one layout the library writes correctly: contiguous, little-endian."""
+    """The array as it is stored: contiguous, little-endian."""
     array = np.asarray(array)
     stored = array.dtype.newbyteorder("<")
     if name == "__metadata__" or stored not in _DTYPES.values():
@@ -206,7 +206,7 @@ def _storable(name: str, array: Array) -> Array:
 def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
     temporary = target.with_name(f".loglinear-{secrets.token_hex(8)}.tmp")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    # not mkstemp: this way a new file gets the permissions that the user's umask says
+    # not mkstemp, so that a new file gets the permissions of the user's umask
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -219,7 +219,7 @@ def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # the new name itself must survive a power cut, too
+    if os.name == "posix":  # the new name must survive a power cut, too
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -267,7 +267,7 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
 
 
 def _damaged(name: str, detail: str) -> NoReturn:
-    raise ModelFileError(f"{name} is damaged ({detail}): copy it again from where it was made, or train anew")
+    raise ModelFileError(f"{name} is damaged ({detail}): copy it again from where it was made, or train again")
 
 
 def _mapped(path: Path) -> memoryview:
@@ -279,7 +279,7 @@ def _mapped(path: Path) -> memoryview:
             raise ModelFileError(f"{path} is not a regular file: a model is loaded from a file")
         with open(path, "rb") as stream:
             if os.fstat(stream.fileno()).st_size == 0:
-                return memoryview(b"")  # nothing cannot be mapped
+                return memoryview(b"")  # an empty file cannot be mapped
             return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     except ModelFileError:
         raise
@@ -293,7 +293,7 @@ def _mapped(path: Path) -> memoryview:
 def _table(name: str, view: memoryview) -> tuple[dict[str, Any], int]:
     """The table and where the data start."""
     if len(view) == 0:
-        raise ModelFileError(f"{name} is empty, not a loglinear model: copy it again, or train anew")
+        raise ModelFileError(f"{name} is empty, not a loglinear model: copy it again, or train again")
     opening = bytes(view[:9])
     length = int.from_bytes(opening[:8], "little")
     if len(opening) < 9 or opening[8:] != b"{" or length > _TABLE_LIMIT:
@@ -310,7 +310,7 @@ def _table(name: str, view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _parsed(name: str, text: str | bytes) -> Any:
-    """Value of a JSON document; repeated keys, NaN and bottomless nesting are errors."""
+    """Value of a JSON document; repeated keys, NaN and too deep nesting are errors."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
@@ -329,7 +329,7 @@ def _parsed(name: str, text: str | bytes) -> Any:
 
 
 def _metadata(name: str, table: dict[str, Any]) -> dict[str, str]:
-    """What the file says about itself, after checking that this version can read it."""
+    """The file's metadata; refuses a format that this version cannot read."""
     metadata = table.get("__metadata__")
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise ModelFileError(
@@ -372,7 +372,7 @@ def _check_sum(name: str, view: memoryview, start: int, digits: str) -> None:
 
 
 def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int) -> dict[str, Array]:
-    """Views on the data; every place is checked, and together they cover the data once."""
+    """The arrays as views on the data, which they must cover exactly once."""
     places = sorted((*_place(name, entry), key) for key, entry in table.items() if key != "__metadata__")
     arrays, end = {}, 0
     for first, last, key in places:
@@ -386,7 +386,7 @@ def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int) -> d
 
 
 def _place(name: str, entry: Any) -> tuple[int, int]:
-    """First byte of an array in the data and the one after its last, which dtype and shape must confirm."""
+    """Where an array begins and ends in the data; its length must agree with dtype and shape."""
     if isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}:
         dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
         fits = isinstance(dtype, str) and dtype in _DTYPES and isinstance(shape, list) and isinstance(offsets, list)
@@ -402,7 +402,7 @@ def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> A
     dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
     array: Array
     try:
-        # an empty array has no place of its own, and may stand at the very end of the buffer
+        # NumPy refuses an empty array at the very end of the buffer
         array = np.ndarray(shape, dtype, view, offset) if math.prod(shape) else np.empty(shape, dtype)
     except (ValueError, OverflowError, MemoryError):  # more dimensions or a longer one than NumPy can have
         _damaged(name, "an array has an impossible shape")
@@ -414,7 +414,7 @@ def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> A
     return array
 
 
-# -- what headers and arrays are made of ------------------------------------------------------------------------------
+# -- strings, labels and weights, as headers and arrays hold them -----------------------------------------------------
 
 
 def pack_strings(strings: Sequence[str]) -> tuple[UInt8, Int64]:
@@ -455,7 +455,7 @@ def string_arrays(part: str, strings: Sequence[str]) -> Arrays:
 
 
 def column_arrays(estimator: Any) -> Arrays:
-    """The arrays of the names of the columns that an estimator was fitted to; none if they have none."""
+    """The arrays of the names of an estimator's columns; none if they have no names."""
     names = getattr(estimator, "feature_names_in_", None)
     return {} if names is None else string_arrays("columns", [str(name) for name in names])
 
@@ -480,16 +480,16 @@ def label_header(labels: Array, key: str = "type") -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: NumPy's numbers as Python's."""
+    """The value for JSON: a NumPy number becomes a Python one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-# Weights as numbers of less precision: float64, float32 or float16, and a power of two that they are multiplied by.
+# Weights in less precision: float64, float32 or float16 numbers, times a power of two.
 #
-#     w = 2^k s          s of the given precision, k = 0 unless the greatest weight is beyond what it holds
+#     w = 2^k s          s of the given precision; k = 0 unless the greatest weight is out of its range
 #
-# float16 has 11 bits, so that a weight is changed by at most 1 part in 2048 (a small one by at most
-# 3e-8), and reaches to 65504.
+# float16 has 11 bits, so that a weight changes by at most 1 part in 2048 (a small one by at most 3e-8), and a range up
+# to 65504.
 
 
 MOST_EXPONENT = 1023
@@ -523,15 +523,14 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
 class Reader:
     """A model file, or a section of one, each part of which is checked when it is read.
 
-    A file with a right checksum may still come from a stranger: nothing in it is run, and every number is checked
-    before it is used. A part that is missing, or is not what was asked for, is a :class:`ModelFileError` that names the
-    file and the part. Arrays come as copies that can be written to, of one type: Numba would compile every kernel
-    again for others.
+    A file with a correct checksum may still come from a stranger: no code in it is run, and every number is checked
+    before use. A part that is missing, or is not what was asked for, is a :class:`ModelFileError` that names the file
+    and the part. Arrays are writable copies of a fixed type: Numba would compile every kernel again for others.
 
     Parameters
     ----------
     file : str
-        What messages call the file.
+        The file's name in messages.
     kind : str
         What the model is, as ``"tagger"``.
     header : dict
@@ -556,17 +555,16 @@ class Reader:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def fail(self, part: str, detail: str) -> NoReturn:
-        """Raise the error that says what is wrong with a part."""
+        """Raise the error about a part of the file."""
         self._fail(f"{self.place}{part}: {detail}")
 
     def _fail(self, detail: str) -> NoReturn:
-        raise ModelFileError(
-            f"{self.file}: the content of the model file does not fit together ({detail}); copy it again, or train anew"
-        ) from None
+        problem = f"the content of the model file does not fit together ({detail})"
+        raise ModelFileError(f"{self.file}: {problem}; copy it again, or train again") from None
 
     @contextmanager
     def building(self, part: str) -> Iterator[None]:
-        """Around code that builds an object from values of the file: whatever it rejects is an error in ``part``."""
+        """Context for building an object from values of the file: whatever the code rejects is an error in ``part``."""
         try:
             yield
         except ModelFileError:
@@ -587,7 +585,7 @@ class Reader:
     # -- the header --------------------------------------------------------------------------------------------------
 
     def value(self, key: str, default: Any = _MISSING) -> Any:
-        """The JSON value under ``key``, unchecked; without a ``default`` it has to be there."""
+        """The JSON value under ``key``, unchecked; without a ``default`` it must exist."""
         if key in self.header:
             return self.header[key]
         if default is _MISSING:
@@ -672,7 +670,7 @@ class Reader:
         return labels
 
     def options(self) -> dict[str, Any]:
-        """The options of the estimator, by name; it checks their values itself."""
+        """The options of the estimator, by name; the estimator checks their values."""
         return dict(self.section("options").header)
 
     # -- the arrays --------------------------------------------------------------------------------------------------

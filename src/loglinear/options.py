@@ -57,21 +57,21 @@ class Option:
     metavar : str
         What ``--help`` shows for the value.
     varies : bool
-        Whether a training that is resumed may have another value than the interrupted one.
+        Whether a resumed training may have another value than the interrupted one.
     stored : bool
         Whether a model file records it.
     in_python : str
-        What else it may be in Python, or means there: sentences for the docstring.
+        Sentences for the docstring: other values that Python takes, or what a value means there.
     python_only : bool
         Whether the command line does not have it.
     flags : tuple of str
-        What it is called on the command line, where that is not ``--name-with-hyphens``.
+        Its names on the command line, if not ``--name-with-hyphens``.
     repeats : bool
         Whether the command line takes it several times, for a list.
     none_word : str
         The word for None where the value is written as text.
     instead : str
-        The name that replaces it: the option is an old spelling, which goes on working.
+        The new name, if this is an old spelling that still works.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Option:
         return self.choices == (False, True)
 
     def check(self, value: Any) -> None:
-        """Raise :class:`OptionError` for a value that is not legal, saying what would be."""
+        """Raise an :class:`OptionError` that says what is legal if ``value`` is not."""
         if value is None and (self.default is None or self.may_be_none):
             return
         if self.choices and value not in self.choices:
@@ -144,9 +144,8 @@ class Option:
 def option(help: str, *, default: Any = dataclasses.MISSING, kw_only: bool = True, **more: Any) -> Any:
     """A field of a class decorated with :func:`options`.
 
-    ``more`` are parameters of :class:`Option`. The field's annotation says what it may be: ``int``, ``float`` and
-    ``bool`` set ``kind`` and ``choices``, ``| None`` allows None. With ``kw_only=False`` the constructor takes it by
-    position too.
+    ``more`` are parameters of :class:`Option`. Its annotation sets ``kind`` and ``choices`` (``int``, ``float`` or
+    ``bool``) and allows None (``| None``). With ``kw_only=False`` the constructor also takes it by position.
     """
     field: Any = dataclasses.field(default=default, kw_only=kw_only, metadata={"option": {"help": help, **more}})
     return field
@@ -205,14 +204,14 @@ def check(holder: Any) -> None:
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """A part that was chosen by name, and the values of its options that were given.
+    """A part chosen by name, and the option values given to it.
 
     Parameters
     ----------
     part : type
         The class: it has a ``name``, and :func:`declared` options or none.
     values : mapping
-        Values by option name; what is left out has its default.
+        Values by option name; others have their defaults.
     """
 
     part: type[T]
@@ -231,7 +230,7 @@ class Spec(Generic[T]):
         return None if each is None else each.default
 
     def make(self, *arguments: Any, **keywords: Any) -> T:
-        """The part itself; arguments that are not options come first."""
+        """Make the part; arguments that are not options come first."""
         return self.part(*arguments, **keywords, **self.values)
 
     def replace(self, **values: Any) -> Spec[T]:
@@ -239,16 +238,16 @@ class Spec(Generic[T]):
         return Spec(self.part, {**self.values, **values})
 
     def __str__(self) -> str:
-        """The text that is parsed into this."""
+        """The spec as text."""
         yes_no = {True: "yes", False: "no"}
         items = (f"{k}={yes_no[v] if isinstance(v, bool) else v}" for k, v in self.values.items())
         return f"{self.name}:{','.join(items)}" if self.values else self.name
 
 
 def in_new_spelling(spec: Spec[T]) -> tuple[Spec[T], dict[str, Any]]:
-    """A spec without old spellings, and the values of those that are parameters of the estimator now, by new name.
+    """A spec without old spellings, and the values of those that became parameters of the estimator, by new name.
 
-    An option whose values became options of their own, ``decoding=local`` that is ``local`` now, stays in the spec.
+    An option whose values became options stays in the spec: ``decoding=local`` is now ``local``.
     """
     known, values, parameters = options_of(spec.part), dict[str, Any](), dict[str, Any]()
     for name, value in spec.values.items():
@@ -263,7 +262,7 @@ def in_new_spelling(spec: Spec[T]) -> tuple[Spec[T], dict[str, Any]]:
 
 
 def warn_of_old_spelling(old: str, new: str) -> None:
-    """Say what to write instead of an old spelling."""
+    """Warn about an old spelling, and give the new one."""
     warnings.warn(f"{old} is an old spelling, which a later version will not know; write {new}", FutureWarning, 3)
 
 
@@ -308,7 +307,7 @@ class Registry(Generic[T]):
     Parameters
     ----------
     role : str
-        What the parts are, as messages call it: ``criterion``.
+        What messages call a part: ``criterion``.
     homes : mapping
         The module of each name; its part registers itself by the decorator :meth:`register` when it is imported.
     """
@@ -340,7 +339,7 @@ class Registry(Generic[T]):
         return name in self._homes
 
     def __getitem__(self, name: str) -> type[T]:
-        """The part of that name; the error for an unknown one lists those there are."""
+        """The part of that name; the error for an unknown one lists all names."""
         if name not in self._homes:
             raise OptionError(f"{self.role}={name!r} is not known; there are: {', '.join(self)}")
         if name not in self._parts:
@@ -348,7 +347,7 @@ class Registry(Generic[T]):
         return self._parts[name]
 
     def part(self, spec: str | Spec[T]) -> type[T]:
-        """The part that a spec names, whatever options it gives."""
+        """The part that a spec names; its options are not looked at."""
         return spec.part if isinstance(spec, Spec) else self[spec_name(spec)]
 
     def all(self) -> dict[str, type[T]]:
@@ -356,7 +355,7 @@ class Registry(Generic[T]):
         return {name: self[name] for name in self}
 
     def spec(self, given: str | Spec[T]) -> Spec[T]:
-        """What a spec's text asks for, checked. A spec that has been parsed is returned as it is."""
+        """A spec's text parsed and checked; a parsed spec is returned unchanged."""
         if isinstance(given, Spec):
             return given
         part: Any = self.part(given)

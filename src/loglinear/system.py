@@ -1,4 +1,4 @@
-"""What the machine gives: threads for kernels that release the GIL, and a folder to keep things in."""
+"""The machine: threads for kernels that release the GIL, and a folder for files that can be made or fetched again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def available_cores() -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """What a user's ``threads`` means: all cores if None."""
+    """The number of threads that a user's ``threads`` asks for: all cores if None."""
     if threads is None:
         return available_cores()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -43,7 +43,7 @@ def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where the package keeps what it can make or fetch again: compiled kernels, corpora.
+# The cache: compiled kernels, downloaded corpora.
 
 
 def _is_writable(folder: Path) -> bool:
@@ -55,8 +55,8 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
-def passed_over() -> str:
-    """What to say when ``LOGLINEAR_CACHE`` names what cannot be used; nothing when all is well."""
+def cache_warning() -> str:
+    """A warning if ``LOGLINEAR_CACHE`` is set but not usable, else an empty string."""
     wanted = os.environ.get("LOGLINEAR_CACHE")
     if not wanted or cache_folder() == Path(wanted):
         return ""
@@ -65,7 +65,7 @@ def passed_over() -> str:
 
 @cache
 def cache_folder() -> Path:
-    """The folder: ``LOGLINEAR_CACHE``, else the user's cache, else a temporary folder."""
+    """``LOGLINEAR_CACHE`` if it is set, else the user's cache folder, else a temporary one."""
     candidates = []
     if os.environ.get("LOGLINEAR_CACHE"):
         candidates.append(Path(os.environ["LOGLINEAR_CACHE"]))

@@ -285,8 +285,8 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "m", "--gazetteer", "absent.txt"], "absent.txt"),
         (["train", "train.txt", "-o", "m", "--format", "xml"], "xml"),
         (["train", "train.txt", "-o", "-"], "not to standard output"),
-        (["train", "train.txt", "-o", "m", "--metric", "f1"], "are about dev data"),
-        (["train", "train.txt", "-o", "m", "--patience", "3"], "are about dev data"),
+        (["train", "train.txt", "-o", "m", "--metric", "f1"], "need dev data"),
+        (["train", "train.txt", "-o", "m", "--patience", "3"], "need dev data"),
         (["train", "train.txt", "-o", "m", "--dev-split", "0"], "leaves no sentence"),
         (["train", "train.txt", "-o", "m", "--dev", "pos.txt"], "none of the dev data's labels"),
         (["train", "train.txt", "-o", "m", "--template", "u.txt", "--order", "2"], "has no B line"),
@@ -300,7 +300,7 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["corpus", "--seed", "3"], "goes with --generate"),
         (["tag", "absent.model", "train.txt"], "absent.model does not exist"),
         (["tag", "train.txt", "train.txt"], "not a loglinear model"),
-        (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "--nbest goes without"),
+        (["tag", "m.model", "train.txt", "--nbest", "2", "--marginals"], "leave out --marginals and --decoding"),
         (["tag", "m.model", "train.txt", "--decoding", "best"], "viterbi, posterior, min-risk"),
         (["tag", "m.model", "train.txt", "-o", "no/such/folder/x"], "no/such/folder/x"),
         (["eval", "train.txt", "--pred", "other.txt"], "sentence 1 has 3 tokens, but 1"),
@@ -355,7 +355,7 @@ def test_an_unfinished_training_is_not_overwritten(files, run, verb):
     (files / name).write_text(text, encoding="utf-8")
     (files / "m.model.checkpoint").write_text("something")
     result = run(*command, files / name, "-o", files / "m.model")
-    assert result.status == 2 and "go on with --resume" in result.err
+    assert result.status == 2 and "continue it with --resume" in result.err
     assert (files / "m.model.checkpoint").read_text() == "something"
 
 

@@ -39,7 +39,7 @@ def test_interrupted_it_keeps_what_it_has(files, run, monkeypatch):
 
     monkeypatch.setattr(plan.Benchmark, "run", stopped)
     result = run("bench", files / "train.txt", "--test", files / "train.txt", *TINY, "--json", files / "b.json")
-    assert result.status == 130 and "go on with --resume" in result.err
+    assert result.status == 130 and "continue with --resume" in result.err
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_charts_are_drawn(numbers, run, tmp_path):
         (["-k", 2, "--text", "remark", "--words", "letters"], "text='letters' is not known"),
         (["-k", 2, "--text", "remark", "--plot", "x.svg"], "--plot draws Gaussians"),
         (["-k", 2, "--number", "width", "--plot", "x.svg"], "needs two columns"),
-        (["-k", 2, "--plot-columns", "width,height"], "of which chart?"),
+        (["-k", 2, "--plot-columns", "width,height"], "for which chart?"),
         (["-k", 2, "--plot", "x.svg", "--plot-columns", "width"], "give two of width, height, same"),
         (["-k", 100], "there are fewer rows than components"),
         (["-k", 2, "--covariance", "round"], "covariance='round' is not one of"),

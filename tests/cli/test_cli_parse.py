@@ -50,6 +50,25 @@ def test_train_says_how_many_trees_are_too_long(treebank, run):
         assert f"labels; {longer} trees longer than {most:,} left out\n" in result.err
 
 
+def test_train_by_em_takes_trees_and_sentences(treebank, run):
+    path, model = treebank / "some.txt", treebank / "em.model"
+    lines = (treebank / "train.mrg").read_text(encoding="utf-8").splitlines()[:40]
+    raw = [" ".join(tree.leaves()) for tree in parse_trees("\n".join(lines[:10]))]
+    path.write_text("\n".join([*lines, *raw]), encoding="utf-8")
+    options = ("--criterion", "pcfg-em", "--max-iter", "3", "--max-length", "15", "--dev", treebank / "dev.mrg")
+    result = run("parse", "train", path, "-o", model, *options)
+    assert result.status == 0 and not model.with_name("em.model.checkpoint").exists()
+    for word in (" sentences, ", " with brackets; stopped after 3 rounds", "dev score", " longer than 15 left out"):
+        assert word in result.err
+    assert run("parse", "run", model, stdin="The council approved it .\n").out.startswith("(ROOT (S ")
+    path.write_text("\n".join(raw), encoding="utf-8")
+    refused = run("parse", "train", path, "-o", model, "--criterion", "pcfg-em")
+    assert refused.status != 0 and "give some, or start=random" in refused.err
+    options = ("--criterion", "pcfg-em:start=random", "--max-iter", "2", "--dev", path)
+    induced = run("parse", "train", path, "-o", model, *options)
+    assert induced.status == 0 and "0 with brackets" in induced.err
+
+
 def test_run_writes_a_tree_a_line(parse_model, run):
     text = "The council approved the new bridge .\n\n( [ ] )\n   \nxyzzy plugh\n"
     result = run("parse", "run", parse_model, stdin=text)

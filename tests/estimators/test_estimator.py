@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 import loglinear
 from loglinear import LoglinearError, model_file
 from loglinear.errors import ModelFileError, ModelKindError, OptionError
-from loglinear.estimators.estimator import ESTIMATORS
+from loglinear.estimators.estimator import ESTIMATORS, RUN_DEFAULTS
 from problems.estimators import PICKLED, STORED, Fit, fitted
 
 stored = pytest.mark.parametrize("name", STORED)
@@ -219,9 +220,19 @@ def test_errors_name_the_part(name: str, part: str, header: Any, arrays: Any, tm
     with pytest.raises(ModelFileError) as caught:
         type(model).load(path)
     assert str(caught.value).startswith(f"{path}: the content of the model file does not fit together ({part}")
-    assert str(caught.value).endswith("; copy it again, or train anew")
+    assert str(caught.value).endswith("; copy it again, or train again")
 
 
 def test_every_problem_is_fresh() -> None:
     fit: Fit = STORED["ridge"]
     assert fit.fitted() is not fit.fitted() and not hasattr(fit.estimator, "coef_")
+
+
+@pytest.mark.parametrize("name", ["Classifier", "DependencyParser", "Mixture", "Parser"])
+def test_fit_spells_out_the_keywords_of_every_training(name: str) -> None:
+    fit = getattr(loglinear, name).fit
+    known = inspect.signature(fit).parameters
+    assert {each: known[each].default for each in RUN_DEFAULTS} == RUN_DEFAULTS
+    assert "checkpoint : path, optional\n            File that" in fit.__doc__ and "KEYWORDS" not in fit.__doc__
+    with pytest.raises(TypeError, match="unexpected keyword argument 'checkpiont'"):
+        getattr(loglinear, name)().fit([], checkpiont="x")

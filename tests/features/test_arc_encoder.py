@@ -22,9 +22,9 @@ from loglinear.features.arcs import (
     WORD,
     ArcEncoder,
     TokenVocabulary,
-    arc_runs,
     stem_of,
 )
+from loglinear.features.encoding import runs
 
 WORDS, TAGS = ["walking", "walked", "a", "in", "1987"], ["N", "V", "D"]
 
@@ -155,5 +155,5 @@ def test_stems(word, stem):
 
 def test_runs_cover_all_sentences():
     offsets = np.array([0, 2, 8, 20, 22], dtype=np.int64)
-    assert arc_runs(offsets, 0, 4, 8) == [(0, 2), (2, 3), (3, 4)]
-    assert arc_runs(offsets, 1, 4, 100) == [(1, 4)]
+    assert runs(offsets, 0, 4, 8) == [(0, 2), (2, 3), (3, 4)]
+    assert runs(offsets, 1, 4, 100) == [(1, 4)]

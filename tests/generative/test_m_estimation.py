@@ -157,7 +157,7 @@ def test_bases_as_counted():
 def test_the_expectations_over_training_inputs_are_those_of_posteriors():
     problem = problem_of(30, base="empirical")
     model = problem.model
-    expected = model.base.expected(model.encoder, model.features, problem.encoded, n_threads=2)
+    expected = model.base.expected(model.encoder, model.features, problem.encoded, None, 2)
     marginals = model.with_weights(np.zeros(model.features.n_features)).marginals(problem.encoded)
     block = model.features.state
     by_hand = np.zeros(block.n_features)

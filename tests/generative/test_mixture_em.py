@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from loglinear.errors import DataError
-from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.em import climbed
 from loglinear.generative.mixture import (
+    SHAPES,
     Components,
+    CovariancePrior,
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,

@@ -82,9 +82,9 @@ def test_an_objective_is_sharpened_once(chunking):
     objective = problem.objective(problem.criterion("cll", None), 1.0, 1, single_precision=True)
     weights = np.random.default_rng(0).normal(size=objective.features.n_features)
     rough, _ = objective(weights)
-    assert objective.sharpen() and not objective.sharpen()
+    assert objective.use_double_precision() and not objective.use_double_precision()
     exact, _ = objective(weights)
     assert rough != exact and rough == pytest.approx(exact, rel=1e-6)
     assert exact == problem.objective(problem.criterion("cll", None), 1.0, 1)(weights)[0]
-    assert not problem.objective(problem.criterion("memm", None), 1.0, 1, single_precision=True).sharpen()
-    assert not problem.objective(problem.criterion("cll", None), 1.0, 1).sharpen()
+    assert not problem.objective(problem.criterion("memm", None), 1.0, 1, single_precision=True).use_double_precision()
+    assert not problem.objective(problem.criterion("cll", None), 1.0, 1).use_double_precision()

@@ -101,6 +101,12 @@ CASES = {
     "parser-online": parser("mira"),
     "parser-max-margin": parser("max-margin", cost="hamming:2"),
     "parser-m-estimation": parser("m-estimation:samples=300"),
+    "parser-em": parser("pcfg-em:smoothing=0.01"),
+    "parser-em-of-sentences": Case(
+        lambda: Parser("pcfg-em:start=random,phrases=3,tags=3,restarts=2", max_iter=4, tolerance=0, threads=1),
+        ([tree.tags() for tree in TREES],), {"X_dev": [tree.tags() for tree in TREES[:5]]},
+        phases={f"start {i} of 3" for i in (1, 2, 3)},
+    ),
     "mixture": Case(
         lambda: Mixture(3, covariance="full", restarts=2, rounds=6, tolerance=0), (ROWS,), {"X_dev": ROWS[::3] + 0.1},
         phases={f"start {i} of 3" for i in (1, 2, 3)},
@@ -215,6 +221,8 @@ def test_a_start_that_has_nothing_in_common_is_refused():
         Mixture(3).fit(ROWS, init=Mixture(2).fit(ROWS))
     with pytest.raises(OptionError, match="pcfg has no weights to start from"):
         Parser("mecfg").fit(TREES, init=Parser().fit(TREES))
+    with pytest.raises(OptionError, match="from the probabilities of a pcfg, not from weights"):
+        Parser("pcfg-em").fit(TREES, init=Parser("mecfg", max_iter=1).fit(TREES))
     with pytest.raises(OptionError, match="of another order"):
         HMM(order=2).fit(WORDS, HIDDEN, init=HMM().fit(WORDS, LABELS))
     with pytest.raises(OptionError, match="starts from the probabilities"):
@@ -269,7 +277,7 @@ SCRIPT = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("name", ["tagger-risk", "parser-nota", "dependency-parser", "mixture"])
+@pytest.mark.parametrize("name", ["tagger-risk", "parser-nota", "parser-em", "dependency-parser", "mixture"])
 def test_a_process_that_is_told_to_end_leaves_a_checkpoint(name: str, tmp_path):
     path, case = tmp_path / "checkpoint", CASES[name]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The command line, one verb a file."""
+"""The command line: a file for each verb."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from loglinear.cli import common
 from loglinear.cli.options import add
 
-#: The file of each verb, imported when it is asked for: labelling a file takes no time for the other verbs.
+#: The file of each verb, imported only when the verb is used, so that no verb waits for the imports of others.
 VERBS = {
     "train": "train",
     "tag": "tag",
@@ -39,10 +39,10 @@ VERBS = {
 
 
 class _OnDemand(Mapping[str, Any]):
-    """The commands by verb, each made when it is first asked for."""
+    """The commands by verb, each made when it is first used."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._commands: dict[str, Any] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(VERBS)
@@ -54,26 +54,26 @@ class _OnDemand(Mapping[str, Any]):
         return verb in VERBS
 
     def __getitem__(self, verb: str) -> Any:
-        if verb not in self._made:
+        if verb not in self._commands:
             module = importlib.import_module(f"loglinear.cli.{VERBS[verb]}")
-            own = typer.Typer(rich_markup_mode="rich")
+            group = typer.Typer(rich_markup_mode="rich")
             if hasattr(module, "app"):
-                own.add_typer(module.app, name=verb)
+                group.add_typer(module.app, name=verb)
             else:
-                add(own, verb)(getattr(module, f"{verb}_command"))
-            self._made[verb] = typer.main.get_group(own).commands[verb]
-        return self._made[verb]
+                add(group, verb)(getattr(module, f"{verb}_command"))
+            self._commands[verb] = typer.main.get_group(group).commands[verb]
+        return self._commands[verb]
 
 
 class _Verbs(TyperGroup):
-    """The verbs; Ctrl-C in any of them is said here, for Typer would end in silence."""
+    """The verbs; Ctrl-C is reported here, because Typer would exit without a message."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands: Any = _OnDemand()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs, none of which is imported for that."""
+        """The names of the verbs; none is imported for that."""
         return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
@@ -110,7 +110,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line on standard error and status 2."""
+    """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
     from loglinear.errors import LoglinearError, ModelKindError
 
     try:
@@ -119,16 +119,14 @@ def main() -> None:
         _fail(common.other_verb(error), 2)
     except LoglinearError as error:
         _fail(str(error), 2)
-    except BrokenPipeError:  # the reader of a pipe has gone: nothing more to say to it
+    except BrokenPipeError:  # the reader of a pipe has exited
         _forget_output()
         sys.exit(1)
     except KeyboardInterrupt as interruption:
         _interrupted(interruption)
     except MemoryError:
-        remedy = (
-            "try fewer --threads, shorter sentences or a smaller model: fewer labels, fewer features, a lower order"
-        )
-        _fail(f"out of memory: {remedy}", 1)
+        remedy = "fewer --threads, shorter sentences or a smaller model: fewer labels, fewer features, a lower order"
+        _fail(f"out of memory: try {remedy}", 1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}", 2)

@@ -1,4 +1,4 @@
-"""``loglinear bench``: how fast training and tagging are here, beside python-crfsuite."""
+"""``loglinear bench``: how fast training and tagging are on this machine, compared with python-crfsuite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import check_place, show_table, wide_console, working, write_text
+from loglinear.cli.common import check_place, console, show_table, working, write_text
 from loglinear.cli.options import OUT
 from loglinear.errors import OptionError
 from loglinear.options import option, options
@@ -33,22 +33,22 @@ class BenchOptions:
         "template file or named set; each task has its own", default=None, panel=WHAT, metavar="FILE|NAME"
     )
     tasks: list[str] | None = option(
-        "corpus: conll2000, pos (from LOGLINEAR_DATA), bundled, generated:TOKENS (by default conll2000 if it is there, "
-        "else bundled)",
+        "corpus: conll2000, pos (both from LOGLINEAR_DATA), bundled or generated:TOKENS (by default conll2000 if it is "
+        "there, else bundled)",
         default=None,
         panel=WHAT,
         flags=("--task",),
         repeats=True,
     )
     ways: str = option(
-        "how ours trains, between commas: CRITERION is its default optimizer, CRITERION/OPTIMIZER another",
+        "how ours trains, separated by commas: CRITERION with its default optimizer, or CRITERION/OPTIMIZER",
         default="cll,cll/lbfgs",
         panel=WHAT,
     )
     algorithms: str = option("python-crfsuite's other algorithms: l2sgd,ap,pa,arow or all", default="", panel=WHAT)
     criteria: str = option("criteria whose evaluation is compared with cll's: names or all", default="", panel=WHAT)
     sizes: str = option("tokens of generated corpora, to see how cost grows: 1e4,1e5", default="", panel=WHAT)
-    profile: bool = option("say where our time goes, by stage and by kernel", default=False, panel=WHAT)
+    profile: bool = option("show where our time goes, by stage and by kernel", default=False, panel=WHAT)
     quick: bool = option("one round, at most 20 passes of either side", default=False, panel=WHAT)
     full: bool = option(
         "everything: conll2000, pos and generated:1e6, all algorithms and criteria, 1e4 to 1e7, profiles",
@@ -60,16 +60,18 @@ class BenchOptions:
     l2: float = option("L2 factor, c2 of python-crfsuite", default=1.0, least=0, panel=HOW)
     max_iter: int | None = option("most passes of ours", default=None, least=1, panel=HOW)
     peer_iterations: int | None = option(
-        "most passes of python-crfsuite; the tables say so", default=None, least=1, panel=HOW
+        "most passes of python-crfsuite, as the tables then say", default=None, least=1, panel=HOW
     )
     peer_most: str = option("most tokens of --sizes that python-crfsuite is measured on", default="1e6", panel=HOW)
     peer: bool = option("measure python-crfsuite too", default=True, panel=HOW)
-    json: Path | None = option("keep every measurement here, as it is made", default=None, panel=OUT, metavar="FILE")
+    json: Path | None = option(
+        "write each measurement here as soon as it is made", default=None, panel=OUT, metavar="FILE"
+    )
     markdown: Path | None = option("write the tables here too", default=None, panel=OUT, metavar="FILE")
     resume: bool = option("continue from what the JSON file holds", default=False, panel=OUT)
 
     def settings(self) -> Settings:
-        """What the options ask for, with what --quick and --full stand for."""
+        """What the options ask for, --quick and --full included."""
         from loglinear.criteria.criterion import criteria_of
         from loglinear.experiments.bench.peer import ALGORITHMS
         from loglinear.experiments.bench.plan import Settings, distinct, peer_is_installed
@@ -100,7 +102,7 @@ def bench_command(
         str | None, typer.Argument(metavar="TRAIN", help="Your own column file, label in the last column.")
     ] = None,
 ) -> None:
-    """Measure training and tagging beside python-crfsuite: same file, same features, same objective.
+    """Measure training and tagging, and compare with python-crfsuite: same file, same features, same objective.
 
     Examples
     --------
@@ -123,7 +125,7 @@ def bench_command(
     for path in (run.json, run.markdown):
         check_place(path)
     settings = run.settings()
-    screen = wide_console()
+    screen = console(tables=True)
     tasks = run.tasks or (_all_tasks(screen) if run.full and train is None else [])
     shape = {"job": dict, "result": dict}
     store = Store(run.json, "bench", {"machine": machine()}, lambda key, cell: shape, run.resume)
@@ -139,7 +141,7 @@ def bench_command(
                 if benchmark.results:
                     _report(benchmark, screen, run.markdown, peer_missing=run.peer and not settings.peer)
         except KeyboardInterrupt:
-            kept = "" if run.json is None else f"; what was measured is in {run.json}: go on with --resume"
+            kept = "" if run.json is None else f"; what was measured is in {run.json}: continue with --resume"
             raise KeyboardInterrupt(f"interrupted{kept}") from None
 
 
@@ -163,7 +165,7 @@ def _corpora(
 
 
 def _all_tasks(screen: Console) -> list[str]:
-    """What --full measures on: real corpora if they are there."""
+    """The corpora of --full: real ones if they are available."""
     from loglinear.experiments.corpora import has_conll2000
 
     if has_conll2000():
@@ -173,16 +175,16 @@ def _all_tasks(screen: Console) -> list[str]:
 
 
 def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
-    from loglinear.experiments.bench.peer import why_not
+    from loglinear.experiments.bench.peer import unsupported_reason
     from loglinear.features.templates.language import TemplateSet
 
     for corpus in corpora:
-        if reason := why_not(TemplateSet.parse(corpus.template)):
+        if reason := unsupported_reason(TemplateSet.parse(corpus.template)):
             raise OptionError(f"python-crfsuite cannot be measured on {corpus.name}: {reason}; try --no-peer")
 
 
 def _watch(benchmark: Benchmark, screen: Console) -> None:
-    """Run it, with a line for each measurement: a live one in a terminal, else a plain one as each begins."""
+    """Run it, with a line for each measurement: live in a terminal, plain elsewhere."""
     what, began = "", 0.0
 
     def before(number: int, total: int, job: Job) -> None:
@@ -197,7 +199,7 @@ def _watch(benchmark: Benchmark, screen: Console) -> None:
 
 
 def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, peer_missing: bool) -> None:
-    """Show the tables, and keep them."""
+    """Show the tables, and write them."""
     import shlex
     import sys
     from dataclasses import asdict
@@ -218,9 +220,8 @@ def _listed(text: str) -> list[str]:
 
 
 def _whole(name: str, text: str) -> int:
-
     if not text.isdecimal():
-        raise OptionError(f"--{name}: {text!r} is not a whole number")
+        raise OptionError(f"--{name}: {text!r} is not a whole number; give some separated by commas, as in 1,2")
     return int(text)
 
 

@@ -62,7 +62,7 @@ def train_command(
     if rows.label is None:
         raise OptionError("name the column of the labels: --label COLUMN")
     if model.class_weight not in (None, "balanced"):
-        raise OptionError(f"--class-weight {model.class_weight!r}: there is balanced")
+        raise OptionError(f"--class-weight {model.class_weight!r}: the only value here is balanced")
     check_training(output, run)
     out = console(run.quiet)
     classifier = Classifier(**{**vars(model), "kinds": rows.kinds()})
@@ -88,15 +88,15 @@ def run_command(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV or JSON Lines (also .gz, or -).")] = "-",
     output: Output = "-",
     column: Annotated[
-        str, typer.Option(help="Name of the column of predicted labels; that of its probability ends in _probability.")
+        str, typer.Option(help="Name of the column of predicted labels; their probabilities go to NAME_probability.")
     ] = "predicted",
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="The probability of every label too, a column each.")
+        bool, typer.Option("--probabilities", help="Write the probability of every label too, a column each.")
     ] = False,
     threads: Threads = None,
     format: Format = "auto",
 ) -> None:
-    """Label the rows of a table: the same table with the label, and how probable it is.
+    """Label the rows of a table: the same table with the predicted label and its probability.
 
     Examples
     --------
@@ -109,19 +109,19 @@ def run_command(
     classifier = _loaded(model, threads)
     rows = read_table(table, format)
     labels, chances = _predicted(classifier, rows)
-    made: dict[str, Any] = {column: labels}
+    added: dict[str, Any] = {column: labels}
     if chances is not None:
-        made[f"{column}_probability"] = chances.max(axis=1).tolist()
+        added[f"{column}_probability"] = chances.max(axis=1).tolist()
         if probabilities:
-            made |= {f"p({name})": chances[:, i].tolist() for i, name in enumerate(classifier.classes_)}
+            added |= {f"p({name})": chances[:, i].tolist() for i, name in enumerate(classifier.classes_)}
     elif probabilities:
-        raise OptionError(f"models of {classifier.criterion} have no probabilities")
-    for name in made:
+        raise OptionError(f"models of {classifier.criterion} have no probabilities; leave out --probabilities")
+    for name in added:
         if name in rows.columns:
             raise OptionError(f"the table has a column {name!r} already; choose another name with --column")
     chosen = table_format_of(table) if format == "auto" else format
     with atomic_output(output) as out:
-        write_table({**rows.columns, **made}, out, chosen)
+        write_table({**rows.columns, **added}, out, chosen)
 
 
 @add(app, "eval")
@@ -146,7 +146,7 @@ def eval_command(
     import numpy as np
 
     from loglinear.data.tables import read_table
-    from loglinear.evaluation.labels import accuracy_report
+    from loglinear.evaluation.labels import accuracy_report, confusions
     from loglinear.experiments.charts import table_chart
 
     check_place(plot)
@@ -164,19 +164,16 @@ def eval_command(
     known = {name: i for i, name in enumerate(classifier.classes_)}
     log_loss, unknown = None, sorted({*truth} - {*known})
     if chances is not None and not unknown:
-        own = chances[np.arange(len(truth)), [known[name] for name in truth]]
-        log_loss = float(-np.mean(np.log(np.maximum(own, np.finfo(np.float64).tiny))))
+        of_truth = chances[np.arange(len(truth)), [known[name] for name in truth]]
+        log_loss = float(-np.mean(np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))))
     if plot is not None:
-        names = sorted({*truth, *labels})
-        place = {name: i for i, name in enumerate(names)}
-        counts = np.zeros((len(names), len(names)))
-        np.add.at(counts, ([place[name] for name in truth], [place[name] for name in labels]), 1)
+        names, counts = confusions([truth], [labels])
         write_text(plot, table_chart("Confusion", names, names, counts, "predicted", "gold"))
     if json:
-        found = report.to_dict()
-        found["rows"] = found.pop("tokens")
-        found |= {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
-        typer.echo(json_module.dumps(found, ensure_ascii=False, indent=2))
+        facts = report.to_dict()
+        facts["rows"] = facts.pop("tokens")
+        facts |= {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
+        typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
     typer.echo(report.text().replace(" tokens;", " rows;", 1), nl=False)
     typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
@@ -189,7 +186,7 @@ def _loaded(model: Path, threads: int | None) -> Classifier:
 
     classifier = Classifier.load(model)
     if classifier.kinds_ is None:
-        raise OptionError(f"{model} was trained in Python, not on a table; use it from there")
+        raise OptionError(f"{model} was trained in Python, not on a table; use it from Python")
     classifier.threads = threads
     return classifier
 

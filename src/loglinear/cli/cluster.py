@@ -28,7 +28,7 @@ MODEL, CHARTS = "The mixture", "Charts"
 
 @options
 class ClusterOptions:
-    """What else is written about a mixture."""
+    """Where a mixture, its rows and its charts go."""
 
     output: Path | None = option(
         "model file to write; with --predict, the table of rows (- by default)",
@@ -36,7 +36,9 @@ class ClusterOptions:
         metavar="FILE",
         flags=("-o", "--output"),
     )
-    predict: Path | None = option("use a model on the table, instead of training one", default=None, metavar="MODEL")
+    predict: Path | None = option(
+        "apply this model to the table, instead of training one", default=None, metavar="MODEL"
+    )
     rows: str | None = option("write each training row's component and probability here", default=None, metavar="FILE")
     plot: Path | None = option(
         "draw rows and Gaussians, in two columns or principal axes", default=None, panel=CHARTS, metavar="FILE.svg"
@@ -57,14 +59,16 @@ def cluster_command(
     run: Annotated[FitOptions, Flags(help={"dev": "table of rows to judge by"})],
     table: Annotated[TableOptions, Flags(without=("label", "categories"))],
     words: Annotated[str, flag(ClassifierOptions, "text", panel=TABLE)] = "words",
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words in fewer rows.", rich_help_panel=TABLE)] = 1,
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Leave out words that occur in fewer rows.", rich_help_panel=TABLE)
+    ] = 1,
     label: Annotated[
         str | None,
         typer.Option(
             "--label",
             "--labels",
             metavar="COLUMN",
-            help="Column of known components, by name; empty where not known. Such rows stay in theirs.",
+            help="Column with the names of known components, which those rows keep; empty where not known.",
             rich_help_panel=TABLE,
         ),
     ] = None,
@@ -85,17 +89,16 @@ def cluster_command(
             "--ignore": table.ignored, "--rows": asked.rows, "--components": model.components,
             "--covariance": model.covariance, "--plot-rounds": asked.plot_rounds,
         }  # fmt: skip
-        given = [name for name, value in trained.items() if value]
-        if given:
-            raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave it out")
+        if given := [name for name, value in trained.items() if value]:
+            raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave out")
         _predict(data, asked.predict, asked, table, out)
         return
     if model.n_components is None:
-        raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to use a model)")
+        raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to apply a model)")
     if table.texts and table.numbers:
-        raise OptionError("--text and --number: a mixture is of words or of numbers; give one of both")
+        raise OptionError("--text and --number: a mixture is of words or of numbers; give only one of them")
     if asked.plot_columns is not None and asked.plot is None:
-        raise OptionError(f"--plot-columns {asked.plot_columns}: of which chart? give --plot FILE.svg with it")
+        raise OptionError(f"--plot-columns {asked.plot_columns}: for which chart? give --plot FILE.svg with it")
     common.check_training(asked.output, run)
     for place in (asked.plot, asked.plot_rounds):
         common.check_place(place)
@@ -107,12 +110,12 @@ def cluster_command(
         x = seen.matrix(rows, kind == "multinomial")
         dev = None if run.dev is None else seen.matrix(table.read(run.dev, whole=True), kind == "multinomial")
     if kind == "gaussian" and seen.words is not None:
-        raise OptionError("--components gaussian: words are counted, so take multinomial; Gaussians are of numbers")
+        raise OptionError("--components gaussian is for numbers; words are counted: take --components multinomial")
     _train(model, kind, x, dev, seen, _known(rows, label), rows.n_rows, asked, run, out)
 
 
 def _predict(data: str, model: Path, asked: ClusterOptions, table: TableOptions, out: Console) -> None:
-    """Write the component of each row, by a model."""
+    """Write the component of each row, as a trained model sees it."""
     from loglinear.estimators.mixture import Mixture
 
     mixture = Mixture.load(model)
@@ -128,7 +131,7 @@ def _train(
     model: MixtureOptions, kind: str, x: Any, dev: Any, seen: ClusterRows, known: list[str | None] | None, n_rows: int,
     asked: ClusterOptions, run: FitOptions, out: Console,
 ) -> None:  # fmt: skip
-    """Train a mixture, say what it found, and write it."""
+    """Train a mixture, show its components, and write it."""
     from dataclasses import replace
 
     import numpy as np
@@ -142,7 +145,7 @@ def _train(
     _places(asked, seen, kind)
 
     def progress(step: Progress) -> Progress:
-        several = step.phase != "main" and out.is_terminal  # elsewhere a line now and then is enough
+        several = step.phase != "main" and out.is_terminal  # without one, starts need no line each
         return replace(step, phase=step.phase if several else "main", objective=-step.objective)
 
     seconds = common.fit(mixture, x, run, out, output=asked.output, progress=progress, X_dev=dev, known=known)
@@ -151,10 +154,10 @@ def _train(
     if asked.output is not None:
         common.save(mixture, asked.output)
     common.show_table(component_table(mixture, asked.top), out)
-    of = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
+    what = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
     common.summarise(
         mixture, out, asked.output,
-        data=f"{n_rows:,} rows, {len(seen.names):,} {of}",
+        data=f"{n_rows:,} rows, {len(seen.names):,} {what}",
         seconds=seconds,
         objective=f"{mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}",
         following="loglinear cluster TABLE --predict MODEL;  loglinear inspect MODEL",
@@ -187,18 +190,18 @@ def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
 
 
 def _places(asked: ClusterOptions, seen: ClusterRows, kind: str) -> tuple[int, int] | None:
-    """The columns of --plot by number, or None; refused before training if there is nothing to draw."""
+    """The numbers of the columns of --plot, or None; raises before training if there is nothing to draw."""
     if asked.plot is None:
         return None
     if kind != "gaussian":
-        raise OptionError("--plot draws Gaussians; of words, --plot-rounds draws how EM climbed")
+        raise OptionError("--plot draws Gaussians; for words, --plot-rounds draws how the log-likelihood rose")
     if len(seen.names) < 2:
-        raise OptionError("--plot needs two columns of numbers, and there is one")
+        raise OptionError("--plot needs two columns of numbers, but there is only one; leave it out")
     if asked.plot_columns is None:
         return None
     parts = [part.strip() for part in asked.plot_columns.split(",")]
     if len(parts) != 2 or any(part not in seen.names for part in parts):
-        raise OptionError(f"--plot-columns {asked.plot_columns}: give two of {', '.join(seen.names)}, apart by a comma")
+        raise OptionError(f"--plot-columns {asked.plot_columns}: give two of {', '.join(seen.names)}, as in A,B")
     return seen.names.index(parts[0]), seen.names.index(parts[1])
 
 
@@ -217,12 +220,12 @@ def _draw(mixture: Mixture, x: Any, seen: ClusterRows, asked: ClusterOptions, ou
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a mixture sees of a table's rows: columns of numbers, or the words of a column of text.
+# From the rows of a table to the matrix of a mixture: columns of numbers, or the words of columns of text.
 
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """Names of columns of numbers; or columns of text, taken together, and how they are cut into words."""
+    """The columns of numbers; or the columns of text, taken together, and how they are cut into words."""
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...] = ()
@@ -238,13 +241,13 @@ class ClusterRows:
         cut: str,
         min_count: int,
     ) -> ClusterRows:
-        """What the command line asks for; if it names no columns, all columns of numbers, or else all of text."""
+        """The columns that the command line names; by default all columns of numbers, or else all of text."""
         from loglinear.features.tables import BagOfWords, kind_of
 
         for name in (*numbers, *texts, *left_out):
             table.column(name)
             if name in left_out and name in (*numbers, *texts):
-                raise OptionError(f"column {name!r} cannot be both left out (or the label) and looked at")
+                raise OptionError(f"column {name!r} cannot be both left out (or the label) and used")
         if not numbers and not texts:
             kinds = {name: kind_of(cells) for name, cells in table.columns.items() if name not in left_out}
             numbers = [name for name, kind in kinds.items() if kind == "number"]
@@ -253,12 +256,13 @@ class ClusterRows:
             words = BagOfWords.fit(_joined(table, texts), cut, min_count)
             if not words.vocabulary:
                 raise DataError(
-                    f"--min-count {min_count}: no word of {', '.join(texts)} is in so many rows", table.file
+                    f"--min-count {min_count}: no word of {', '.join(texts)} occurs in that many rows; lower it",
+                    table.file,
                 )
             return cls((), tuple(texts), words)
         if not numbers:
-            there = ", ".join(table.columns)
-            raise DataError(f"no column holds numbers alone, or text; name some with --text ({there})", table.file)
+            columns = ", ".join(table.columns)
+            raise DataError(f"no column holds numbers only, or text; name some with --text ({columns})", table.file)
         return cls(tuple(dict.fromkeys(numbers)))
 
     @property
@@ -267,7 +271,7 @@ class ClusterRows:
         return list(self.numbers) if self.words is None else list(self.words.vocabulary)
 
     def matrix(self, table: TableFile, counts: bool) -> Any:
-        """Rows [n, D]: an array of numbers, or words counted in CSR; ``counts``: negative numbers are refused."""
+        """Rows [n, D]: an array of numbers, or counts of words in CSR; with ``counts`` numbers must not be negative."""
         import numpy as np
 
         if self.words is None:
@@ -282,26 +286,26 @@ class ClusterRows:
         return self.words.matrix(_joined(table, self.texts))
 
     def to_dict(self) -> dict[str, Any]:
-        """For a model file; words are kept there as names of columns."""
+        """For a model file, which has the words as names of columns."""
         if self.words is None:
             return {"numbers": True}
         return {"texts": list(self.texts), "words": self.words.spec}
 
     @classmethod
     def of_model(cls, mixture: Any, path: object) -> ClusterRows:
-        """As a model's training had them."""
+        """The columns that a model was trained on."""
         from loglinear.features.tables import BagOfWords
 
         stored, names = mixture.source_, getattr(mixture, "feature_names_in_", None)
         if names is None:
-            raise OptionError(f"{path} was trained on rows without names of columns; use it from Python")
+            raise OptionError(f"{path} was trained on rows without names of columns; apply it from Python")
         try:
             if not isinstance(stored, Mapping) or stored.get("numbers"):
                 return cls(tuple(names.tolist()))
             words = BagOfWords.from_dict({"spec": stored["words"], "vocabulary": names.tolist()})
             return cls((), tuple(str(name) for name in stored["texts"]), words)
         except (LoglinearError, KeyError, TypeError) as error:
-            raise ModelFileError(f"{path}: how its rows were made cannot be read ({error}); train anew") from None
+            raise ModelFileError(f"{path}: the description of its columns is damaged ({error}); train again") from None
 
 
 def _joined(table: TableFile, names: Sequence[str]) -> list[str]:

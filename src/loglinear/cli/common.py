@@ -1,4 +1,4 @@
-"""What several verbs share: the console, templates, places to write to, and a training from data to model file."""
+"""Shared by several verbs: the console, templates, checks of outputs, and training from data to model file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from loglinear.cli.options import CorpusOptions, FitOptions
@@ -32,18 +30,16 @@ if TYPE_CHECKING:
     from loglinear.training.run import Progress
 
 
-PLAIN_WIDTH = 160  # of tables that no terminal shows
+PLAIN_WIDTH = 160  # of tables that are not shown in a terminal
 
 
-def console(quiet: bool = False) -> Console:
-    """Where people look: standard error, so that standard output carries data only."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
+def console(quiet: bool = False, tables: bool = False) -> Console:
+    """The console for messages: standard error, so that standard output carries data only.
 
-
-def wide_console(quiet: bool = False) -> Console:
-    """The same, wide enough for tables where no terminal says how wide it is."""
-    out = console(quiet)
-    if not out.is_terminal:
+    With ``tables`` it is wide enough for them where there is no terminal to say how wide it is.
+    """
+    out = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
+    if tables and not out.is_terminal:
         out.width = PLAIN_WIDTH
     return out
 
@@ -68,7 +64,7 @@ TAKEN_BY = {
 
 
 def other_verb(error: ModelKindError) -> str:
-    """A line for a model that was given to a verb for models of another kind: which one takes it."""
+    """The message for a model given to a verb for models of another kind: which verb takes it."""
     use = f"{TAKEN_BY[error.kind]} takes it" if error.kind in TAKEN_BY else "loglinear inspect shows it"
     return (
         f"{error.file} holds a model of kind {error.kind!r}, but one of kind {error.wanted!r} is needed here; {use}, "
@@ -77,21 +73,21 @@ def other_verb(error: ModelKindError) -> str:
 
 
 def start_quickly() -> None:
-    """Let Numba load kernels without looking for BLAS in SciPy: no kernel needs it, and importing it takes 0.2 s.
+    """Let Numba load kernels without importing SciPy for BLAS, which no kernel needs and which takes 0.2 s.
 
-    Nor does the garbage collector look at what stays for good, which takes as long. For verbs that need neither SciPy
-    nor scikit-learn, in a process that is the command line's own.
+    The garbage collector also skips what stays until the end, which saves as much again. For verbs that need neither
+    SciPy nor scikit-learn, and only in a process of the command line.
     """
     if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
         return
     modules: dict[str, Any] = sys.modules
-    modules["scipy.linalg"] = None  # an import of it fails while this stands here
+    modules["scipy.linalg"] = None  # makes importing it fail
     gc.disable()
     try:
-        import numba.np.arraymath  # noqa: F401  # looks for BLAS when it is imported, and goes on without
+        import numba.np.arraymath  # noqa: F401  # looks for BLAS when it is imported, and works without
         from numba.core.registry import cpu_target
 
-        cpu_target.target_context.refresh()  # what the first kernel would have it do
+        cpu_target.target_context.refresh()  # the first kernel would do it otherwise
         gc.freeze()
     finally:
         gc.enable()
@@ -99,9 +95,8 @@ def start_quickly() -> None:
 
 
 def show_table(table: Table, screen: Console) -> None:
-    """A table with its remarks, in the terminal."""
+    """Print a table with its notes."""
     from rich.table import Table as RichTable
-    from rich.text import Text
 
     shown = RichTable(title=Text(table.title), title_justify="left", title_style="bold")
     for number, column in enumerate(table.columns):
@@ -115,13 +110,13 @@ def show_table(table: Table, screen: Console) -> None:
 
 @contextmanager
 def showing_warnings(out: Console) -> Iterator[None]:
-    """Print warnings as lines of their own, once the block has ended."""
-    with warnings.catch_warnings(record=True) as said:
+    """Print warnings, a line each, when the block ends."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             yield
         finally:
-            for warning in said:
+            for warning in caught:
                 if issubclass(warning.category, UserWarning | RuntimeWarning):
                     out.print(f"loglinear: warning: {warning.message}", markup=False)
 
@@ -130,32 +125,32 @@ def showing_warnings(out: Console) -> Iterator[None]:
 
 
 def tagger_of(model: TaggerOptions) -> Tagger:
-    """The tagger that the command line asks for, but for its template, which depends on the data."""
+    """The tagger that the command line asks for, without its template, which may depend on the data."""
     from loglinear.estimators.tagger.estimator import Tagger
 
     return Tagger(**{**vars(model), "template": None, "constraints": read_constraints(model.constraints)})
 
 
-def read_constraints(given: str | None) -> str | dict[str, object] | None:
-    """A scheme's name, or the content of a JSON file."""
+def read_constraints(name: str | None) -> str | dict[str, object] | None:
+    """The name of a scheme as it is, or the content of a JSON file."""
     import json
 
-    if given is None or not given.endswith(".json"):
-        return given
+    if name is None or not name.endswith(".json"):
+        return name
     try:
-        content = json.loads(Path(given).read_text(encoding="utf-8"))
+        content = json.loads(Path(name).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise OptionError(f"{given}: not valid JSON: {error}") from None
+        raise OptionError(f"{name}: not valid JSON: {error}") from None
     if not isinstance(content, dict):
-        raise OptionError(f"{given}: constraints are a JSON object")
+        raise OptionError(f'{name}: constraints are a JSON object, as in {{"scheme": "bio"}}')
     return content
 
 
-def read_template(given: str | None) -> str | TemplateSet | None:
-    """A named set's name, or the content of a template file."""
+def read_template(name: str | None) -> str | TemplateSet | None:
+    """The name of a set as it is, or the content of a template file."""
     from loglinear.features.templates.sets import SETS, load_template
 
-    return given if given is None or given in SETS else load_template(Path(given))
+    return name if name is None or name in SETS else load_template(Path(name))
 
 
 def choose_template(
@@ -184,7 +179,7 @@ def bundled_corpus(split: str, task: str) -> Columns:
 
 
 def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str:
-    """``ner`` where the labels are those of spans and not where it would look for tags, else ``pos``."""
+    """``ner`` where the labels mark spans, unless they stand in the column where it looks for tags; else ``pos``."""
     from loglinear.estimators.tagger.inputs import annotation_of
     from loglinear.structures.constraints import detect_scheme
 
@@ -198,7 +193,7 @@ def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str
 
 
 def check_place(path: Path | None) -> None:
-    """Refuse an output that could not be written before hours are spent on it."""
+    """Reject an output that cannot be written, before hours are spent on it."""
     import tempfile
 
     if path is None:
@@ -208,29 +203,29 @@ def check_place(path: Path | None) -> None:
     if path.is_dir():
         raise OptionError(f"{path} is a folder; name the file to write")
     if not path.parent.is_dir():
-        raise OptionError(f"{path}: there is no folder {path.parent}; make it first")
+        raise OptionError(f"{path}: there is no folder {path.parent}; create it first")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise OptionError(f"{path}: nothing can be written in {path.parent}: {error.strerror}") from None
+        raise OptionError(f"{path}: cannot write to {path.parent}: {error.strerror}; choose another folder") from None
 
 
 def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
-    """Refuse outputs that could not be written, or not beside each other, before time is spent.
+    """Reject outputs that cannot be written, or would overwrite each other or an input, before time is spent.
 
     Parameters
     ----------
     results : Path, optional
-        What ``--json`` names: a file, as it is read again.
+        The file of ``--json``; it is read again when the command is resumed.
     outputs : mapping from option to Path
     inputs
         Files that are read; anything else is ignored.
     """
     if str(results) == "-":
-        raise OptionError("--json keeps what is finished, to continue from, in a file; name one")
-    there = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
-    taken = {os.path.realpath(path): f"the input {path}" for path in there}
+        raise OptionError("--json keeps what is finished, to continue from it, in a file; name one")
+    existing = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
+    taken = {os.path.realpath(path): f"the input {path}" for path in existing}
     for flag, path in {"--json": results, **outputs}.items():
         if path is None:
             continue
@@ -242,7 +237,7 @@ def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inpu
 
 
 def write_text(path: Path | None, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file, whole or not at all; nothing if there is no path."""
     from loglinear.data import atomic_output
 
     if path is not None:
@@ -251,16 +246,16 @@ def write_text(path: Path | None, text: str) -> None:
 
 
 def numbers(flag: str, text: str) -> tuple[float, ...]:
-    """Numbers between commas."""
+    """Numbers separated by commas."""
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise OptionError(f"--{flag} {text!r}: give numbers between commas, as in 0.1,0.3,1") from None
+        raise OptionError(f"--{flag} {text!r}: give numbers separated by commas, as in 0.1,0.3,1") from None
 
 
 @contextmanager
 def resumable(results: Path | None) -> Iterator[None]:
-    """Say after Ctrl-C what an experiment has kept."""
+    """After Ctrl-C, say what an experiment has kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt:
@@ -268,7 +263,7 @@ def resumable(results: Path | None) -> Iterator[None]:
 
 
 def interrupted(results: Path | None) -> str:
-    """What to say after Ctrl-C."""
+    """The message after Ctrl-C."""
     if results is None:
         return "interrupted: nothing was kept; with --json FILE the same command would continue"
     if not results.exists():
@@ -280,18 +275,20 @@ def interrupted(results: Path | None) -> str:
 
 
 def checkpoint_of(output: Path | None) -> Path | None:
-    """Where the checkpoint of a model's training is kept."""
+    """The checkpoint file of a training whose model goes to ``output``."""
     return None if output is None else output.with_name(output.name + ".checkpoint")
 
 
 def check_training(output: Path | None, run: FitOptions) -> None:
-    """Refuse a training whose model could not be written, or that would overwrite one that did not end."""
+    """Reject a training whose model cannot be written, or that would overwrite an unfinished one."""
     check_place(output)
     checkpoint = checkpoint_of(output)
     if checkpoint is None and run.resume:
         raise OptionError("--resume continues from MODEL.checkpoint; name the model with -o")
     if checkpoint is not None and checkpoint.exists() and not run.resume:
-        raise OptionError(f"{checkpoint} is of a training that did not end; go on with --resume, or remove it")
+        raise OptionError(
+            f"{checkpoint} belongs to an unfinished training: continue it with --resume, or delete the file"
+        )
 
 
 def fit(
@@ -305,24 +302,19 @@ def fit(
     progress: Callable[[Any], Progress] = lambda step: step,
     **more: Any,
 ) -> float:
-    """Train an estimator with a display of its progress and a checkpoint beside the ``output``; the seconds it took.
+    """Train an estimator, showing its progress, with a checkpoint beside the ``output``; returns the seconds it took.
 
-    ``progress`` makes a :class:`Progress` of what ``fit`` observes, ``more`` are keywords of ``fit``. The checkpoint is
-    removed by :func:`save`, once the model is written.
+    ``progress`` converts what ``fit`` observes to a :class:`Progress`, ``more`` are keywords of ``fit``. :func:`save`
+    deletes the checkpoint, once the model is written.
     """
     from loglinear.training.run import TrainingInterrupted
 
     checkpoint = checkpoint_of(output)
     if run.resume and checkpoint is not None:
-        there = checkpoint.exists()
-        out.print(f"resuming from {checkpoint}" if there else f"no checkpoint {checkpoint}: starting from scratch")
-    keywords = {
-        "init": run.init,
-        "checkpoint": checkpoint,
-        "checkpoint_seconds": run.checkpoint_seconds,
-        "resume": run.resume,
-        **more,
-    }
+        exists = checkpoint.exists()
+        out.print(f"resuming from {checkpoint}" if exists else f"no checkpoint {checkpoint}: starting from scratch")
+    keywords = {name: getattr(run, name) for name in ("init", "checkpoint_seconds", "resume")}
+    keywords |= {"checkpoint": checkpoint, **more}
     began = time.perf_counter()
     try:
         with showing_warnings(out), TrainingDisplay(out, metric) as display:
@@ -334,19 +326,21 @@ def fit(
 
 
 def _supported(estimator: Any, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Those keywords that an estimator's ``fit`` has; one that it lacks is refused if the command line asks for it."""
+    """The keywords that an estimator's ``fit`` takes; others are rejected if the command line asks for them."""
     import inspect
 
     known = inspect.signature(estimator.fit).parameters
     for name in ("X_dev", "init", "resume"):
         asked = keywords.get(name) is not None and keywords[name] is not False
         if asked and name not in known:
-            raise OptionError(f"--{name.removeprefix('X_')}: {type(estimator).__name__} does not support it")
+            raise OptionError(
+                f"--{name.removeprefix('X_')}: {type(estimator).__name__} does not support it; leave it out"
+            )
     return {name: value for name, value in keywords.items() if name in known}
 
 
 def save(estimator: Any, output: Path) -> None:
-    """Write the model, to a temporary folder if its place has no room any more, and remove the checkpoint."""
+    """Write the model, to a temporary folder if it cannot be written to its place, and delete the checkpoint."""
     import tempfile
 
     try:
@@ -370,11 +364,13 @@ def summarise(
     seconds: float | None = None,
     following: str,
 ) -> None:
-    """Say what a training learnt, how it went, where the model is and what can be done with it.
+    """Print what was learnt from, how training went, where the model is and what to do next.
 
-    ``following`` are commands, with MODEL for the model; ``metric`` says what the dev score is. ``objective`` and
-    ``seconds`` are the estimator's own if it keeps them.
+    ``following`` are commands, with MODEL for the model file; ``metric`` says what the dev score is. ``objective`` and
+    ``seconds`` are those that the estimator recorded, if they are not given.
     """
+    from loglinear.experiments.tables import size
+
     at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
     pruned, value = getattr(estimator, "pruned_score_", None), getattr(estimator, "objective_", None)
     if not objective and value is not None:
@@ -386,7 +382,7 @@ def summarise(
         "objective": objective,
         "dev score": "" if score is None else f"{100 * score:.2f}{metric} at iteration {at}, whose weights are kept",
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
-        "model": "" if output is None else f"{output} ({_size(output)})",
+        "model": "" if output is None else f"{output} ({size(output.stat().st_size)})",
         "next": "" if output is None else following.replace("MODEL", str(output)),
     }
     for what, text in lines.items():
@@ -394,12 +390,7 @@ def summarise(
             out.print(f"{what:<10} {text}", markup=False)
 
 
-def _size(path: Path) -> str:
-    n_bytes = path.stat().st_size
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"
-
-
-# -- training seen from outside: a live line in a terminal, now and then a plain one elsewhere -------------------------
+# -- the progress of a training: a live line in a terminal, a plain one every few seconds elsewhere -------------------
 
 
 PLAIN_SECONDS = 5.0
@@ -410,17 +401,14 @@ class _Display:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._status: Status | None = None
+        self._status = console.status("training ...") if console.is_terminal and not console.quiet else None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.quiet:
-            self._status = self._console.status("training ...")
+        if self._status is not None:
             self._status.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._status is not None:
             self._status.stop()
 
@@ -443,15 +431,11 @@ class TrainingDisplay(_Display):
         self._phase = "main"
 
     def observe(self, progress: Progress) -> None:
-        """Show one iteration, and first of all which part of the training it belongs to, if there are several."""
+        """Show an iteration; before it the phase of the training, where a new one begins."""
         if progress.phase != self._phase:
             self._phase = progress.phase
-            self._console.print(
-                PHASES.get(
-                    progress.phase,
-                    progress.phase if " " in progress.phase else f"first a {progress.phase} model, to start from",
-                )
-            )
+            other = self._phase if " " in self._phase else f"first a {self._phase} model, to start from"
+            self._console.print(PHASES.get(self._phase, other))
         text = f"iteration {progress.iteration}  objective {progress.objective:,.2f}"
         if progress.dev_score is not None and progress.best_dev_score is not None:
             text += f"  dev {self._metric} {100 * progress.dev_score:.2f} (best {100 * progress.best_dev_score:.2f})"
@@ -467,11 +451,11 @@ class TuningDisplay(_Display):
     """Shows each finished cell with the best so far, and in a terminal the iteration of the one in training."""
 
     def observe(self, progress: TuningProgress) -> None:
-        """Show where it is."""
+        """Show the progress of a tuning."""
         self._show(f"{progress.done} of {progress.total}  {progress.name}", progress)
 
     def observe_part(self, what: str, progress: TuningProgress) -> None:
-        """Show where one part of a larger whole is."""
+        """Show the progress of one tuning of several."""
         count = f"{progress.done} of {progress.total}  " if progress.total else ""
         self._show(f"{what}: {count}{progress.name}", progress)
 

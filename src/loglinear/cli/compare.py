@@ -1,4 +1,4 @@
-"""``loglinear compare``: which criterion is best for your data."""
+"""``loglinear compare``: find the best criterion for your data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SPLITS = ("train", "dev", "test")  # of the bundled corpus
 QUICK_TASK, QUICK_TEMPLATE, QUICK_SIZES = "chunk", "chunking", "0.1,0.3,1"
 COMPARED = (
-    "template", "order", "constraints", "gazetteers", "min_count", "max_iter", "tolerance", "threads", "seed",
+    "template", "structure", "max_length", "segment_features", "order", "constraints", "gazetteers", "min_count",
+    "max_iter", "tolerance", "threads", "seed",
 )  # fmt: skip
 
 
@@ -34,10 +35,11 @@ class ComparisonOptions(ExperimentOptions):
     dev: str | None = option("annotated file to tune on", default=None, metavar="FILE")
     test: str | None = option("annotated file to compare on", default=None, metavar="FILE")
     criteria: str = option(
-        "which: all, or names between commas (semicolons, if options after them have commas)", default="all"
+        "which criteria: all, or names separated by commas (by semicolons if their options contain commas)",
+        default="all",
     )
     grid: list[str] | None = option(
-        "other values to tune over than the default ones; see tune", default=None, metavar="OPTION=VALUES", repeats=True
+        "values to tune over instead of the default ones; see tune", default=None, metavar="OPTION=VALUES", repeats=True
     )
     quick: bool = option("small grids, at most 60 iterations", default=False)
     sizes: str = option("shares of the training sentences, for learning curves: 0.1,0.3,1", default="", panel=RUN)
@@ -54,7 +56,7 @@ def compare_command(
         str | None, typer.Argument(metavar="TRAIN", help="Annotated file; with --quick the bundled corpus if left out.")
     ] = None,
 ) -> None:
-    """Tune each criterion on dev data, compare them on test data, and say which differences are chance.
+    """Tune each criterion on dev data, compare them on test data, and test which differences are significant.
 
     Examples
     --------
@@ -68,7 +70,7 @@ def compare_command(
     from loglinear.experiments.comparison.run import compare, named
     from loglinear.experiments.tuning.grid import read_grid
 
-    out = common.wide_console(run.quiet)
+    out = common.console(run.quiet, tables=True)
     sources = [train, run.dev, run.test]
     bundled = run.quick and not any(sources)
     if not bundled and None in sources:

@@ -1,8 +1,9 @@
-"""``loglinear corpus``: the bundled corpus, or as much generated text as you like, as a column file."""
+"""``loglinear corpus``: write the bundled corpus, or any number of generated sentences."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +21,7 @@ class SentenceOptions:
         "a bracketed tree a line; or conllu, dependencies as CoNLL-U",
         default="chunk",
     )
-    generate: int | None = option("make so many sentences by the grammar instead", default=None, least=1)
+    generate: int | None = option("generate this many sentences by the grammar instead", default=None, least=1)
     seed: int | None = option("seed of the generated sentences (0 if not given)", default=None, least=0)
 
 
@@ -45,24 +46,26 @@ def corpus_command(
     from loglinear.data.corpora.generator import generate_rows, generate_trees
     from loglinear.data.dependencies import conllu_text
 
-    task, generate, seed = asked.task, asked.generate, asked.seed
-    if generate is not None and split is not None:
-        raise OptionError(f"{split!r} names a part of the bundled corpus, --generate makes other sentences; give one")
-    if generate is None and seed is not None:
-        raise OptionError("--seed goes with --generate")
+    if asked.generate is not None and split is not None:
+        raise OptionError(f"{split!r} is a part of the bundled corpus, but --generate makes new sentences; give one")
+    if asked.generate is None and asked.seed is not None:
+        raise OptionError("--seed goes with --generate N; give both, or neither")
+
+    def items(bundled: Callable[..., Any], generated: Callable[..., Any], *what: Any, **how: Any) -> Any:
+        if asked.generate is None:
+            return bundled(split or "train", *what, **how)
+        return generated(asked.generate, asked.seed or 0, *what, **how)
+
+    texts: Iterable[str]
     with atomic_output(output) as out:
-        if task == "trees":
-            trees = bundled_trees(split or "train", entities=False) if generate is None else None
-            for tree in generate_trees(generate, seed or 0, entities=False) if trees is None else trees:
-                out.write(f"{tree}\n".encode())
-            return
-        if task == "conllu":
-            sentences = bundled_rows(split or "train", "dependency") if generate is None else None
-            for rows in generate_rows(generate, seed or 0, "dependency") if sentences is None else sentences:
-                out.write(conllu_text(rows).encode())
-            return
-        if generate is None:
-            out.write(bundled_text(split or "train", task).encode())
-            return
-        for sentence in generate_rows(generate, seed or 0, task):
-            out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())
+        if asked.task == "trees":
+            texts = (f"{tree}\n" for tree in items(bundled_trees, generate_trees, entities=False))
+        elif asked.task == "conllu":
+            texts = map(conllu_text, items(bundled_rows, generate_rows, "dependency"))
+        elif asked.generate is None:
+            texts = [bundled_text(split or "train", asked.task)]
+        else:
+            rows = generate_rows(asked.generate, asked.seed or 0, asked.task)
+            texts = ("".join(" ".join(row) + "\n" for row in sentence) + "\n" for sentence in rows)
+        for text in texts:
+            out.write(text.encode())

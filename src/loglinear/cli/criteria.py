@@ -1,4 +1,4 @@
-"""``loglinear criteria``: what training can minimise."""
+"""``loglinear criteria``: the criteria that training can minimise, and the optimizers."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def criteria_command(json: PrintJson = False) -> None:
     from loglinear.optimizers.optimizer import OPTIMIZERS
     from loglinear.options import options_of
 
+    registries: dict[str, Any] = {"optimizers": OPTIMIZERS, "parsing": TREE_CRITERIA}
     facts: dict[str, list[dict[str, Any]]] = {
         "criteria": [
             {
@@ -59,14 +60,13 @@ def criteria_command(json: PrintJson = False) -> None:
             }
             for name, criterion in CRITERIA.all().items()
         ],
-        "optimizers": [
-            {"name": name, "does": optimizer.summary, "options": _options(options_of(optimizer).values())}
-            for name, optimizer in OPTIMIZERS.all().items()
-        ],
-        "parsing": [
-            {"name": name, "does": criterion.summary, "options": _options(options_of(criterion).values())}
-            for name, criterion in TREE_CRITERIA.all().items()
-        ],
+        **{
+            kind: [
+                {"name": name, "does": part.summary, "options": _options(options_of(part).values())}
+                for name, part in registry.all().items()
+            ]
+            for kind, registry in registries.items()
+        },
     }
     if json:
         typer.echo(json_module.dumps(facts, indent=1))
@@ -77,20 +77,23 @@ def criteria_command(json: PrintJson = False) -> None:
 
 
 def _options(declared: Iterable[Option]) -> list[dict[str, Any]]:
-    """Those of today: what is an old spelling goes on working, and is not listed."""
-    current = [option for option in declared if not option.instead]
-    return [{"name": option.name, "default": option.default, "help": option.help} for option in current]
+    """The options, without old spellings, which still work."""
+    return [
+        {"name": option.name, "default": option.default, "help": option.help}
+        for option in declared
+        if not option.instead
+    ]
 
 
 def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:
     from rich.table import Column, Table
 
     yes = {True: "yes", False: "no"}
-    known = Table(Column("criterion", no_wrap=True), "minimises", "convex", "cost", "needs", title="--criterion")
+    criteria = Table(Column("criterion", no_wrap=True), "minimises", "convex", "cost", "needs", title="--criterion")
     for fact in facts["criteria"]:
         needs = ", ".join(dict.fromkeys(filter(None, map(NEEDS.get, fact["needs"])))) or "no inference"
         start = f"; starts from a {fact['starts_from']} model" if fact["starts_from"] else ""
-        known.add_row(fact["name"], fact["minimises"], yes[fact["convex"]], yes[fact["cost"]], needs + start)
+        criteria.add_row(fact["name"], fact["minimises"], yes[fact["convex"]], yes[fact["cost"]], needs + start)
     ways = Table(Column("optimizer", no_wrap=True), "how the weights are found", "trains", title="--optimizer")
     for fact in facts["optimizers"]:
         trains = [each["name"] for each in facts["criteria"] if fact["name"] in each["optimizers"]]
@@ -113,4 +116,4 @@ def _tables(facts: dict[str, list[dict[str, Any]]]) -> list[Table]:
     )  # fmt: skip
     for fact in facts["parsing"]:
         trees.add_row(fact["name"], fact["does"], ", ".join(option["name"] for option in fact["options"]))
-    return [known, ways, options, trees]
+    return [criteria, ways, options, trees]

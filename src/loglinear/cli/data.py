@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import console, show_table, wide_console, working
+from loglinear.cli.common import console, show_table, working
 from loglinear.cli.options import add, verbs
 
 app = verbs("Fetch public corpora and see which are here.")
@@ -14,10 +14,10 @@ app = verbs("Fetch public corpora and see which are here.")
 
 @add(app, "get")
 def get_command(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Corpora; `loglinear data list` knows them.")],
-    again: Annotated[bool, typer.Option("--again", help="Fetch anew what is here already.")] = False,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Corpora; see `loglinear data list`.")],
+    again: Annotated[bool, typer.Option("--again", help="Fetch again what is here already.")] = False,
 ) -> None:
-    """Fetch corpora into the user's cache, check them, and print the folders they are in.
+    """Fetch corpora into the user's cache, check them, and print their folders.
 
     Examples
     --------
@@ -25,13 +25,13 @@ def get_command(
     loglinear data get conll2000 conll2002     (both; the folders are printed)
     """
     from loglinear.data.corpora.download import get, public_corpus
-    from loglinear.system import passed_over
+    from loglinear.system import cache_warning
 
     for name in names:
         public_corpus(name)
     out = console()
-    if said := passed_over():
-        out.print(f"loglinear: {said}", markup=False)
+    if warning := cache_warning():
+        out.print(f"loglinear: {warning}", markup=False)
     for name in names:
         with working(out, f"fetching {name} ..."):
             folder = get(name, again)
@@ -40,7 +40,7 @@ def get_command(
 
 @add(app, "list")
 def list_command() -> None:
-    """Show the corpora that can be fetched, where they come from, and whether they are here and right.
+    """List the corpora that can be fetched, where they come from, and whether they are here and intact.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def list_command() -> None:
     """
     from loglinear.data.corpora.download import PUBLIC, corpora_cache, folder_of, wrong_files
     from loglinear.experiments.tables import Table
-    from loglinear.system import passed_over
+    from loglinear.system import cache_warning
 
     table = Table("Public corpora", ["name", "what", "source and licence", "here"])
     for name, corpus in PUBLIC.items():
@@ -56,5 +56,5 @@ def list_command() -> None:
         here = f"wrong: {', '.join(wrong)}" if wrong else "no" if folder_of(name) is None else "yes"
         table.add(name, [], [corpus.about, corpus.licence, here])
     table.notes.append(f"The cache is {corpora_cache()}; `loglinear data get NAME` fetches into it.")
-    table.notes += filter(None, [passed_over()])
-    show_table(table, wide_console())
+    table.notes += filter(None, [cache_warning()])
+    show_table(table, console(tables=True))

@@ -24,7 +24,7 @@ def demo_command(
     task: Annotated[str, typer.Option(help="chunk, ner or pos.")] = "chunk",
     folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
 ) -> None:
-    """Train on the bundled corpus, print scores, tagged sentences and what to try next.
+    """Train on the bundled corpus; print scores, tagged sentences and what to try next.
 
     Examples
     --------
@@ -62,11 +62,7 @@ def demo_command(
     gold = test.columns[-1]
     score = accuracy_report if task == "pos" else chunk_scores
     report = score((gold.ids, gold.values, test.offsets), (labels, tagger.classes_, test.offsets))
-    out.print(
-        "\n[bold]On the test sentences[/bold] (what conlleval prints)"
-        if task != "pos"
-        else "\n[bold]On the test sentences[/bold]"
-    )
+    out.print("\n[bold]On the test sentences[/bold]" + ("" if task == "pos" else " (what conlleval prints)"))
     typer.echo(report.text(), nl=False)
     out.print("\n[bold]Three of them, with confidence[/bold] (a wrong label in red, with the right one)")
     _show_sentences(out, test, [tagger.classes_[y] for y in labels.tolist()], confidence.tolist())
@@ -82,7 +78,7 @@ def demo_command(
 
 
 def _show_sentences(out: Console, corpus: Columns, predicted: list[str], confidence: list[float]) -> None:
-    """The first sentences, a word a row: its label, the right one if it is another, and the probability."""
+    """Print the first sentences, a word a row: the label, the gold one if it differs, and the probability."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""``loglinear eval``: how good are the labels."""
+"""``loglinear eval``: score predicted labels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def eval_command(
     asked: EvalOptions,
     threads: Threads = None,
 ) -> None:
-    """Score labels: with neither --model nor --pred, gold and prediction are the last two columns.
+    """Score labels. Without --model or --pred, the last two columns are the gold and the predicted labels.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def eval_command(
     if asked.model is not None and asked.pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
     if asked.model is not None and asked.pred_column != -1:
-        raise OptionError("--pred-column goes with labels in a file, not with --model")
+        raise OptionError("--pred-column goes with labels in a file, not with --model; leave one of them out")
     apart = asked.model is not None or asked.pred is not None
     corpus = files.read(gold, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS)
     truth = _label_column(corpus, asked.gold_column if asked.gold_column is not None else -1 if apart else -2)
@@ -82,7 +82,7 @@ def _label_column(corpus: Columns | Attributes, number: int) -> Column:
 
     if isinstance(corpus, Attributes):
         if corpus.label is None:
-            raise DataError("the file has no labels", corpus.name)
+            raise DataError("the file has no labels to score", corpus.name)
         return corpus.label
     if number == -1 and corpus.unlabelled is not None:
         raise DataError("this sentence has no labels", corpus.name, corpus.unlabelled)
@@ -98,7 +98,7 @@ def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -
 
 
 def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) -> None:
-    """Refuse files whose sentences differ in number or length, naming the first place."""
+    """Reject files whose sentences differ in number or length, naming the first place."""
     import numpy as np
 
     lengths, others = np.diff(gold.offsets), np.diff(predicted.offsets)

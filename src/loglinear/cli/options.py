@@ -1,13 +1,13 @@
-"""Command-line options that follow from declared ones, and the options of files and runs, declared the same way.
+"""Command-line flags made of declared options, and the declared options of files and runs.
 
-A verb says which options it has by the types of its parameters:
+The types of a verb's parameters say which options it has:
 
     @add(app, "train")
     def train_command(train: ..., model: TaggerOptions, files: CorpusOptions) -> None: ...
 
 :func:`takes` replaces each parameter of an options class (:mod:`loglinear.options`) by a flag for every option of the
-class, with its type, default, choices, help and panel; the verb is called with an object of the class. What a verb
-leaves out, or has otherwise, it says with :class:`Flags`:
+class, with its type, default, choices, help and panel; the verb is called with an object of the class. With
+:class:`Flags` a verb leaves out or changes some of them:
 
     model: Annotated[TaggerOptions, Flags(only=("order", "threads"), panel="The same for all trainings")]
 """
@@ -43,19 +43,19 @@ FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
 @dataclass(frozen=True)
 class Flags:
-    """Which options of a class a verb has, and in what they differ from the declaration.
+    """Which options of a class a verb has, and how they differ from the declaration.
 
     Parameters
     ----------
     only, without : tuple of str
-        The options it has (all if empty), and those of them that it leaves out.
+        The options it has (all if empty), and those that it leaves out.
     panel : str
-        Heading of all of them, instead of each one's own.
+        One heading for all of them, instead of those declared.
     defaults, help : mapping
         Other defaults and help texts, by name.
     of : str
-        What the class is about. Options that an earlier parameter has as well share its flag; where they have another
-        default, the help says so in these words.
+        What the class is about. Options that an earlier parameter has as well share its flag; where their defaults
+        differ, the help says so in these words.
     """
 
     only: tuple[str, ...] = ()
@@ -67,10 +67,8 @@ class Flags:
 
     def options(self, cls: type) -> Iterator[Option]:
         """The chosen options, as the verb has them."""
-        chosen = (each for name, each in declared(cls).items() if not self.only or name in self.only)
-        for each in chosen:
-            if each.name not in self.without and not each.python_only:
-                name = each.name
+        for name, each in declared(cls).items():
+            if (not self.only or name in self.only) and name not in self.without and not each.python_only:
                 changes: dict[str, Any] = {"help": self.help.get(name, each.help), "panel": self.panel or each.panel}
                 yield dataclasses.replace(each, default=self.defaults.get(name, each.default), **changes)
 
@@ -88,16 +86,14 @@ class _Holder:
     shared: set[str]
 
     def make(self, values: Mapping[str, Any], given: set[str]) -> Any:
-        """An object of the class, with the values given checked; an estimator checks its options itself."""
-        made = {}
+        """An object of the class; values given are checked, except those of estimators, which check them themselves."""
+        arguments = {}
         for name, each in self.options.items():
-            value = each.default
-            if name in given or name not in self.shared:
-                value = _value(each, values[name])
+            value = _value(each, values[name]) if name in given or name not in self.shared else each.default
             if name in given and not each.repeats and self.cls.__module__ != ESTIMATORS:
                 each.check(value)
-            made[each.name] = value
-        return self.cls(**made)
+            arguments[each.name] = value
+        return self.cls(**arguments)
 
 
 def takes(verb: Callable[..., None]) -> Callable[..., None]:
@@ -172,7 +168,7 @@ def flag(cls: type, name: str, **changes: Any) -> Any:
 
 
 def changed(holder: Any, *names: str) -> list[str]:
-    """The flags of those of the named options that do not have their defaults."""
+    """The flags of the named options whose values are not the defaults."""
     known = declared(type(holder))
     return [_flags(known[name])[-1] for name in names if getattr(holder, name) != known[name].default]
 
@@ -195,7 +191,7 @@ def _flags(each: Option) -> tuple[str, ...]:
 
 
 def _parameter_name(each: Option) -> str:
-    """Two options of different classes are the same parameter if they have the same flag."""
+    """The parameter of an option's flag: options of different classes with the same flag share it."""
     longest = _flags(each)[-1].partition("/")[0]
     return longest.removeprefix("--").replace("-", "_") if longest.startswith("--") else each.name
 
@@ -216,7 +212,7 @@ def _parameter(name: str, each: Option, more: str) -> inspect.Parameter:
 
 
 def _place(parameter: inspect.Parameter) -> int:
-    """Where ``--help`` lists a parameter, by its panel; arguments and those without a panel come first."""
+    """The place of a parameter in ``--help``, by its panel; arguments and options without a panel come first."""
     panels = [getattr(each, "rich_help_panel", None) for each in get_args(parameter.annotation)]
     panel = next(filter(None, panels), None)
     return -1 if panel is None else PANELS.index(panel if panel in PANELS else "")
@@ -242,7 +238,7 @@ def _flag(each: Option, more: str = "") -> Any:
 
 
 def _value(each: Option, value: Any) -> Any:
-    """A value of the command line as Python has it."""
+    """The Python value of a command-line value."""
     if each.repeats:
         return list(value) if value else each.default
     if not each.none_word:
@@ -286,8 +282,8 @@ class CorpusOptions:
         """Read a corpus.
 
         With ``layout`` the text of a column file is kept, so that it can be written back with its comments and blank
-        lines. ``docstart_is_token`` takes ``-DOCSTART-`` lines for tokens, as conlleval does, if they are as wide as
-        the others. ``label_keys`` are the keys of JSON Lines records that hold labels.
+        lines. ``docstart_is_token`` reads ``-DOCSTART-`` lines as tokens, as conlleval does, if they have as many
+        columns as the others. ``label_keys`` are the keys of JSON Lines records that hold labels.
         """
         from io import BytesIO
 
@@ -331,7 +327,7 @@ class CorpusOptions:
             if not 0.0 <= numbers[-1] <= MOST_WEIGHT:
                 raise DataError(f"{text} is not a weight between 0 and {MOST_WEIGHT:g}", name, line)
         if len(numbers) != n_sentences:
-            raise DataError(f"{len(numbers)} weights for {n_sentences} sentences", name)
+            raise DataError(f"{len(numbers)} weights for {n_sentences} sentences; give one for each sentence", name)
         return np.array(numbers)
 
 
@@ -355,19 +351,19 @@ class TableOptions:
     format: str = option("format: auto (by the file's name), csv, tsv or jsonl", default="auto", panel=TABLE)
 
     def read(self, path: str, *, whole: bool = False) -> TableFile:
-        """Read a table; unless ``whole``, without the columns to leave out."""
+        """Read a table; without the columns to ignore, unless ``whole``."""
         from loglinear.data.tables import read_table
 
         table = read_table(path, self.format)
         return table if whole else table.without(self.ignored or [])
 
     def kinds(self) -> dict[str, str] | None:
-        """What the columns are that the command line names; a column named twice is refused."""
+        """The kinds of the columns that the command line names; a column must not have two."""
         kinds: dict[str, str] = {}
         for kind, names in (("number", self.numbers), ("category", self.categories), ("text", self.texts)):
             for name in names or []:
                 if name == self.label:
-                    raise OptionError(f"column {name!r} is the label, and cannot be a {kind} to learn from")
+                    raise OptionError(f"column {name!r} is the label, and cannot be a {kind} to learn from as well")
                 if kinds.setdefault(name, kind) != kind:
                     raise OptionError(f"column {name!r} cannot be both a {kinds[name]} and a {kind}")
         return kinds or None
@@ -375,11 +371,11 @@ class TableOptions:
 
 @options
 class FitOptions:
-    """How a training starts, continues and is shown: the same for every estimator."""
+    """How a training starts, is resumed and shown: the same for every estimator."""
 
     dev: str | None = option("annotated file to stop early by", default=None, panel=DEV, metavar="FILE")
     init: str | None = option("model to start from", default=None, panel=RUN, metavar="MODEL")
-    resume: bool = option("continue from MODEL.checkpoint if it is there", default=False, panel=RUN)
+    resume: bool = option("continue from MODEL.checkpoint if it exists", default=False, panel=RUN)
     checkpoint_seconds: float = option(
         "seconds between checkpoints (MODEL.checkpoint)", default=30.0, least=0, panel=RUN
     )
@@ -388,13 +384,13 @@ class FitOptions:
 
 @options
 class ExperimentOptions:
-    """What experiments of many trainings share."""
+    """Options of experiments with many trainings."""
 
     metric: str = option(
         "what to judge by: f1, precision, recall, accuracy, sentence-accuracy, or auto: F1 for chunks", default="auto"
     )
     json: Path | None = option(
-        "keep all that is finished here (models in FILE.models); the same command continues from it",
+        "keep finished trainings here (models in FILE.models); the same command continues from it",
         default=None,
         panel=OUT,
         metavar="FILE",

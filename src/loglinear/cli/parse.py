@@ -1,10 +1,10 @@
-"""``loglinear parse``: train a parser on trees, parse sentences, see how good the trees are, draw them."""
+"""``loglinear parse``: train a parser on trees, parse sentences, score and draw trees."""
 
 from __future__ import annotations
 
 import json as json_module
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,23 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli.common import check_training, console, fit, save, showing_warnings, summarise, working
-from loglinear.cli.options import (
-    FitOptions,
-    Flags,
-    Given,
-    ModelFile,
-    ModelOutput,
-    Output,
-    PrintJson,
-    Quiet,
-    Threads,
-    add,
-    flags_of,
-    verbs,
-)
+from loglinear.cli.options import FitOptions, Flags, Given, ModelFile, ModelOutput, Output, add, flag, flags_of, verbs
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DependencyOptions, ParserOptions
-from loglinear.options import declared
+from loglinear.options import declared, option, options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,35 +27,52 @@ if TYPE_CHECKING:
 app = verbs("Train parsers on treebanks, parse sentences, score and draw trees.")
 BLOCK = 256  # sentences parsed before their trees are written
 DEPENDENCIES = "Dependencies"
-USE = ("time_limit", "decoding")  # options of parsing, not of training
+DECODING = ("time_limit", "decoding")  # options of parsing, not of training
+SUFFIXES = (".conllu", ".conll")
 
 
-Use = Annotated[ParserOptions, Flags(only=USE)]
-Dependencies = Annotated[
-    bool, typer.Option("--dependencies", help="The file is CoNLL-U, also if its name does not end in .conllu.")
-]
+@options
+class UseOptions:
+    """How a file is parsed with a model."""
+
+    threads: int | None = option("threads; all cores if not given", default=None, least=1)
+    dependencies: bool = option("read the file as CoNLL-U, whatever its name", default=False)
+    quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+@options
+class ScoreOptions:
+    """What the gold trees are compared with, and how."""
+
+    model: Path | None = option("parse the sentences with this model and compare", default=None)
+    pred: str | None = option("file of predicted trees; an empty tree, (), is a failure", default=None)
+    max_length: int | None = option(
+        "only score sentences of at most this many words, punctuation included", default=None, least=1
+    )
+    json: bool = option("print JSON", default=False)
+    particles_apart: bool = option("ADVP and PRT are different labels; evalb takes them for one", default=False)
 
 
 @add(app, "train")
 def train_command(
     trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees or CoNLL-U (also .gz, or -).")],
     output: ModelOutput,
-    phrases: Annotated[ParserOptions, Flags(without=USE)],
+    phrases: Annotated[ParserOptions, Flags(without=DECODING)],
     arcs: Annotated[DependencyOptions, Flags(panel=DEPENDENCIES, of="dependencies")],
     run: Annotated[FitOptions, Flags(help={"dev": "trees to stop early by"})],
     given: Given,
-    dependencies: Dependencies = False,
+    dependencies: Annotated[bool, flag(UseOptions, "dependencies")] = False,
     set: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Another way to give options of dependency parsers: projective=no.",
+            help="Set an option of dependency parsers by name: projective=no.",
             rich_help_panel=DEPENDENCIES,
         ),
     ] = None,
 ) -> None:
-    """Train a parser on a treebank, or on CoNLL-U, and write a model file.
+    """Train a parser on a treebank, or a dependency parser on CoNLL-U, and write a model file.
 
     Examples
     --------
@@ -76,40 +80,47 @@ def train_command(
     loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (the parent's label, two siblings)
     loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
     loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
+    loglinear parse train some.txt -o em.model --criterion pcfg-em     (by EM; lines without brackets are sentences)
     loglinear parse train ewt.conllu -o ewt.model --criterion cll --dev dev.conllu --no-projective
     loglinear parse train ewt.conllu -o ewt.model --resume     (after Ctrl-C)
     """
-
     out = console(run.quiet)
     check_training(output, run)
     of_phrases, of_arcs = flags_of(ParserOptions), flags_of(DependencyOptions)
     if is_dependencies(trees, dependencies):
-        refuse_phrase_options(given, *(flag for flag in of_phrases if flag not in of_arcs))
+        reject_phrase_options(given, *(name for name in of_phrases if name not in of_arcs))
         _train_dependencies(trees, _with_settings(arcs, set or []), output, run, out)
         return
-    others = [flag for flag in (*of_arcs, "--set") if flag in given and flag not in of_phrases]
-    if others:
-        raise OptionError(f"{' and '.join(others)}: only for dependencies (CoNLL-U)")
+    if others := [name for name in (*of_arcs, "--set") if name in given and name not in of_phrases]:
+        raise OptionError(f"{' and '.join(others)}: only for dependencies (CoNLL-U); give --dependencies, or leave out")
     _train_phrases(trees, phrases, output, run, out)
 
 
 def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptions, out: Console) -> None:
     """Train on bracketed trees and write a model file."""
     from loglinear.data.trees.cleaning import read_treebank
+    from loglinear.data.trees.tree import Tree, read_trees_and_sentences
     from loglinear.estimators.parser.estimator import Parser
 
     parser = Parser(**vars(model))
     parser.check_options()
+
+    def read(source: str) -> Sequence[Tree | list[str]]:
+        if parser.takes_sentences:
+            return read_trees_and_sentences(source)
+        return read_treebank(source, model.function_tags, model.marks)
+
     with showing_warnings(out), working(out, f"reading {trees}"):
-        treebank = read_treebank(trees, model.function_tags, model.marks)
-        dev = None if run.dev is None else read_treebank(run.dev, model.function_tags, model.marks)
-    fit(parser, treebank, run, out, output=output, metric="F1", X_dev=dev)
+        treebank, dev = read(trees), None if run.dev is None else read(run.dev)
+    metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
+    fit(parser, treebank, run, out, output=output, metric=metric, X_dev=dev)
     save(parser, output)
     grammar, longer = parser.model_.grammar, len(treebank) - parser.n_trees_
-    left_out = "" if parser.max_length is None else f"; {longer:,} trees longer than {parser.max_length:,} left out"
+    what = "sentences" if parser.takes_sentences else "trees"
+    left_out = "" if parser.max_length is None else f"; {longer:,} {what} longer than {parser.max_length:,} left out"
     summarise(
         parser, out, output,
-        data=f"{parser.n_trees_:,} trees, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",
+        data=f"{parser.n_trees_:,} {what}, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",
         features=f"{grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
         f"{grammar.n_preterminals:,} parts of speech",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",
@@ -143,7 +154,7 @@ def _train_dependencies(source: str, model: DependencyOptions, output: Path, run
 
 
 def _with_settings(model: DependencyOptions, settings: list[str]) -> DependencyOptions:
-    """The options with those of texts such as ``projective=no``."""
+    """The options, changed by settings such as ``projective=no``."""
     known = declared(DependencyOptions)
     values = {name: value for name, value in vars(model).items() if value != known[name].default}
     for setting in settings:
@@ -160,19 +171,18 @@ def _with_settings(model: DependencyOptions, settings: list[str]) -> DependencyO
 @add(app, "run")
 def run_command(
     model: ModelFile,
-    use: Use,
+    parsing: Annotated[ParserOptions, Flags(only=DECODING)],
+    use: UseOptions,
     given: Given,
     input: Annotated[
         str,
         typer.Argument(
-            metavar="INPUT", help="Sentences, one a line, words apart by blanks (also .gz, or - for standard input)."
+            metavar="INPUT",
+            help="Sentences, one a line, words separated by blanks (also .gz, or - for standard input).",
         ),
     ] = "-",
     output: Output = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
-    threads: Threads = None,
-    dependencies: Dependencies = False,
-    quiet: Quiet = False,
 ) -> None:
     """Parse sentences: a tree a line; a blank line for a blank line; (ROOT (NOPARSE ...)) where there is no parse.
 
@@ -188,12 +198,12 @@ def run_command(
     from loglinear.data.trees.drawing import draw as drawn
     from loglinear.data.trees.tree import read_text_of
 
-    out = console(quiet)
-    if is_dependencies(input, dependencies, model):
-        refuse_phrase_options(given, "--draw", "--time-limit", "--decoding")
-        run(model, input, output, threads, out)
+    out = console(use.quiet)
+    if is_dependencies(input, use.dependencies, model):
+        reject_phrase_options(given, "--draw", "--time-limit", "--decoding")
+        _run_dependencies(model, input, output, use.threads, out)
         return
-    parser = _loaded(model, threads, use)
+    parser = _loaded(model, use.threads, parsing)
     lines = read_text_of(input).split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -205,8 +215,7 @@ def run_command(
             for line, words in enumerate(block, first + 1):
                 parse = next(parses) if words else None
                 if parse is not None and parse.failure:
-                    where = f"{source_name(input)}:{line}"
-                    out.print(f"loglinear: {where}: {parse.failure}: a fallback tree stands for it", markup=False)
+                    _report_failure(out, f"{source_name(input)}:{line}", parse.failure)
                 text = "" if parse is None else drawn(parse.tree, out.width) if draw else str(parse.tree)
                 stream.write(text.encode() + b"\n")
 
@@ -214,26 +223,16 @@ def run_command(
 @add(app, "eval")
 def eval_command(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Gold trees (also .gz, or - for standard input).")],
-    options: Annotated[
+    parsing: Annotated[
         ParserOptions,
         Flags(
-            only=("marks", "function_tags", *USE),
+            only=("marks", "function_tags", *DECODING),
             help={"marks": "cut labels at these characters first, as ^- for NP^S-TMP"},
         ),
     ],
+    asked: ScoreOptions,
+    use: UseOptions,
     given: Given,
-    model: Annotated[Path | None, typer.Option(help="Parse the sentences with this model and compare.")] = None,
-    pred: Annotated[str | None, typer.Option(help="File of predicted trees; an empty one, (), is no parse.")] = None,
-    max_length: Annotated[
-        int | None, typer.Option(min=1, help="Only sentences of at most so many words, punctuation counted.")
-    ] = None,
-    json: PrintJson = False,
-    particles_apart: Annotated[
-        bool, typer.Option("--particles-apart", help="ADVP and PRT are different labels; evalb takes them for one.")
-    ] = False,
-    threads: Threads = None,
-    dependencies: Dependencies = False,
-    quiet: Quiet = False,
 ) -> None:
     """Score trees as evalb does: labelled precision, recall and F1, exact match, parts of speech, failures.
 
@@ -245,49 +244,49 @@ def eval_command(
     from loglinear.data.trees.cleaning import read_treebank, without_marks
     from loglinear.evaluation.brackets import bracket_scores
 
-    if (model is None) == (pred is None):
+    if (asked.model is None) == (asked.pred is None):
         raise OptionError("give what to compare with the gold trees: --model or --pred")
-    out = console(quiet)
-    if is_dependencies(gold, dependencies, model):
-        refuse_phrase_options(given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--decoding")
-        evaluate(gold, model, pred, max_length, json, threads, out)
+    out = console(use.quiet)
+    if is_dependencies(gold, use.dependencies, asked.model):
+        reject_phrase_options(given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--decoding")
+        _evaluate_dependencies(gold, asked, use.threads, out)
         return
     with showing_warnings(out):
-        trees = read_treebank(gold, options.function_tags, options.marks)
-    read = [None] * len(trees) if pred is None else _read_predicted(pred, options)
+        trees = read_treebank(gold, parsing.function_tags, parsing.marks)
+    read = [None] * len(trees) if asked.pred is None else _read_predicted(asked.pred, parsing)
     if len(read) != len(trees):
-        raise DataError(f"{len(trees)} trees, but {len(read)} in {pred}", gold)
-    chosen = [n for n, tree in enumerate(trees) if max_length is None or len(tree.leaves()) <= max_length]
+        raise DataError(f"{len(trees)} trees, but {len(read)} in {asked.pred}", gold)
+    chosen = [n for n, tree in enumerate(trees) if len(tree.leaves()) <= (asked.max_length or len(tree.leaves()))]
     if not chosen:
-        raise DataError(f"no sentence has at most {max_length} words", gold)
+        raise DataError(f"no sentence has at most {asked.max_length} words", gold)
     trees, predicted, speed, failed = [trees[n] for n in chosen], [read[n] for n in chosen], None, None
-    if model is not None:
-        parser = _loaded(model, threads, options)
+    if asked.model is not None:
+        parser = _loaded(asked.model, use.threads, parsing)
         sentences = [tree.leaves() for tree in trees]
-        parser.parse(sentences[:1])  # loads the kernels, which is not part of the speed
+        parser.parse(sentences[:1])  # loads the kernels, which the speed does not include
         with _progress(out, "parsing", len(sentences)) as advance:
-            begin = time.perf_counter()
+            began = time.perf_counter()
             parses = parser.parse(sentences, observe=advance)
-            speed = len(sentences) / max(time.perf_counter() - begin, 1e-9)
+            speed = len(sentences) / max(time.perf_counter() - began, 1e-9)
         predicted, failed = [parse.tree for parse in parses], [bool(parse.failure) for parse in parses]
-    if options.marks:
-        trees = [without_marks(tree, options.marks) for tree in trees]
-        predicted = [None if tree is None else without_marks(tree, options.marks) for tree in predicted]
-    report = bracket_scores(trees, predicted, same_particle=not particles_apart, failed=failed)
-    if json:
+    if parsing.marks:
+        trees = [without_marks(tree, parsing.marks) for tree in trees]
+        predicted = [None if tree is None else without_marks(tree, parsing.marks) for tree in predicted]
+    report = bracket_scores(trees, predicted, same_particle=not asked.particles_apart, failed=failed)
+    if asked.json:
         typer.echo(json_module.dumps(report.to_dict(speed), indent=2))
     else:
         typer.echo(report.text(speed), nl=False)
 
 
-def _read_predicted(source: str, options: ParserOptions) -> list[Tree | None]:
+def _read_predicted(source: str, parsing: ParserOptions) -> list[Tree | None]:
     """Predicted trees, None for empty ones."""
     from loglinear.data.files import source_name
     from loglinear.data.trees.cleaning import clean
     from loglinear.data.trees.tree import numbered_trees, read_text_of
 
     trees = (tree for _, tree in numbered_trees(read_text_of(source), source_name(source)))
-    return [None if tree is None else clean(tree, options.function_tags, options.marks) for tree in trees]
+    return [None if tree is None else clean(tree, parsing.function_tags, parsing.marks) for tree in trees]
 
 
 @add(app, "draw")
@@ -316,7 +315,7 @@ def draw_command(
     forest = read_trees(trees)
     if tree is not None:
         if tree > len(forest):
-            raise DataError(f"there is no tree {tree}: the file has {len(forest)}", trees)
+            raise DataError(f"--tree {tree}: there is no tree {tree}, the file has {len(forest)}", trees)
         forest = [forest[tree - 1]]
     if svg is not None:
         if len(forest) > 1:
@@ -325,16 +324,20 @@ def draw_command(
             stream.write(draw_svg(forest[0]).encode())
         return
     cells = width or console().width
-    typer.echo("\n".join(draw(one, cells) for one in forest), nl=False)
+    typer.echo("\n".join(draw(each, cells) for each in forest), nl=False)
 
 
-# -- what the verbs share --------------------------------------------------------------------------------------------
+# -- what the verbs share ----------------------------------------------------------------------------------------------
 
 
-def _loaded(model: Path, threads: int | None, use: ParserOptions) -> Parser:
+def _loaded(model: Path, threads: int | None, parsing: ParserOptions) -> Parser:
     from loglinear.estimators.parser.estimator import Parser
 
-    return Parser.load(model).set_params(threads=threads, **{name: getattr(use, name) for name in USE})
+    return Parser.load(model).set_params(threads=threads, **{name: getattr(parsing, name) for name in DECODING})
+
+
+def _report_failure(out: Console, place: str, reason: str) -> None:
+    out.print(f"loglinear: {place}: {reason}: a fallback tree stands for it", markup=False)
 
 
 @contextmanager
@@ -351,15 +354,8 @@ def _progress(out: Console, what: str, total: int) -> Iterator[Callable[[], None
         yield lambda: progress.advance(task)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What ``loglinear parse`` does with CoNLL-U files: the verbs of the dependency parser.
-
-
-SUFFIXES = (".conllu", ".conll")
-
-
 def is_dependencies(path: str | None, asked: bool, model: Path | None = None) -> bool:
-    """Whether a file is CoNLL-U, by its name, because it was asked for, or by the model it goes with."""
+    """Whether a file is CoNLL-U: by its name, because the user says so, or by the model it is used with."""
     if asked or (path is not None and path.removesuffix(".gz").endswith(SUFFIXES)):
         return True
     if model is None:
@@ -370,16 +366,18 @@ def is_dependencies(path: str | None, asked: bool, model: Path | None = None) ->
     return model_file.load(model).kind == KIND
 
 
-def refuse_phrase_options(given: Given, *flags: str) -> None:
-    """Refuse those of the flags that were given: they are for phrases alone."""
-    refused = [flag for flag in flags if flag in given]
-    if refused:
-        does = "makes" if len(refused) == 1 else "make"
-        raise OptionError(f"{' and '.join(refused)} {does} no sense for dependencies (CoNLL-U): only phrases have that")
+def reject_phrase_options(given: Given, *flags: str) -> None:
+    """Reject those of the flags that were given: they are for phrases alone."""
+    if wrong := [name for name in flags if name in given]:
+        make = "makes" if len(wrong) == 1 else "make"
+        raise OptionError(f"{' and '.join(wrong)} {make} no sense for dependencies (CoNLL-U), only for phrases")
 
 
-def run(model: Path, source: str, output: str, threads: int | None, out: Console) -> None:
-    """Parse a CoNLL-U file with tags: the same file with heads and relations."""
+# -- dependencies ------------------------------------------------------------------------------------------------------
+
+
+def _run_dependencies(model: Path, source: str, output: str, threads: int | None, out: Console) -> None:
+    """Parse a tagged CoNLL-U file: the same file with heads and relations."""
     from loglinear.data import atomic_output
     from loglinear.data.dependencies import read_conllu, write_conllu
     from loglinear.estimators.dependency.estimator import DependencyParser
@@ -389,23 +387,14 @@ def run(model: Path, source: str, output: str, threads: int | None, out: Console
     with working(out, f"parsing {corpus.n_sentences:,} sentences"):
         parses = parser.parse(corpus)
     for s in parses.fallback.nonzero()[0].tolist():
-        where = f"{corpus.file}:{corpus.lines[corpus.offsets[s]]}"
-        length = int(corpus.offsets[s + 1] - corpus.offsets[s])
-        why = f"{length} tokens are too many (parse_length={parser.parse_length})"
-        out.print(f"loglinear: {where}: {why}: a fallback tree stands for it", markup=False)
+        first, end = corpus.offsets[s : s + 2].tolist()
+        reason = f"{end - first} tokens are too many (parse_length={parser.parse_length})"
+        _report_failure(out, f"{corpus.file}:{corpus.lines[first]}", reason)
     with atomic_output(output) as stream:
         write_conllu(corpus, stream, parses.heads, parses.relations)
 
 
-def evaluate(
-    gold: str,
-    model: Path | None,
-    pred: str | None,
-    max_length: int | None,
-    json: bool,
-    threads: int | None,
-    out: Console,
-) -> None:
+def _evaluate_dependencies(gold: str, asked: ScoreOptions, threads: int | None, out: Console) -> None:
     """UAS and LAS of a model, or of a file of predictions, on a CoNLL-U file."""
     import numpy as np
 
@@ -414,27 +403,27 @@ def evaluate(
     from loglinear.evaluation.attachment import attachment_scores
 
     corpus, speed, fallback = read_conllu(gold, single_root=False), None, None
-    chosen = np.flatnonzero(np.diff(corpus.offsets) <= (max_length or corpus.n_tokens))
+    chosen = np.flatnonzero(np.diff(corpus.offsets) <= (asked.max_length or corpus.n_tokens))
     if not len(chosen):
-        raise DataError(f"no sentence has at most {max_length} tokens", gold)
-    if model is not None:
+        raise DataError(f"no sentence has at most {asked.max_length} tokens", gold)
+    if asked.model is not None:
         corpus = corpus.select(chosen)
-        parser = DependencyParser.load(model).set_params(threads=threads)
-        parser.parse(corpus.select([0]))  # loads the kernels, which is no part of the speed
+        parser = DependencyParser.load(asked.model).set_params(threads=threads)
+        parser.parse(corpus.select([0]))  # loads the kernels, which the speed does not include
         with working(out, f"parsing {corpus.n_sentences:,} sentences"):
-            begin = time.perf_counter()
+            began = time.perf_counter()
             parses = parser.parse(corpus)
-            speed = corpus.n_sentences / max(time.perf_counter() - begin, 1e-9)
+            speed = corpus.n_sentences / max(time.perf_counter() - began, 1e-9)
         heads, relations, fallback = parses.heads, parses.relations, parses.fallback
     else:
-        assert pred is not None
-        other = read_conllu(pred, single_root=False)
+        assert asked.pred is not None
+        other = read_conllu(asked.pred, single_root=False)
         if not np.array_equal(other.offsets, corpus.offsets):
-            raise DataError(f"its sentences are not those of {gold}, or of other lengths", pred)
+            raise DataError(f"the sentences are not those of {gold}, or of other lengths", asked.pred)
         other, corpus = other.select(chosen), corpus.select(chosen)
         heads, relations = other.heads, other.relations if other.has_relations else None
     report = attachment_scores(corpus, heads, relations, fallback=fallback)
-    if json:
+    if asked.json:
         typer.echo(json_module.dumps({**report.to_dict(), "sentences_per_second": speed}, indent=2))
     else:
         typer.echo(report.text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)

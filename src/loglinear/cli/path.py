@@ -1,4 +1,4 @@
-"""``loglinear path``: training and test error as the penalty grows, and the penalty to choose."""
+"""``loglinear path``: training and test error as the penalty grows, and which penalty to choose."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class PathOptions:
     plot: Path | None = option("draw both errors over the penalty", default=None, panel=OUTPUT, metavar="FILE.svg")
     csv: Path | None = option("the table as CSV", default=None, panel=OUTPUT, metavar="FILE")
     json: Path | None = option(
-        "the table as JSON. Each training's errors are kept there as it is finished (models in FILE.models); started "
-        "again, it continues",
+        "the table as JSON, with each finished training (models in FILE.models); the same command continues from it",
         default=None,
         panel=OUTPUT,
         metavar="FILE",
@@ -62,7 +61,8 @@ def path_command(
     tagger: Annotated[
         TaggerOptions,
         Flags(
-            only=("template", "order", "constraints", *SHARED), help={"template": "template of a tagger, as for train"}
+            only=("template", "structure", "max_length", "segment_features", "order", "constraints", *SHARED),
+            help={"template": "template of a tagger, as for train"},
         ),
     ],
     classifier: Annotated[ClassifierOptions, Flags(only=("text", "raw_numbers", *SHARED))],
@@ -73,7 +73,7 @@ def path_command(
         typer.Argument(metavar="TRAIN", help="Annotated file; with --label a table (CSV, TSV, JSON Lines)."),
     ] = None,
 ) -> None:
-    """Errors over a grid of L2 penalties: what regularisation does, and how much of it is best.
+    """Measure training and test error over a grid of L2 penalties, and choose the best.
 
     Examples
     --------
@@ -98,13 +98,13 @@ def path_command(
     common.check_place(run.output)
     if rows.label is not None:
         if run.bundled is not None or changed(tagger, "template", "order", "constraints"):
-            raise OptionError("--label is of a table; --bundled, --template, --order and --constraints are of taggers")
+            raise OptionError("--label is for tables; --bundled, --template, --order and --constraints are for taggers")
         if changed(files, "label_column", "separator", "comments"):
-            raise OptionError("--label is of a table; --label-column, --separator and --comments are of column files")
+            raise OptionError("--label is for tables; --label-column, --separator and --comments are for column files")
         _run(*_table_problem(str(train), classifier, rows, rows.label, run), run, classifier.seed, rows.label)
         return
     if changed(rows, "numbers", "categories", "texts", "ignored") or changed(classifier, "text", "raw_numbers"):
-        raise OptionError(f"{OF_TABLES} are of tables; name the labels with --label")
+        raise OptionError(f"{OF_TABLES} are for tables; name the column of the labels with --label")
     _run(*_tagger_problem(train, tagger, files, run), run, tagger.seed, None)
 
 
@@ -162,16 +162,16 @@ def _run(
     X_test, y_test = (None, None) if held_out is None else held_out
     penalties = GRID if asked.grid is None else common.numbers("grid", asked.grid)
     results = None if str(asked.json) == "-" else asked.json
-    with common.resumable(results), common.working(out, "training along the path") as said:
+    with common.resumable(results), common.working(out, "training along the path") as show:
         path = regularisation_path(
             estimator, *data, l2=penalties, X_test=X_test, y_test=y_test, folds=asked.folds, seed=seed, results=results,
-            observe=lambda done, total, l2: said(f"{done} of {total} trainings, l2 {l2:g}"),
+            observe=lambda done, total, l2: show(f"{done} of {total} trainings, l2 {l2:g}"),
         )  # fmt: skip
     common.show_table(path.table(), out)
     out.print(f"best l2 {path.best:g}; the greatest within a standard error of it {path.one_standard_error:g}")
     if path.best in (path.l2[0], path.l2[-1]) and len(path.l2) > 1:
         where = "smallest" if path.best == path.l2[0] else "greatest"
-        out.print(f"the best is the {where} of the grid: there may be better ones beyond it (--grid)")
+        out.print(f"the best l2 is the {where} of the grid: try values beyond it with --grid")
     if asked.plot is not None:
         common.write_text(asked.plot, path.chart())
     if asked.csv is not None:

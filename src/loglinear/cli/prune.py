@@ -1,4 +1,4 @@
-"""``loglinear prune``: a smaller model of a trained one, and what that costs."""
+"""``loglinear prune``: make a model smaller, and measure what that costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PruneOptions:
 
     share: float | None = option("share of the weights to leave out, those nearest to zero", default=None)
     keep: int | None = option("how many weights to keep instead, the greatest", default=None, least=1)
-    precision: str | None = option("numbers to keep them as; as they were by default", default=None, choices=PRECISIONS)
+    precision: str | None = option("how numbers are stored; unchanged by default", default=None, choices=PRECISIONS)
 
 
 def prune_command(
@@ -33,11 +33,11 @@ def prune_command(
     asked: PruneOptions,
     files: ReadingLabels,
     test: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Annotated file to say what is lost on (also .gz, or -).")
+        str | None, typer.Option(metavar="FILE", help="Annotated file to compare the two models on (also .gz, or -).")
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Leave the smallest weights out of a model, and what only they looked at.
+    """Remove the smallest weights from a model, and the attributes that only they used.
 
     Examples
     --------
@@ -46,19 +46,20 @@ def prune_command(
     loglinear prune chunker.model -o small.model --precision float16   (all weights, in fewer bytes)
     """
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.experiments.tables import size
 
     if not changed(asked, "share", "keep", "precision"):
-        raise OptionError("say what to save: --share, --keep, or --precision")
+        raise OptionError("say how to make the model smaller: --share, --keep or --precision")
     check_place(output)
     tagger = Tagger.load(model)
     corpus = None if test is None else files.read(test)
-    size = model.stat().st_size
+    bytes_before = model.stat().st_size
     smaller = tagger.pruned(asked.share, keep=asked.keep) if changed(asked, "share", "keep") else tagger
     smaller.save(output, asked.precision)
     out = console()
     features, left = (each.model_.features.n_features for each in (tagger, Tagger.load(output)))
     out.print(f"features   {left:,} of {features:,}")
-    out.print(f"model      {output} ({output.stat().st_size / 1e6:.2f} MB, {size / 1e6:.2f} MB before)")
+    out.print(f"model      {output} ({size(output.stat().st_size)}, {size(bytes_before)} before)")
     if corpus is not None:
         out.print(_comparison(tagger, Tagger.load(output), corpus, files, threads))
 
@@ -66,7 +67,7 @@ def prune_command(
 def _comparison(
     tagger: Tagger, smaller: Tagger, corpus: Columns | Attributes, files: CorpusOptions, threads: int | None
 ) -> str:
-    """What the two models score on a corpus, and how many of its labels differ."""
+    """The scores of the two models on a corpus, and how many of their labels differ."""
     import numpy as np
 
     from loglinear.estimators.tagger.inputs import annotation_of, score_labels

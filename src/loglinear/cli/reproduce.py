@@ -1,4 +1,4 @@
-"""``loglinear reproduce``: the papers' comparisons, run again on the corpora that you have."""
+"""``loglinear reproduce``: run the papers' comparisons again on the corpora that you have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import check_outputs, console, resumable, show_table, wide_console, working, write_text
+from loglinear.cli.common import check_outputs, console, resumable, show_table, working, write_text
 from loglinear.cli.options import add, verbs
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
-SMALL = "The bundled corpus is small: these figures show that it works, and are not to be held against the published."
+SMALL = "The bundled corpus is small: these figures show that it works, and cannot be compared with the published ones."
 app = verbs("Run the founding papers' tables and figures again, with the published figures beside ours.")
 
 
@@ -21,8 +21,7 @@ class PaperOptions:
     """On what a paper's comparisons are run, and where they are kept."""
 
     data: Path | None = option(
-        "folder that the corpora are looked for under, by their usual file names; fetched ones (`loglinear data get`) "
-        "are found without",
+        "folder to search for the corpora, by their usual file names; those of `loglinear data get` are found anyway",
         default=None,
         metavar="DIR",
     )
@@ -33,12 +32,14 @@ class PaperOptions:
         repeats=True,
     )
     quick: bool = option("a small version, on the bundled corpus: about a minute", default=False)
-    json: Path | None = option("keep each cell here; the same command continues from it", default=None, metavar="FILE")
+    json: Path | None = option(
+        "keep each finished training here; the same command continues from it", default=None, metavar="FILE"
+    )
     markdown: Path | None = option("write the tables here too (- for standard output)", default=None, metavar="FILE")
     threads: int | None = option(
         "trainings at a time, each on one thread; all cores if not given", default=None, least=1
     )
-    seed: int = option("seed of all that is drawn: the tuning sentences, orders", default=0, least=0)
+    seed: int = option("seed of the tuning sentences, and of training", default=0, least=0)
 
 
 @add(app, "m-estimation")
@@ -50,7 +51,7 @@ def m_estimation_command(asked: PaperOptions) -> None:
     Examples
     --------
     loglinear reproduce m-estimation --quick     (a minute, on the bundled corpus)
-    loglinear reproduce m-estimation --data corpora --json m-estimation.json     (goes on if it was stopped)
+    loglinear reproduce m-estimation --data corpora --json m-estimation.json     (continues if it was stopped)
     loglinear reproduce m-estimation --data corpora --corpus ptbdep     (the talk's dependencies)
     """
     _run("m-estimation", asked)
@@ -73,9 +74,9 @@ def softmax_margin_command(asked: PaperOptions) -> None:
 
 @add(app, "piecewise")
 def piecewise_command(asked: PaperOptions) -> None:
-    """Sutton & McCallum (2005): Table 1 on eng or esp (entities) and conll2000 (tags), Table 2 on craft and ptb.
+    """Sutton & McCallum (2005): Table 1 on eng or esp (entities) and conll2000 (tags), 2 on craft and ptb (trees).
 
-    Table 2 is of trees. With --corpus ned, Dutch entities.
+    With --corpus ned, Dutch entities.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def report_command(
     check_outputs(None, {"--output": output}, results)
     out = console()
     for path in write_report(results, output):
-        out.print(f"{path} is written")
+        out.print(f"written: {path}", markup=False)
 
 
 def _run(paper: str, asked: PaperOptions) -> None:
@@ -124,7 +125,7 @@ def _run(paper: str, asked: PaperOptions) -> None:
         raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
     files = {} if quick else files_for(paper, asked.data, corpora)
     check_outputs(json, {"--markdown": asked.markdown}, chain(*files.values()))
-    out = wide_console()
+    out = console(tables=True)
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if asked.data is None else " --data DIR")
     command += "".join(f" --corpus {name}" for name in corpora) + (f" --seed {asked.seed}" if asked.seed else "")
     command += "" if asked.threads is None else f" --threads {asked.threads}"

@@ -1,4 +1,4 @@
-"""``loglinear sample``: sequences drawn from a generative model, as a column file."""
+"""``loglinear sample``: draw sequences from a generative model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sample_command(
     output: Output = "-",
     threads: Threads = None,
 ) -> None:
-    """Draw sequences with labels from a generative model, as the columns it was trained on.
+    """Draw labelled sequences from a generative model, with the columns it was trained on.
 
     Examples
     --------

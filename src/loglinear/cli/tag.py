@@ -24,7 +24,7 @@ class TagOptions:
     """What is written about each sentence, and how its labels are chosen."""
 
     marginals: bool = option("append the probability of each token's label as one more column", default=False)
-    nbest: int | None = option("write the K most probable labellings of each sentence", default=None, least=1)
+    nbest: int | None = option("write this many most probable labellings of each sentence", default=None, least=1)
     force: bool = option("keep the labels of the label column: A, A|B for either, * for any", default=False)
     decoding: str = option(
         "which labels: viterbi (the best labelling), posterior (the best labels) or min-risk (the least cost)",
@@ -58,9 +58,11 @@ def tag_command(
     from loglinear.estimators.tagger.predict import LoadedTagger
 
     if how.nbest is not None and (how.marginals or how.decoding != "viterbi"):
-        raise OptionError("--nbest goes without --marginals and --decoding: each labelling has its own probability")
+        raise OptionError("--nbest gives each labelling its probability; leave out --marginals and --decoding")
     if files.label_column != -1 and not how.force:
-        raise OptionError("--label-column goes with --force: only then are labels of the input looked at")
+        raise OptionError(
+            "--label-column goes with --force, which keeps the labels of that column; give both, or neither"
+        )
     tagger = LoadedTagger.load(model, threads)
     screen = console()
     with working(screen, f"reading {input}"):
@@ -82,7 +84,7 @@ def tag_command(
 
 @contextmanager
 def located(corpus: Columns | Attributes) -> Iterator[None]:
-    """Say where in the file a sentence stands that no labelling fits."""
+    """Report the line of a sentence that no labelling fits."""
     try:
         yield
     except InfeasibleError as error:
@@ -92,7 +94,7 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
 
 
 def _check_label_column(tagger: SequencePredictor, corpus: Columns | Attributes, label_column: int) -> None:
-    """Refuse to take for labels a column that the model looks at."""
+    """Reject a column of labels that the model uses as input."""
     from loglinear.data import Columns
     from loglinear.features.templates.encoder import TemplateEncoder
 
@@ -101,30 +103,30 @@ def _check_label_column(tagger: SequencePredictor, corpus: Columns | Attributes,
         column = label_column % corpus.n_columns
         if column in encoder.templates.columns:
             raise OptionError(
-                f"--force takes labels from column {column} (from 0) of {corpus.name}, at which the model looks; "
+                f"--force takes labels from column {column} (from 0) of {corpus.name}, which the model uses as input; "
                 "add a column of labels (* where one is open), or name it with --label-column"
             )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How predictions are written, in the format the data came in.
+# Writing predictions, in the format of the input.
 
 
 Labellings = list[list[tuple[list[str], float]]]
 
 
 class Writer(Protocol):
-    """Writes predictions beside the corpus they were made for."""
+    """Writes a corpus with its predictions."""
 
     def labels(self, out: BinaryIO, labels: Int32, names: list[str], confidence: Float | None) -> None:
-        """One label a token (numbers [N] into ``names``), and its probability [N] if given."""
+        """One label for each token (numbers [N] into ``names``), and its probability [N] if given."""
 
     def labellings(self, out: BinaryIO, labellings: Labellings) -> None:
-        """Several labellings a sentence, best first, each with its probability."""
+        """Several labellings for each sentence, best first, each with its probability."""
 
 
 def writer(corpus: Columns | Attributes) -> Writer:
-    """The writer for the format the corpus came in."""
+    """The writer for the format of the corpus."""
     from loglinear.data import Attributes
 
     if isinstance(corpus, Attributes):

@@ -29,11 +29,11 @@ def train_command(
     files: CorpusOptions,
     dev_split: Annotated[
         float | None,
-        typer.Option(min=0.0, max=0.9, help="Share of the training sentences to stop early by.", rich_help_panel=DEV),
+        typer.Option(min=0.0, max=0.9, help="Share of the training sentences to use as dev data.", rich_help_panel=DEV),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(min=1, help="Train only so many features, the most informative of --init.", rich_help_panel=RUN),
+        typer.Option(min=1, help="Train only this many features, the most informative of --init.", rich_help_panel=RUN),
     ] = None,
 ) -> None:
     """Train a tagger on an annotated file and write a model file.
@@ -58,14 +58,16 @@ def train_command(
     if run.dev is not None and dev_split is not None:
         raise OptionError("--dev and --dev-split both ask for dev data; give one")
     if run.dev is None and dev_split is None and changed(model, "metric", "patience"):
-        raise OptionError("--metric and --patience are about dev data; give --dev or --dev-split with them")
+        raise OptionError("--metric and --patience need dev data; give --dev or --dev-split with them")
     common.check_training(output, run)
     tagger = common.tagger_of(model)
     tagger.check_options()
     learns_weights = CRITERIA.part(model.criterion).learns_weights
     if model.template is not None and not learns_weights:
-        raise OptionError(f"--template {model.template}: criterion {model.criterion!r} is counted, and has no features")
-    template = common.read_template(model.template)  # a mistake in it is found before the data is read
+        raise OptionError(
+            f"--template {model.template}: criterion {model.criterion!r} counts, and uses no features; leave it out"
+        )
+    template = common.read_template(model.template)  # a mistake in it is reported before the data is read
     with common.working(out, f"reading {train}"):
         corpus = files.read(train)
         weights = files.sentence_weights(len(corpus))
@@ -97,13 +99,16 @@ def _split(
     order = np.random.default_rng(seed).permutation(len(corpus))
     n_dev = round(share * len(corpus))
     if not 0 < n_dev < len(corpus):
-        raise DataError(f"--dev-split {share} of {len(corpus)} sentences leaves no sentence on one side", corpus.name)
+        raise DataError(
+            f"--dev-split {share} of {len(corpus)} sentences leaves no sentence on one side; give --dev FILE",
+            corpus.name,
+        )
     chosen, rest = np.sort(order[:n_dev]), np.sort(order[n_dev:])
     return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
 
 
 def _features(tagger: Tagger) -> str:
-    """How many features a tagger has, or probabilities if it has none."""
+    """The number of features of a tagger, or of probabilities if it has none."""
     from loglinear.generative.base import HmmBase
 
     n, base = tagger.model_.features.n_features, tagger.model_.base

@@ -1,4 +1,4 @@
-"""``loglinear tune``: which options are best for your data."""
+"""``loglinear tune``: find the best options for your data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from loglinear.errors import OptionError
 from loglinear.estimators.options import RUN, TaggerOptions
 
 TUNED = (
-    "criterion", "cost", "template", "order", "constraints", "gazetteers", "min_count", "l2", "optimizer", "max_iter",
-    "tolerance", "threads", "seed",
+    "criterion", "cost", "template", "structure", "max_length", "segment_features", "order", "constraints",
+    "gazetteers", "min_count", "l2", "optimizer", "max_iter", "tolerance", "threads", "seed",
 )  # fmt: skip
 
 
@@ -25,8 +25,8 @@ def tune_command(
         list[str],
         typer.Option(
             metavar="OPTION=VALUES",
-            help="An option of training and its values between commas (semicolons if a value has commas itself); may "
-            "be given several times. criterion:C is an option of the criterion, optimizer:memory of the optimizer.",
+            help="An option of training and its values, separated by commas (by semicolons if values contain commas); "
+            "may be given several times. criterion:C is an option of the criterion, optimizer:memory of the optimizer.",
         ),
     ],
     model: Annotated[TaggerOptions, Flags(only=TUNED, panel=FIXED)],
@@ -34,11 +34,11 @@ def tune_command(
     files: CorpusOptions,
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="Annotated file to judge by.")] = None,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Judge by cross-validation instead, with so many parts.")
+        int | None, typer.Option(min=2, help="Judge by cross-validation instead, with this many parts.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="MODEL", help="Keep the best model here.", rich_help_panel=OUT),
+        typer.Option("-o", "--output", metavar="MODEL", help="Write the best model here.", rich_help_panel=OUT),
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table here.", rich_help_panel=OUT)] = None,
     warm: Annotated[
@@ -46,7 +46,7 @@ def tune_command(
         typer.Option("--warm/--cold", help="Start from the weights of the next stronger penalty.", rich_help_panel=RUN),
     ] = True,
 ) -> None:
-    """Train with each combination of a grid's values, and keep the best by dev data or cross-validation.
+    """Train with each combination of a grid's values, and choose the best by dev data or cross-validation.
 
     Examples
     --------
@@ -61,17 +61,16 @@ def tune_command(
     from loglinear.experiments.tuning.grid import candidates, read_grid
     from loglinear.experiments.tuning.run import tune
 
-    out = common.wide_console(run.quiet)
+    out = common.console(run.quiet, tables=True)
     if (dev is None) == (folds is None):
         both = "" if dev is None else ", not both"
         raise OptionError(f"give --dev FILE to judge by, or --folds N for cross-validation{both}")
-    if str(output) == "-":
-        raise OptionError("a model is written to a file, not to standard output; name it with -o")
+    common.check_place(output)
     chosen = read_grid(grid)
     named = [train, dev, model.template, model.cost, model.constraints, *(model.gazetteers or []), files.weights]
     common.check_outputs(run.json, {"--csv": csv, "--output": output}, [*named, *itertools.chain(*chosen.values())])
     tagger = common.tagger_of(model)
-    candidates(tagger, chosen)  # a mistake is found before the files are read
+    candidates(tagger, chosen)  # a mistake is reported before the files are read
     with common.working(out, f"reading {train}"):
         corpus = files.read(train)
         dev_corpus = None if dev is None else files.read(dev)

@@ -1,1 +1,1 @@
-"""Room 4, what is good: training criteria in score space, a file each."""
+"""What good scores are: training criteria in score space, one a file."""

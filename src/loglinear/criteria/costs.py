@@ -15,18 +15,18 @@ Costs by name, in the words of ``--cost``:
 ``FILE.json``       ``{"gold": {"predicted": cost}}``; pairs of different labels that it leaves out cost 1
 ==================  ==============================================================================================
 
-Labels that start a chunk are those with B, S or U before the hyphen; every label but ``O`` where labels have no such
-prefixes, or they are so rare that I must start chunks too. A price on all of a chunk would do less: chunks that are too
-long meet it as well, and find nothing.
+Labels that start a chunk are those with B, S or U before the hyphen, or every label but ``O`` where labels have no such
+prefixes, or they are so rare that I must start chunks too. Raising the cost of the rest of a chunk as well would help
+less: it would also apply to chunks that are too long.
 
-Where the annotation leaves several labels, a label costs what it costs against the nearest of them.
+Where the annotation allows several labels, a label costs the least of its costs against each of them.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,10 @@ from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.structure import CFGScores
 
-CostFunction = Callable[[str, str, str], float]
 KINDS = ("only", "first", "inner", "last")
 OUTSIDE = "O"
 MOST_COST = 1e6
-RARE = 0.1  # of labels that start chunks, as a share of the labels of chunks: fewer, and others start them too
+RARE = 0.1  # share of chunk labels: if fewer of them are B, S or U, other labels start chunks too
 OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
@@ -93,7 +92,7 @@ def _kinds(offsets: Int64) -> Int64:
 
 
 def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
-    """The cost that a user asks for.
+    """The cost specified by the user.
 
     Parameters
     ----------
@@ -130,8 +129,7 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
     name, _, number = spec.partition(":")
     wrong = 1.0 - np.eye(len(labels))
     if name == "balanced" and not number:
-        seen = np.maximum(counts, 1.0)
-        weight = 1.0 / seen
+        weight = 1.0 / np.maximum(counts, 1.0)
         weight *= counts.sum() / max(float(weight @ counts), 1e-300)
         return wrong * weight[:, None]
     if name not in ("hamming", "recall", "precision"):
@@ -141,10 +139,7 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
         raise OptionError(f"cost={spec!r} is not known; there are {known}")
     if name != "hamming" and not number:
         raise OptionError(f"cost={spec!r} needs a number, how many times worse, as in {name}:3")
-    try:
-        factor = float(number) if number else 1.0
-    except ValueError:
-        raise OptionError(f"cost={spec!r}: {number!r} is not a number") from None
+    factor = _factor(spec, number)
     if not 0.0 <= factor < math.inf:
         raise OptionError(f"cost={spec!r}: costs are finite and at least 0")
     if name == "hamming":
@@ -160,6 +155,14 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
     return wrong
 
 
+def _factor(spec: Any, number: str) -> float:
+    """The number after the colon of a spec; 1 if it is left out."""
+    try:
+        return float(number or 1.0)
+    except ValueError:
+        raise OptionError(f"cost={spec!r}: {number!r} is not a number") from None
+
+
 def _starts(labels: Sequence[str], counts: Float) -> Int64:
     """Numbers of the labels that start a chunk."""
     inside = [y for y, label in enumerate(labels) if label != OUTSIDE]
@@ -170,7 +173,7 @@ def _starts(labels: Sequence[str], counts: Float) -> Int64:
 
 
 def _listed(pairs: Any, labels: Sequence[str]) -> Float:
-    """1 for every wrong label but for the pairs listed."""
+    """1 for every wrong label, except for the pairs listed."""
     if not isinstance(pairs, Mapping):
         raise OptionError('a cost file holds an object such as {"B-PER": {"O": 5}}')
     table = 1.0 - np.eye(len(labels))
@@ -205,7 +208,7 @@ def _check(table: Float, labels: Sequence[str]) -> None:
 
 
 def describe(spec: Any) -> str:
-    """A cost as a model file's options keep it."""
+    """A cost as it is stored among a model file's options."""
     if isinstance(spec, str):
         return spec
     if isinstance(spec, Mapping):
@@ -214,7 +217,7 @@ def describe(spec: Any) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How bad a wrong head is: the cost of dependency trees, c(y) = m * (number of tokens with a wrong head).
+# The cost of dependency trees, c(y) = m * (number of tokens with a wrong head).
 
 
 @dataclass(frozen=True)
@@ -235,31 +238,28 @@ class HeadCost:
 
 
 def make_head_cost(spec: str | None) -> HeadCost:
-    """The cost that a user asks for: ``hamming:M``, or None for ``hamming:1``."""
+    """The cost specified by the user: ``hamming:M``, or None for ``hamming:1``."""
     return HeadCost(hamming_factor(spec, "head"))
 
 
 def hamming_factor(spec: Any, part: str) -> float:
-    """M of ``hamming:M``, 1 for None: what every wrong ``part`` of a tree costs."""
-    name, _, number = "hamming:1".partition(":") if spec is None else str(spec).partition(":")
+    """M of ``hamming:M``, 1 for None: the cost of every wrong ``part`` of a tree."""
+    name, _, number = ("hamming" if spec is None else str(spec)).partition(":")
     if name != "hamming":
         raise OptionError(f"cost={spec!r:.60} is not known for trees; there is hamming:M, M for every wrong {part}")
-    try:
-        each = float(number) if number else 1.0
-    except ValueError:
-        raise OptionError(f"cost={spec!r}: {number!r} is not a number") from None
-    if not 0.0 <= each <= MOST_COST or math.isnan(each):
+    factor = _factor(spec, number)
+    if not 0.0 <= factor <= MOST_COST:
         raise OptionError(f"cost={spec!r}: costs lie between 0 and {MOST_COST:g}")
-    return each
+    return factor
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The cost of trees: one for each labelled bracket that the gold tree does not have.
+# The cost of constituency trees: m for each labelled bracket that the gold tree does not have.
 #
-#     c(y) = sum over phrases (A, i, j) of y of  m [ (A, i, j) is no bracket of the gold tree ]
+#     c(y) = sum over phrases (A, i, j) of y of  m [ (A, i, j) is not a bracket of the gold tree ]
 #
-# Labels are compared without the notes that a grammar added to them, and the nodes that only binarise rules cost
-# nothing. A bracket over one word, made by a unary step, counts too; a part of speech does not.
+# Labels are compared without a grammar's annotations, and nodes that only binarise rules cost nothing. A bracket over
+# one word, made by a unary step, counts too; a part of speech does not.
 
 
 class BracketCost:
@@ -268,7 +268,7 @@ class BracketCost:
     Parameters
     ----------
     rule_labels : int [R]
-        The label of each binary rule's bracket, -1 if it is none.
+        The label of each binary rule's bracket, -1 if it has none.
     step_labels : list of list of int
         The labels of the brackets of each of the U steps.
     n_tags : int
@@ -292,10 +292,10 @@ class BracketCost:
         """Cost of each part, given the gold trees; spans that have no gold bracket share a row."""
         labels = gold.labels
         n_labels = self._step_counts.shape[1]
-        there = np.flatnonzero((labels[:, 0] >= 0) | (labels[:, 2] >= 0))
+        spans = np.flatnonzero((labels[:, 0] >= 0) | (labels[:, 2] >= 0))
         row_of_span = np.zeros(len(labels), dtype=np.int32)
-        row_of_span[there] = np.arange(1, len(there) + 1)
-        wrong = np.ones((len(there) + 1, n_labels + 1))  # the last is of what is no bracket
+        row_of_span[spans] = np.arange(1, len(spans) + 1)
+        wrong = np.ones((len(spans) + 1, n_labels + 1))  # the last column is for nodes that are not brackets
         wrong[:, -1] = 0.0
         is_word = np.zeros(len(labels), dtype=bool)
         n_words = 0
@@ -304,7 +304,7 @@ class BracketCost:
             ends = np.arange(1, n + 1)
             is_word[first + ends * (ends + 1) // 2 - 1] = True
             n_words += n
-        for row, span in enumerate(there.tolist(), 1):
+        for row, span in enumerate(spans.tolist(), 1):
             rule, _, step = labels[span].tolist()
             if rule >= 0 and not is_word[span]:
                 wrong[row, self._rules[rule]] = 0.0

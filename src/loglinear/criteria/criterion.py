@@ -3,7 +3,7 @@
 A criterion lives in score space: it sees a batch of structures, their part scores and the gold annotation, and returns
 a loss for each structure and the gradient by the part scores. It never sees a feature, a weight or a label's name.
 A criterion called ``some-name`` is a class decorated with :func:`register` in the module ``some_name`` of this package;
-what a spec may set (``mira:k=5``) are its :func:`~loglinear.options.option` fields.
+a spec (``mira:k=5``) sets its :func:`~loglinear.options.option` fields.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARED = ("costs", "criterion", "field_likelihood", "local", "online")  # module
 
 
 class Criterion(ABC):
-    """What good scores are.
+    """A definition of good scores.
 
     Class attributes are declared once and feed the command line, the error messages and the documentation:
 
@@ -38,27 +38,27 @@ class Criterion(ABC):
     convex, smooth
         In the weights, with complete annotation.
     needs
-        The operations that a structure must have for it: those it calls, or one that tells the structures it is for.
+        The operations that a structure must have: those it calls, or one that only the structures it is for have.
     uses_cost
         Whether it takes a :class:`~loglinear.criteria.costs.Cost`.
     starts_from
-        The criterion whose model training starts from unless told otherwise; None is weights of zero.
+        The criterion whose model training starts from by default; None for weights of zero.
     takes_partial
         Whether the annotation may leave a position several labels.
     completes
         Whether, if it takes no partial labels, training completes them in rounds.
     local_decoding
-        Whether the model it trains is one of normalised pieces, and decoded as that.
+        Whether the trained model is a product of normalised pieces, and decoded as one.
     for_hidden
-        The names of the options that count only where labels are hidden.
+        The names of the options that only matter where labels are hidden.
     optimizers
-        Those that can train it, in the order of preference: the first that applies is the default.
+        Those that can train it, in order of preference: the first that applies is the default.
     chooses_after
-        Iterations after which :meth:`choose_again` is asked; None if it never is.
+        Iterations after which :meth:`choose_again` is called; None if it never is.
     scaling
-        Whether the pieces are to be scaled to each other afterwards, by each label before.
+        Whether the pieces are scaled to each other afterwards, with a factor for each preceding label.
     predicts_fields
-        Whether the model also predicts what is observed (:class:`~loglinear.criteria.field_likelihood`).
+        Whether the model also predicts the observed columns (:class:`~loglinear.criteria.field_likelihood`).
     uses_base
         Whether the model has a generative base distribution.
     learns_weights
@@ -113,10 +113,10 @@ class Criterion(ABC):
 
     @classmethod  # noqa: B027  # most have nothing to check
     def check(cls, values: Mapping[str, Any]) -> None:
-        """Refuse options that do not go together; each by itself has been checked."""
+        """Reject options that do not go together; each by itself has been checked."""
 
     def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
-        """Before training: the annotation with what this criterion is to learn from marked in it."""
+        """Before training: the annotation, with what this criterion learns from marked in it."""
         return gold
 
     def choose_again(self, gold: Gold, offsets: Int64, marginals: Float) -> Gold:
@@ -142,9 +142,9 @@ class CostCriterion(Criterion):
 
 
 def subtract_gold(structure: Structure, scores: Scores, gold: Gold, weights: Float, gradient: Scores) -> Float:
-    """Score [S] of the gold labelling; its parts, times ``weights`` [S], are taken off ``gradient``.
+    """Score [S] of the gold labelling; subtracts its parts, times ``weights`` [S], from ``gradient``.
 
-    Where the annotation leaves several labellings, it is their log-partition, and the parts are those expected.
+    Where the annotation allows several labellings, it is their log-partition, and the parts are the expected ones.
     """
     if gold.allowed is None:
         structure.add_labelling(gradient, gold.labels, -weights)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
     from loglinear.structures.gold import Gold
 
-MOST_SMOOTHING = 1e6  # beside which counts hardly count
+MOST_SMOOTHING = 1e6  # beyond that, counts hardly matter
 
 
 @options

@@ -2,7 +2,8 @@
 
     loss = log Z(s + c) - log Z(s) = log E_s[exp c]        gradient: E_{s+c}[part] - E_s[part]
 
-By Jensen's inequality it is at least the risk E_s[c]. It is not convex, and from weights of zero it goes nowhere good.
+By Jensen's inequality it is at least the risk E_s[c]. It is not convex, and training from weights of zero ends at a
+poor optimum.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What local criteria share: a chain cut into pieces that are normalised by themselves.
 
 The piece of a position scores its label given its *context*, the labels before it that it depends on; its normaliser is
-a function of the context (:meth:`~loglinear.structures.chain.structure.Chain.piece_normalisers`). Things said of each
-context, one at a time, are a *table*, at the last position of the context: [N, Y] at order 1, [N, Y, Y] at order 2,
-where the context of a first position is one label alone and its row is ``table[t, 0]``.
+a function of the context (:meth:`~loglinear.structures.chain.structure.Chain.piece_normalisers`). A *table* holds a
+number for each context, at the context's last position: [N, Y] at order 1, [N, Y, Y] at order 2, where the context of a
+first position is a single label and its row is ``table[t, 0]``.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ if TYPE_CHECKING:
 def locally_normalised(structure: Chain, scores: ChainScores) -> ChainScores:
     """The chain whose score of a labelling is sum_t log p(y_t given its context), the pieces of ``scores`` normalised.
 
-    The normalisers are taken off the emissions, at order 2 also off the edges; what was ruled out stays so.
+    The normalisers are subtracted from the emissions, at order 2 also from the edges; what is ruled out remains so.
     """
     return less_normalisers(structure, scores, *structure.piece_normalisers(scores))
 
 
 def less_normalisers(structure: Chain, scores: ChainScores, first: Float, contexts: ChainScores) -> ChainScores:
-    """The scores less the normalisers of first pieces [S] and of the others.
+    """The scores minus the normalisers of first pieces [S] and of the others.
 
-    A normaliser of -inf takes nothing off: no piece of that context is possible anyhow.
+    Nothing is subtracted for a normaliser of -inf: no piece of that context is possible anyway.
     """
-    emission = scores.emission - _finite(contexts.emission)
-    emission[structure.offsets[:-1]] -= _finite(first)[:, None]
+    emission = scores.emission - _without_infinite(contexts.emission)
+    emission[structure.offsets[:-1]] -= _without_infinite(first)[:, None]
     if contexts.edge is None:
         return replace(scores, emission=emission)
-    edge = -_finite(contexts.edge)
+    edge = -_without_infinite(contexts.edge)
     if scores.edge is not None:
         edge += scores.edge
     return replace(scores, emission=emission, edge=edge)
 
 
-def _finite(normalisers: Float) -> Float:
-    return np.where(np.isneginf(normalisers), 0.0, normalisers)
+def _without_infinite(array: Float) -> Float:
+    """The array with 0 instead of -inf."""
+    return np.where(np.isneginf(array), 0.0, array)
 
 
 def right_contexts(structure: Chain, gold: Gold, n_labels: int, order: int) -> Bool:
@@ -62,7 +63,7 @@ def right_contexts(structure: Chain, gold: Gold, n_labels: int, order: int) -> B
 
 
 def as_table(structure: Chain, contexts: ChainScores, empty: float) -> Float:
-    """Table of scores of contexts; ``empty`` for the rows of first positions that stand for no context at order 2."""
+    """Table of scores of contexts; ``empty`` in those rows of first positions that are not a context at order 2."""
     if contexts.edge is None:
         return contexts.emission
     first = structure.offsets[:-1]
@@ -104,13 +105,13 @@ def excess(values: Float, weights: Float, gold_score: Float) -> Float:
 # ----------------------------------------------------------------------------------------------------------------------
 # Scaling pieces to each other: a factor for those after each label (Sutton & McCallum, section 3).
 #
-# Pieces trained one by one are right in themselves but not to each other's measure. The piece of a position whose label
-# before is y' is multiplied by alpha(y'), the first piece by alpha(Y):
+# Pieces trained one by one are each right, but not on a common scale. The piece of a position after the label y' is
+# multiplied by alpha(y'), the first piece by alpha(Y):
 #
 #     s_alpha(y) = alpha(Y) piece_1(y_1) + sum_{t>=2} alpha(y_{t-1}) piece_t(y_t given its context)
 #
-# which is a chain again, where emissions and stop scores have become edge scores but at first positions. What is ruled
-# out stays so. The Y + 1 factors are then learnt by a global criterion; by the chain rule
+# which is a chain again, with emissions and stop scores as edge scores except at first positions. What is ruled out
+# remains so. The Y + 1 factors are then learnt by a global criterion; by the chain rule
 #
 #     d / d alpha(y') = sum over the pieces after y' of  (d / d scaled piece) piece
 
@@ -133,14 +134,15 @@ def scaled(structure: Chain, scores: ChainScores, alpha: Float) -> ChainScores:
 
 def scaling_gradient(structure: Chain, scores: ChainScores, alpha: Float, gradient_of_scaled: ChainScores) -> Float:
     """Derivative by ``alpha`` [Y + 1] of what has ``gradient_of_scaled`` by the parts of :func:`scaled`."""
-    own, given, first = _own_scores(structure, scores), gradient_of_scaled, structure.offsets[:-1]
-    assert given.edge is not None, "the scaled scores have edges"
+    own, d, first = _own_scores(structure, scores), gradient_of_scaled, structure.offsets[:-1]
+    assert d.edge is not None, "the scaled scores have edges"
     gradient = np.empty_like(alpha)
-    gradient[:-1] = np.einsum("nby,nby->b", given.edge, _counted(_pairs(structure, scores, own)))
-    gradient[:-1] += np.sum(given.transition * _counted(scores.transition), axis=1)
-    if scores.trigram is not None and given.trigram is not None:
-        gradient[:-1] += np.sum(given.trigram * _counted(scores.trigram), axis=(0, 2))
-    gradient[-1] = np.sum(given.emission[first] * _counted(own[first])) + given.start @ _counted(scores.start)
+    gradient[:-1] = np.einsum("nby,nby->b", d.edge, _without_infinite(_pairs(structure, scores, own)))
+    gradient[:-1] += np.sum(d.transition * _without_infinite(scores.transition), axis=1)
+    if scores.trigram is not None and d.trigram is not None:
+        gradient[:-1] += np.sum(d.trigram * _without_infinite(scores.trigram), axis=(0, 2))
+    gradient[-1] = np.sum(d.emission[first] * _without_infinite(own[first]))
+    gradient[-1] += d.start @ _without_infinite(scores.start)
     return gradient
 
 
@@ -152,7 +154,7 @@ def _own_scores(structure: Chain, scores: ChainScores) -> Float:
 
 
 def _pairs(structure: Chain, scores: ChainScores, own: Float) -> Float:
-    """What becomes edge scores [N, Y, Y], zero at first positions."""
+    """The parts that become edge scores [N, Y, Y], zero at first positions."""
     y = scores.n_labels
     pairs = np.empty((structure.n_positions, y, y))
     pairs[...] = own[:, None, :]
@@ -164,9 +166,4 @@ def _pairs(structure: Chain, scores: ChainScores, own: Float) -> Float:
 
 def _times(factor: Float | float, array: Float) -> Float:
     """``factor * array``, -inf where ``array`` is, whatever the factor."""
-    return np.where(np.isneginf(array), -np.inf, factor * _counted(array))
-
-
-def _counted(array: Float) -> Float:
-    """The array with 0 for what is ruled out."""
-    return np.where(np.isneginf(array), 0.0, array)
+    return np.where(np.isneginf(array), -np.inf, factor * _without_infinite(array))

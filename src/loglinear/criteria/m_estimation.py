@@ -8,9 +8,9 @@ is convex and needs no inference at all: E_q0[f] is worked out once. In score sp
 the linear term belongs to the weights, and is added to the objective by the problem that knows q0
 (:mod:`~loglinear.generative.m_estimation`).
 
-Where labels, or sub-labels, are hidden, training goes in rounds, as EM does: the most probable of the labellings that
-the annotation leaves are taken for the truth, and an M-estimate from them is the model of the next round. The base is
-a hidden Markov model by EM, and stays.
+Where labels or sub-labels are hidden, training proceeds in rounds, as EM does: the most probable labellings that the
+annotation allows are taken as the truth, and the M-estimate from them is the model of the next round. The base is a
+hidden Markov model trained by EM, and is not changed.
 """
 
 from __future__ import annotations

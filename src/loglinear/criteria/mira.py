@@ -1,7 +1,7 @@
 """MIRA, the margin-infused relaxed algorithm (Crammer & Singer 2003; McDonald, Crammer & Pereira 2005).
 
-The smallest change of the weights after which each of the k best labellings of scores plus cost lies below the gold one
-by its cost, or nearly so if that would take too large a step:
+The smallest change of the weights after which each of the k best labellings (by score plus cost) scores less than the
+gold one by its cost, or nearly so if that would take too large a step:
 
     min over w' of  1/2 ||w' - w||^2 + C sum_i xi_i      with   s'(y*) - s'(y_i) >= c(y_i) - xi_i,   xi_i >= 0
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import CostCriterion, register
-from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, differing, hinge, right_labelling
 from loglinear.kernels import kernel
 from loglinear.options import option, options
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from loglinear.structures.structure import Scores, Structure
 
 ROUNDS = 1000
-ENOUGH = 1e-10  # change of a step size, to the largest, that ends the rounds
+ENOUGH = 1e-10  # the rounds end when no step size changes by more than this share of the largest
 
 
 @kernel
@@ -42,7 +42,7 @@ def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
         change, largest = 0.0, 0.0
         for i in range(losses.shape[0]):
             if gram[i, i] <= 0.0:
-                continue  # the labellings have the same features: no step tells them apart
+                continue  # both labellings have the same features: no step separates them
             slack = losses[i]
             for j in range(losses.shape[0]):
                 slack -= gram[i, j] * steps[j]
@@ -74,7 +74,7 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
         augmented = self.augmented(structure, scores, gold)
         if self.k == 1:
             best, score = structure.viterbi(augmented)
-            wrong = one(best)
+            wrong = as_batch(best)
         else:
             ((wrong, score),) = structure.k_best(augmented, self.k)
         right, gold_score = right_labelling(structure, scores, gold)

@@ -1,19 +1,19 @@
-"""Piecewise training with none of the above, NOTA (Sutton & McCallum, eq. 6): wrong contexts learn to prefer nothing.
+"""Piecewise training with "none of the above", NOTA (Sutton & McCallum, eq. 6): wrong contexts learn to abstain.
 
     loss = sum_t [ -s_t(y*_{t-1}, y*_t) + sum_{y'} log(1 + sum_y exp s_t(y', y)) ]
 
-Each piece has one outcome more, "none of the above", of score 0: right in the contexts y' that are wrong, and dropped
-at decoding. A piece so learns to vote against mistakes before it without any inference. Which wrong contexts count
-(the right ones always do) is chosen once and kept:
+Each piece has an additional outcome, "none of the above", of score 0: it is right in wrong contexts y', and is dropped
+at decoding. A piece thus learns to vote against earlier mistakes, without inference. The right contexts
+always count; which wrong ones do is chosen once:
 
     exhaustive       all of them
     rate             each with that probability
-    threshold        none at first; after some iterations those to which the model of then gives more probability
+    threshold        none at first; after some iterations those more probable than that under the model at that point
 
 Its models are decoded as chains, or by their normalised pieces as MEMMs are (``local``). With ``scaling`` the pieces
 after each label are multiplied by a factor learnt globally afterwards (:mod:`~loglinear.criteria.local`).
 
-Where the annotation leaves several labellings, the gold score is their log-partition, the contexts that it allows are
+Where the annotation allows several labellings, the gold score is their log-partition, all contexts that it allows are
 right, and the loss is no longer convex.
 """
 
@@ -49,7 +49,7 @@ class NoneOfTheAbove(Criterion):
     rate : float
         Probability with which a wrong context counts; 1 is the exhaustive form.
     threshold : float or None
-        Wrong contexts count if their marginal probability after ``after`` iterations is greater; goes with no rate.
+        Wrong contexts count if their marginal probability after ``after`` iterations is greater; excludes a rate.
     after : int
         See ``threshold``.
     local : bool
@@ -78,9 +78,9 @@ class NoneOfTheAbove(Criterion):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
-        """Refuse options that do not go together; ``values`` need not hold all of them."""
+        """Reject options that do not go together; ``values`` need not hold all of them."""
         known = declared(cls)
-        given = {name: values.get(name, each.default) for name, each in known.items()}
+        given = {name: values.get(name, known[name].default) for name in known}
         if given["rate"] > 1.0:
             raise OptionError(f"rate={given['rate']:g} must be at most 1: it is a probability")
         if given["threshold"] is not None:

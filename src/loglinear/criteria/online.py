@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proposal:
-    """For one example of T positions, what is right and K labellings that are not.
+    """The right labelling of an example of T positions, and K wrong ones.
 
     Parameters
     ----------
     right : int32 [T]
     wrong : int32 [K, T]
     losses : float64 [K]
-        s(wrong) + margin - s(right), those above zero ask for a step.
+        s(wrong) + margin - s(right); those above zero ask for a step.
     """
 
     right: Int32
@@ -57,7 +57,7 @@ class OnlineLearner(Criterion):
 
 
 def right_labelling(structure: Structure, scores: Scores, gold: Gold) -> tuple[Int32, Float]:
-    """The gold labelling [N] and its scores [S]; of several that the annotation leaves, the best now."""
+    """The gold labelling [N] and its scores [S]; the best under these scores if the annotation allows several."""
     if gold.allowed is None:
         return gold.labels, structure.score(scores, gold.labels)
     return structure.viterbi(structure.restrict(scores, gold.allowed))
@@ -72,13 +72,19 @@ def differing(wrong: Int32, losses: Float, right: Int32) -> tuple[Int32, Float]:
 def hinge(structure: Structure, scores: Scores, augmented: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
     """max_y augmented(y) - s(y*), times the weights [S], and a subgradient."""
     violator, best = structure.viterbi(augmented)
+    gold_score, gradient = compare(structure, scores, gold, violator, weights)
+    return weights * (best - gold_score), gradient
+
+
+def compare(structure: Structure, scores: Scores, gold: Gold, violator: Int32, weights: Float) -> tuple[Float, Scores]:
+    """Scores [S] of the gold labellings, and the parts of ``violator`` [N] minus theirs, times the weights [S]."""
     right, gold_score = right_labelling(structure, scores, gold)
     gradient = scores.zeros_like()
     structure.add_labelling(gradient, violator, weights)
     structure.add_labelling(gradient, right, -weights)
-    return weights * (best - gold_score), gradient
+    return gold_score, gradient
 
 
-def one(labels: Int32) -> Int32:
-    """A labelling [T] as a list [1, T] of one."""
+def as_batch(labels: Int32) -> Int32:
+    """A labelling [T] as a batch [1, T]."""
     return labels[np.newaxis]

@@ -4,12 +4,12 @@ If the best labelling y under the scores alone is wrong, the step makes the gold
 
     loss = s(y) + sqrt(c(y)) - s(y*)          with d = f(y*) - f(y):
 
-    variant 0     tau = loss / ||d||^2                       (mends this sequence whatever it takes)
+    variant 0     tau = loss / ||d||^2                       (corrects this sequence at any price)
     variant 1     tau = min(C, loss / ||d||^2)
     variant 2     tau = loss / (||d||^2 + 1 / 2C)
 
-Unlike MIRA it does not look for the labelling that violates the margin most, so the loss is not convex. The weight of a
-sequence multiplies C, and tau where there is no C.
+Unlike MIRA it does not search for the labelling that violates the margin most, so the loss is not convex. The weight of
+a sequence multiplies C, or tau in variant 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import CostCriterion, register
-from loglinear.criteria.online import OnlineLearner, Proposal, differing, one, right_labelling
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, compare, differing, right_labelling
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
@@ -50,20 +50,16 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
 
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         best, score = structure.viterbi(scores)
-        right, gold_score = right_labelling(structure, scores, gold)
-        cost = np.add.reduceat(
-            self.costs(structure, gold)[np.arange(structure.n_positions), best], structure.offsets[:-1]
-        )
-        gradient = scores.zeros_like()
-        structure.add_labelling(gradient, best, weights)
-        structure.add_labelling(gradient, right, -weights)
+        gold_score, gradient = compare(structure, scores, gold, best, weights)
+        costs = self.costs(structure, gold)[np.arange(structure.n_positions), best]
+        cost = np.add.reduceat(costs, structure.offsets[:-1])
         return weights * (score - gold_score + np.sqrt(cost)), gradient
 
     def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
         cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum()
-        return Proposal(right, *differing(one(best), score - gold_score + np.sqrt(cost), right))
+        return Proposal(right, *differing(as_batch(best), score - gold_score + np.sqrt(cost), right))
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         squared = np.diagonal(gram)

@@ -14,7 +14,7 @@ import numpy as np
 
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import register
-from loglinear.criteria.online import OnlineLearner, Proposal, differing, hinge, one, right_labelling
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, differing, hinge, right_labelling
 
 if TYPE_CHECKING:
     from loglinear.structures.gold import Gold
@@ -36,7 +36,7 @@ class Perceptron(OnlineLearner):
     def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
-        return Proposal(right, *differing(one(best), score - gold_score, right))
+        return Proposal(right, *differing(as_batch(best), score - gold_score, right))
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         return np.full(len(losses), weight)

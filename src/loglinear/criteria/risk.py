@@ -3,7 +3,7 @@
     loss = E_s[c]                                   gradient: E_s[c part] - E_s[c] E_s[part]
 
 The gradient is the covariance of the cost and the parts, by one forward-backward that carries the cost along. Risk is
-what one wants to be small; it is not convex, so training starts from a conditional-likelihood model.
+the quantity of interest, but not convex, so training starts from a conditional-likelihood model.
 """
 
 from __future__ import annotations

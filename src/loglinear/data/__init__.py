@@ -15,24 +15,16 @@ if TYPE_CHECKING:
     from loglinear.data.dependencies import Dependencies, read_conllu, write_conllu
     from loglinear.data.files import atomic_output
 
-_HOMES = {
-    "Attributes": "loglinear.data.columns.corpus",
-    "Column": "loglinear.data.columns.corpus",
-    "Columns": "loglinear.data.columns.corpus",
-    "Dependencies": "loglinear.data.dependencies",
-    "atomic_output": "loglinear.data.files",
-    "format_of": "loglinear.data.columns",
-    "read": "loglinear.data.columns",
-    "read_attributes": "loglinear.data.columns.attribute_file",
-    "read_columns": "loglinear.data.columns.column_file",
-    "read_conllu": "loglinear.data.dependencies",
-    "read_jsonl": "loglinear.data.columns.text_file",
-    "read_text": "loglinear.data.columns.text_file",
-    "write_attributes": "loglinear.data.columns.attribute_file",
-    "write_columns": "loglinear.data.columns.column_file",
-    "write_conllu": "loglinear.data.dependencies",
-    "write_jsonl": "loglinear.data.columns.text_file",
+_NAMES = {
+    "columns": "format_of read",
+    "columns.attribute_file": "read_attributes write_attributes",
+    "columns.column_file": "read_columns write_columns",
+    "columns.corpus": "Attributes Column Columns",
+    "columns.text_file": "read_jsonl read_text write_jsonl",
+    "dependencies": "Dependencies read_conllu write_conllu",
+    "files": "atomic_output",
 }
+_HOMES = {name: f"loglinear.data.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Attributes",

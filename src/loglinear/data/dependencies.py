@@ -3,27 +3,29 @@ r"""CoNLL-U: sentences with dependency trees, read into numbers and written back
 ::
 
     # sent_id = 1                                          a comment, kept
-    1-2  don't  _    _     _    _  _  _       _       _    a multiword token: no token of the tree, kept
+    1-2  don't  _    _     _    _  _  _       _       _    a multiword token: not in the tree, kept
     1    do     do   AUX   VBP  _  3  aux     _       _    ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
     2    n't    not  PART  RB   _  3  advmod  _       _
     3    go     go   VERB  VB   _  0  root    _       _
-    3.1  go     go   VERB  VB   _  _  _       3:conj  _    an empty node: no token of the tree, kept
+    3.1  go     go   VERB  VB   _  _  _       3:conj  _    an empty node: not in the tree, kept
 
-Fields stand between tabs; a blank line ends a sentence (https://universaldependencies.org/format.html). A tree has
+Fields are separated by tabs; a blank line ends a sentence (https://universaldependencies.org/format.html). A tree has
 one head for each token, 0 for the root, and no cycle. Letters: S sentences, N tokens in all.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Int32, Int64
-from loglinear.data.columns.corpus import PYTHON, Column, offsets_of, ranges
+from loglinear.data.columns.corpus import PYTHON, Column, Sentences
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
@@ -34,25 +36,25 @@ if TYPE_CHECKING:
 N_FIELDS = 10
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL = range(8)
 NOTHING, ROOT = "_", "root"  # no value; the relation of a root
-MOST_TOKENS = 100_000  # of a sentence; a number beyond it is a mistake
+MOST_TOKENS = 100_000  # in a sentence; a larger token number is a mistake
 
 
 @dataclass(eq=False)
-class Dependencies:
-    """Sentences of words with tags and, where they are known, heads and relations.
+class Dependencies(Sentences):
+    """Sentences of words with tags and, if known, heads and relations.
 
     Attributes
     ----------
     words, upos, xpos, relations : Column
-        N strings each; ``_`` where the file has none.
+        N strings each; ``_`` if the file has no value.
     heads : int32 [N]
-        The head of each token within its sentence: 0 the root, 1 the first token; -1 not known.
+        The head of each token within its sentence: 0 is the root, 1 the first token, -1 unknown.
     offsets : int64 [S + 1]
         Where the sentences begin.
     file : str
         Name of the source for messages.
     lines : int64 [N]
-        Line, from 1, of each token.
+        Line (from 1) of each token.
     raw : bytes
         The text.
     places : int64 [N, 2, 2]
@@ -71,42 +73,23 @@ class Dependencies:
     places: Int64 = field(repr=False)
 
     @property
-    def n_sentences(self) -> int:
-        """S."""
-        return len(self.offsets) - 1
-
-    @property
-    def n_tokens(self) -> int:
-        """N."""
-        return int(self.offsets[-1])
-
-    def __len__(self) -> int:
-        return self.n_sentences
-
-    @property
     def has_relations(self) -> bool:
-        """Whether the arcs are labelled: whether any but those from the root have a relation."""
+        """Whether the arcs are labelled: whether any arc that does not come from the root has a relation."""
         used = np.unique(self.relations.ids[self.heads != 0])
         return any(self.relations.values[r] != NOTHING for r in used.tolist())
 
     def tags(self, which: str = "auto") -> Column:
-        """The column of tags: ``xpos``, ``upos``, or the first of both that the text has (``auto``)."""
+        """The column of tags: ``xpos``, ``upos``, or ``auto``: ``xpos`` if the text has any, else ``upos``."""
         if which == "auto":
             which = "xpos" if any(self.xpos.values[i] != NOTHING for i in np.unique(self.xpos.ids)) else "upos"
         return self.xpos if which == "xpos" else self.upos
 
     def select(self, sentences: npt.ArrayLike) -> Dependencies:
-        """Some sentences (numbers from 0), which are written without comments, multiword tokens and empty nodes."""
-        chosen = np.asarray(sentences, dtype=np.int64)
-        lengths = np.diff(self.offsets)[chosen]
-        tokens = ranges(self.offsets[:-1][chosen], lengths)
-        words, upos, xpos, relations = (
-            Column(column.ids[tokens], column.values) for column in (self.words, self.upos, self.xpos, self.relations)
-        )
-        return Dependencies(
-            words, upos, xpos, self.heads[tokens], relations, offsets_of(lengths), self.file, self.lines[tokens], b"",
-            self.places[tokens],
-        )  # fmt: skip
+        """Some sentences (numbers from 0); they are written without comments, multiword tokens and empty nodes."""
+        offsets, tokens = self._selected(np.asarray(sentences, dtype=np.int64))
+        columns = {name: getattr(self, name).at(tokens) for name in ("words", "upos", "xpos", "relations")}
+        arrays = {name: getattr(self, name)[tokens] for name in ("heads", "lines", "places")}
+        return replace(self, **columns, **arrays, offsets=offsets, raw=b"")
 
     @classmethod
     def from_sentences(
@@ -120,7 +103,7 @@ class Dependencies:
         heads : list of lists of int, or of (int, str), optional
             The head of each token, with its relation if known.
         single_root : bool
-            Whether a tree with several roots is refused.
+            Whether to reject trees with several roots.
         """
         if isinstance(sentences, Dependencies):
             return sentences
@@ -128,19 +111,18 @@ class Dependencies:
         trees: list[Any] = [None] * len(sentences) if heads is None else list(heads)
         if len(trees) != len(sentences):
             raise DataError(f"{len(sentences)} sentences, but {len(trees)} trees")
-        lines: list[str] = []
+        texts: list[str] = []
         for number, (sentence, tree) in enumerate(zip(sentences, trees, strict=True)):
             if not len(sentence):
                 raise DataError(f"sentence {number} (from 0) has no tokens; leave it out")
             if tree is not None and len(tree) != len(sentence):
                 raise DataError(f"sentence {number} (from 0) has {len(sentence)} tokens, but {len(tree)} heads")
-            for t, token in enumerate(sentence):
-                word, tag = _word_and_tag(token, number)
-                arc = (NOTHING, NOTHING) if tree is None else tree[t]
-                head, relation = _head_and_relation(arc, number)
-                lines.append(f"{t + 1}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n")
-            lines.append("\n")
-        text = "".join(lines)
+            arcs = [(NOTHING, NOTHING)] * len(sentence) if tree is None else tree
+            pairs = zip(sentence, arcs, strict=True)
+            texts.append(
+                conllu_text((*_word_and_tag(token, number), *_head_and_relation(arc, number)) for token, arc in pairs)
+            )
+        text = "".join(texts)
         try:
             raw = text.encode()
         except UnicodeEncodeError as error:
@@ -151,13 +133,17 @@ class Dependencies:
 
 
 def _word_and_tag(token: Any, sentence: int) -> tuple[str, str]:
-    fits = isinstance(token, tuple | list) and len(token) == 2 and all(isinstance(each, str) for each in token)
-    if not fits or any(not each.strip() or "\t" in each or "\n" in each for each in token):
+    if not isinstance(token, tuple | list) or len(token) != 2 or not all(map(_is_field, token)):
         raise DataError(
             f"sentence {sentence} (from 0): a token is a pair of strings without tabs and line feeds, (word, tag), not "
             f"{token!r:.80}"
         )
     return token[0], token[1]
+
+
+def _is_field(value: Any) -> TypeGuard[str]:
+    """Whether a value can be a field of a CoNLL-U row."""
+    return isinstance(value, str) and bool(value.strip()) and "\t" not in value and "\n" not in value
 
 
 def _head_and_relation(arc: Any, sentence: int) -> tuple[Any, str]:
@@ -167,7 +153,7 @@ def _head_and_relation(arc: Any, sentence: int) -> tuple[Any, str]:
     relation = arc[1] if len(arc) == 2 else arc
     if relation is None:
         return arc[0], NOTHING
-    if not isinstance(relation, str) or not relation.strip() or "\t" in relation or "\n" in relation:
+    if not _is_field(relation):
         raise DataError(
             f"sentence {sentence} (from 0): an arc is a head, or a pair of head and relation (a string without tabs "
             f"and line feeds, or None), not {arc!r:.80}"
@@ -183,21 +169,21 @@ def read_conllu(source: Source, *, trees: bool = True, single_root: bool = True)
     source : path, ``-`` or open binary file
         Also compressed with gzip.
     trees : bool
-        Whether each sentence must have its tree; without, heads and relations are not looked at.
+        Whether each sentence must have a tree; if not, heads are ignored.
     single_root : bool
-        Whether a tree with several tokens below the root is refused.
+        Whether to reject trees with several tokens below the root.
 
     Raises
     ------
     DataError
-        With file and line: a row that has not 10 fields, tokens that are not numbered 1, 2, ..., a head that is no
-        number or out of range, no root, several roots, a cycle; invalid UTF-8, a NUL byte, no sentence at all.
+        With file and line: a row that does not have 10 fields, tokens that are not numbered 1, 2, ..., a head that is
+        not a number or out of range, no root, several roots, a cycle; invalid UTF-8, a NUL byte, no sentence at all.
     """
     return parse_conllu(read_bytes(source), source_name(source), trees, single_root)
 
 
 def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = True) -> Dependencies:
-    """The same from the bytes of a text; ``name`` is for messages."""
+    """Like :func:`read_conllu`, from the bytes of a text; ``name`` is for messages."""
     from loglinear.data.columns.scanning import TAB, lines_of
 
     lines = lines_of(raw, check_text(raw, name), TAB)
@@ -206,19 +192,18 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
     _check_rows(lines, rows, name)
     if not len(rows):
         raise DataError("no sentence in the file", name)
-    begins, finishes = (each.reshape(-1, N_FIELDS) for each in lines.fields(rows))
+    begins, finishes = (bounds.reshape(-1, N_FIELDS) for bounds in lines.fields(rows))
     numbers = lines.column(begins[:, ID], finishes[:, ID])
     kinds = np.array([_token_number(text) for text in numbers.values], dtype=np.int32)[numbers.ids]
     for row in np.flatnonzero(kinds < 0)[:1].tolist():
         text = numbers.values[numbers.ids[row]]
         raise DataError(f"{text!r:.40} is not a token number (such as 3, 3-4 or 3.1)", name, int(rows[row]) + 1)
-    ends = np.cumsum(lines.counts == 0)  # blank lines so far: rows with the same number stand together
+    ends = np.cumsum(lines.counts == 0)  # blank lines so far: rows of a sentence have the same number
     is_token = kinds > 0
     tokens, kinds = rows[is_token], kinds[is_token]
     begins, finishes = begins[is_token], finishes[is_token]
     block = ends[tokens]
-    starts = np.flatnonzero(np.concatenate([[True], block[1:] != block[:-1]])) if len(tokens) else np.zeros(0, np.int64)
-    offsets = np.concatenate([starts, [len(tokens)]]).astype(np.int64)
+    offsets = np.append(np.flatnonzero(np.diff(block, prepend=-1)), len(tokens)).astype(np.int64)
     lengths = np.diff(offsets)
     expected = np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths) + 1
     for t in np.flatnonzero(kinds != expected)[:1].tolist():
@@ -226,12 +211,14 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
         raise DataError(message, name, int(tokens[t]) + 1)
     for row in np.flatnonzero(~np.isin(ends[rows], block))[:1].tolist():
         raise DataError("a sentence without tokens", name, int(rows[row]) + 1)
-    columns = [lines.column(begins[:, c], finishes[:, c]) for c in (FORM, UPOS, XPOS, HEAD, DEPREL)]
+    words, upos, xpos, head_column, relations = (
+        lines.column(begins[:, c], finishes[:, c]) for c in (FORM, UPOS, XPOS, HEAD, DEPREL)
+    )
     heads = np.full(len(tokens), -1, dtype=np.int32)
     if trees:
-        heads = _heads(columns[3], np.repeat(lengths, lengths), tokens, name)
+        heads = _heads(head_column, np.repeat(lengths, lengths), tokens, name)
     places = np.stack([begins[:, [HEAD, DEPREL]], finishes[:, [HEAD, DEPREL]]], axis=2)
-    corpus = Dependencies(columns[0], columns[1], columns[2], heads, columns[4], offsets, name, tokens + 1, raw, places)
+    corpus = Dependencies(words, upos, xpos, heads, relations, offsets, name, tokens + 1, raw, places)
     if trees:
         check_trees(corpus, single_root)
     return corpus
@@ -255,20 +242,20 @@ def _check_rows(lines: Lines, rows: Int64, name: str) -> None:
 
 def _token_number(text: str) -> int:
     """Number of a token; 0 for a multiword token or empty node (``1-2``, ``3.1``), -1 if it cannot be read."""
-    if text.isascii() and text.isdigit():
-        number = int(text[:9])
-        return number if 0 < number <= MOST_TOKENS and len(text) < 9 else -1
-    for mark in "-.":
-        first, found, second = text.partition(mark)
-        if found:
-            return 0 if all(part.isascii() and part.isdigit() for part in (first, second)) else -1
-    return -1
+    if re.fullmatch(r"[0-9]+[-.][0-9]+", text):
+        return 0
+    number = _whole_number(text)
+    return number if 0 < number <= MOST_TOKENS else -1
+
+
+def _whole_number(text: str) -> int:
+    """A number of up to 8 digits, -1 if the text is anything else."""
+    return int(text) if re.fullmatch(r"[0-9]{1,8}", text) else -1
 
 
 def _heads(column: Column, lengths: Int64, rows: Int64, name: str) -> Int32:
     """Heads [N] as numbers, each within its sentence of ``lengths`` [N] tokens."""
-    known = [int(text[:9]) if text.isascii() and text.isdigit() and len(text) < 9 else -1 for text in column.values]
-    heads = np.array(known, dtype=np.int32)[column.ids]
+    heads = np.array([_whole_number(text) for text in column.values], dtype=np.int32)[column.ids]
     for t in np.flatnonzero((heads < 0) | (heads > lengths))[:1].tolist():
         text, where = column.values[column.ids[t]], (name, int(rows[t]) + 1)
         if text == NOTHING:
@@ -280,7 +267,7 @@ def _heads(column: Column, lengths: Int64, rows: Int64, name: str) -> Int32:
 
 
 def check_trees(corpus: Dependencies, single_root: bool = True) -> None:
-    """Refuse sentences whose heads make no tree, with file and line."""
+    """Raise DataError, with file and line, for a sentence whose heads do not form a tree."""
     from loglinear.data.dependency_checks import cycle_member
 
     heads, offsets, name = corpus.heads, corpus.offsets, corpus.file
@@ -291,22 +278,19 @@ def check_trees(corpus: Dependencies, single_root: bool = True) -> None:
     if single_root:
         for s in np.flatnonzero(roots > 1)[:1].tolist():
             second = int(offsets[s] + np.flatnonzero(heads[offsets[s] : offsets[s + 1]] == 0)[1])
-            raise DataError(
-                "a second root in the sentence: only one token may have the head 0", name, int(corpus.lines[second])
-            )
+            message = "a second root in the sentence: only one token may have the head 0"
+            raise DataError(message, name, int(corpus.lines[second]))
     t = int(cycle_member(offsets, heads))
     if t >= 0:
-        word = corpus.words.values[corpus.words.ids[t]]
-        raise DataError(
-            f"the heads form a cycle through {word!r:.40}, so this is not a tree", name, int(corpus.lines[t])
-        )
+        message = f"the heads form a cycle through {corpus.words.values[corpus.words.ids[t]]!r:.40}"
+        raise DataError(f"{message}, so this is not a tree", name, int(corpus.lines[t]))
 
 
-def conllu_text(rows: Iterable[Sequence[str]]) -> str:
-    """A sentence's rows of word, tag, head and relation as CoNLL-U."""
+def conllu_text(rows: Iterable[Sequence[Any]], upos: Iterable[str] = repeat(NOTHING)) -> str:
+    """A sentence as CoNLL-U, from rows of word, language-specific tag, head and relation, and universal tags."""
     lines = (
-        f"{number}\t{word}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
-        for number, (word, tag, head, relation) in enumerate(rows, 1)
+        f"{number}\t{word}\t_\t{universal}\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
+        for number, ((word, tag, head, relation), universal) in enumerate(zip(rows, upos, strict=False), 1)
     )
     return "".join(lines) + "\n"
 
@@ -314,11 +298,11 @@ def conllu_text(rows: Iterable[Sequence[str]]) -> str:
 def write_conllu(
     corpus: Dependencies, out: BinaryIO, heads: npt.ArrayLike | None = None, relations: Column | None = None
 ) -> None:
-    """Write a corpus with new ``heads`` [N] and ``relations`` [N]; everything else stays as it was.
+    """Write a corpus with new ``heads`` [N] and ``relations`` [N]; everything else stays unchanged.
 
-    Where no relations are given, heads come with the relation ``root`` or ``_``.
+    Without ``relations``, new heads get the relation ``root`` or ``_``.
     """
-    from loglinear.data.dependency_checks import replaced
+    from loglinear.data.columns.scanning import replaced
 
     if not corpus.raw:
         corpus = _with_text(corpus)
@@ -332,20 +316,14 @@ def write_conllu(
     n_heads = int(new.max()) + 1
     values = [str(head).encode() for head in range(n_heads)] + [value.encode() for value in names.values]
     ids = np.stack([new, names.ids + n_heads], axis=1).astype(np.int64).ravel()
-    places = np.ascontiguousarray(corpus.places.reshape(-1, 2))
-    out.write(replaced(corpus.raw, places, ids, values))
+    out.write(replaced(corpus.raw, corpus.places.reshape(-1, 2), ids, values))
 
 
 def _with_text(corpus: Dependencies) -> Dependencies:
-    """The corpus with a text of its own, of tokens alone."""
-    within = np.arange(corpus.n_tokens) - np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets)) + 1
-    last = np.zeros(corpus.n_tokens, dtype=bool)
-    last[corpus.offsets[1:] - 1] = True
-    heads = [str(head) if head >= 0 else NOTHING for head in corpus.heads.tolist()]
-    columns = (corpus.words.strings(), corpus.upos.strings(), corpus.xpos.strings(), heads, corpus.relations.strings())
-    text = "".join(
-        f"{number}\t{word}\t_\t{upos}\t{xpos}\t_\t{head}\t{relation}\t_\t_\n" + "\n" * end
-        for number, end, word, upos, xpos, head, relation in zip(within.tolist(), last.tolist(), *columns, strict=True)
-    )
-    again = parse_conllu(text.encode(), corpus.file, trees=False)
-    return replace(corpus, raw=again.raw, places=again.places)
+    """The corpus with a new text that holds only its tokens."""
+    heads = [head if head >= 0 else NOTHING for head in corpus.heads.tolist()]
+    rows = list(zip(corpus.words.strings(), corpus.xpos.strings(), heads, corpus.relations.strings(), strict=True))
+    upos, sentences = corpus.upos.strings(), pairwise(corpus.offsets.tolist())
+    text = "".join(conllu_text(rows[begin:end], upos[begin:end]) for begin, end in sentences)
+    parsed = parse_conllu(text.encode(), corpus.file, trees=False)
+    return replace(corpus, raw=parsed.raw, places=parsed.places)

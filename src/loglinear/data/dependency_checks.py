@@ -1,6 +1,6 @@
-"""Kernels on dependency trees given by their heads: cycles, crossing arcs, the nearest projective tree, and writing.
+"""Kernels on dependency trees given by their heads: cycles, crossing arcs, and the nearest projective tree.
 
-A tree of n tokens is a head for each, 0 for the root and h for token h, from 1. It is *projective* if every token
+A tree of n tokens has a head for each token: 0 for the root, h for token h (from 1). It is *projective* if every token
 between a token and its head descends from that head: drawn above the sentence, no two arcs cross.
 """
 
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from loglinear.arrays import Bool, Int32, Int64, UInt8
-from loglinear.data.columns.corpus import offsets_of
+from loglinear.arrays import Bool, Int32, Int64
 from loglinear.kernels import kernel
 
 
 @kernel
 def cycle_member(offsets: Int64, heads: Int32) -> int:
     """The first token [N] from which the heads never reach the root, in O(N); -1 if there is none."""
-    state = np.zeros(heads.shape[0], np.int64)  # 0: not seen; else the walk it was met in, -1 once that reached a root
+    state = np.zeros(heads.shape[0], np.int64)  # 0: not seen; else the walk that visited it, or -1 if it reached a root
     for s in range(offsets.shape[0] - 1):
         first = offsets[s]
         for t in range(first, offsets[s + 1]):
@@ -39,9 +38,9 @@ def cycle_member(offsets: Int64, heads: Int32) -> int:
 
 @kernel
 def _first_crossing(heads: Int32) -> int:
-    """Among the tokens [n] of one tree with a crossed arc, the one with the shortest; -1 if it is projective."""
+    """The token [n] of one tree whose arc is the shortest crossed one; -1 if the tree is projective."""
     n = heads.shape[0]
-    found, shortest = -1, n + 2
+    token, shortest = -1, n + 2
     for t in range(n):
         low, high = min(t + 1, heads[t]), max(t + 1, heads[t])
         if high - low >= shortest:
@@ -51,9 +50,9 @@ def _first_crossing(heads: Int32) -> int:
             while above > 0 and above != heads[t]:
                 above = heads[above - 1]
             if above != heads[t]:
-                found, shortest = t, high - low
+                token, shortest = t, high - low
                 break
-    return found
+    return token
 
 
 @kernel
@@ -65,7 +64,7 @@ def projective(offsets: Int64, heads: Int32, out: Bool) -> None:
 
 @kernel
 def lift(offsets: Int64, heads: Int32, out: Int32) -> None:
-    """Heads [N] of projective trees: the shortest crossed arc goes to its head's head, until none is left.
+    """Heads [N] of projective trees: move the shortest crossed arc to its head's head until none is left.
 
     This is the transformation of Nivre & Nilsson (2005, section 2). A crossed arc never comes from the root of a tree
     with one root, so a tree keeps its one root.
@@ -91,29 +90,3 @@ def projectivised(offsets: Int64, heads: Int32) -> Int32:
     out = np.empty_like(heads)
     lift(offsets, heads, out)
     return out
-
-
-@kernel
-def _replace(buffer: UInt8, places: Int64, ids: Int64, packed: UInt8, offsets: Int64, out: UInt8) -> None:
-    position = filled = 0
-    for i in range(places.shape[0]):
-        for b in range(position, places[i, 0]):
-            out[filled] = buffer[b]
-            filled += 1
-        for b in range(offsets[ids[i]], offsets[ids[i] + 1]):
-            out[filled] = packed[b]
-            filled += 1
-        position = places[i, 1]
-    for b in range(position, buffer.shape[0]):
-        out[filled] = buffer[b]
-        filled += 1
-
-
-def replaced(raw: bytes, places: Int64, ids: Int64, values: list[bytes]) -> bytes:
-    """The text with ``values[ids[i]]`` instead of the bytes ``places[i, 0]`` to ``places[i, 1]``, ascending."""
-    offsets = offsets_of([len(value) for value in values])
-    size = len(raw) + int(np.diff(offsets)[ids].sum()) - int((places[:, 1] - places[:, 0]).sum())
-    out = np.empty(size, dtype=np.uint8)
-    packed = np.frombuffer(b"".join(values), dtype=np.uint8)
-    _replace(np.frombuffer(raw, dtype=np.uint8), places, ids, packed, offsets, out)
-    return out.tobytes()

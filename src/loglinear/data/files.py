@@ -1,15 +1,16 @@
-"""Bytes in and out: paths, ``.gz``, standard input and output, open binary files, and output that appears whole.
+"""Reading and writing bytes: paths, ``.gz``, standard input and output, open binary files, and atomic output.
 
-:func:`byte_blocks` takes any source and gives its bytes block by block, :func:`read_bytes` all at once, decompressed
-when they begin as gzip does (so a ``.gz`` name is not needed, and standard input may be compressed).
-:func:`atomic_output` gives a file to write to that takes its name only when all went well: a killed or failing program
-leaves the old file as it was.
+:func:`byte_blocks` reads any source block by block and :func:`read_bytes` all at once. Both decompress data that
+starts with gzip's magic bytes, so a ``.gz`` name is not needed and standard input may be compressed.
+:func:`atomic_output` opens a file that gets its final name only on success: a killed or failing program leaves the old
+file untouched.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import json
 import os
 import secrets
 import shutil
@@ -28,7 +29,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def source_name(source: Source) -> str:
-    """Name of a source for messages: its path, ``<stdin>``, or what the open file calls itself."""
+    """Name of a source for messages: its path, ``<stdin>``, or the ``name`` of an open file."""
     if isinstance(source, str | os.PathLike):
         return STDIN if os.fspath(source) == "-" else os.fspath(source)
     name = getattr(source, "name", None)
@@ -36,7 +37,7 @@ def source_name(source: Source) -> str:
 
 
 class _Rejoined:
-    """An open file whose first bytes, read to see what it is, stand before the rest again."""
+    """An open file with the bytes that were read to detect its format put back in front."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self._head, self._rest = head, rest
@@ -52,14 +53,14 @@ class _Rejoined:
 
 
 def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
-    """The bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
+    """Yield the bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
 
-    In blocks of about ``size`` bytes, or all at once; the source is read no faster than the blocks are taken.
+    Blocks have about ``size`` bytes; by default there is only one. The source is read lazily.
 
     Raises
     ------
     DataError
-        When there is no such file, it cannot be read, or its compression is damaged.
+        If the file does not exist, cannot be read, or holds damaged gzip data.
     """
     name = source_name(source)
     packed = False
@@ -88,7 +89,7 @@ def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
         except (OSError, EOFError, ValueError, zlib.error) as error:
             if packed:
                 raise DataError(f"damaged gzip data: {error}", name) from None
-            # a ValueError is of a path with a NUL, or of a closed file
+            # a ValueError comes from a path with a NUL byte or from a closed file
             raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", name) from None
 
 
@@ -98,7 +99,7 @@ def read_bytes(source: Source) -> bytes:
 
 
 def text_blocks(source: Source, size: int) -> Iterator[bytes]:
-    """A text in blocks of about ``size`` bytes that end where a line does; a longer line is a block of its own."""
+    """Yield a text in blocks of about ``size`` bytes that end with a line; a longer line is its own block."""
     pieces: list[bytes] = []
     for block in byte_blocks(source, size):
         end = block.rfind(b"\n") + 1
@@ -112,19 +113,19 @@ def text_blocks(source: Source, size: int) -> Iterator[bytes]:
 
 
 def line_of(raw: bytes, position: int) -> int:
-    """Line, from 1, of a byte position."""
+    """Line number (from 1) of a byte position."""
     return raw.count(b"\n", 0, position) + 1
 
 
 def check_text(raw: bytes, name: str, lines_before: int = 0) -> int:
     """Reject bytes that are not UTF-8 text, and return the position where the text begins (after a byte order mark).
 
-    With ``lines_before`` of the text in blocks of their own, marks of a byte order are not looked for.
+    In a later block, after ``lines_before`` lines, there is no byte order mark to look for.
 
     Raises
     ------
     DataError
-        With the line of the first NUL byte or of the first invalid UTF-8; without one for UTF-16.
+        With the line of the first NUL byte or of the first invalid UTF-8; or for UTF-16.
     """
     if not lines_before and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError("the file is UTF-16; convert it to UTF-8", name, 1)
@@ -141,8 +142,19 @@ def check_text(raw: bytes, name: str, lines_before: int = 0) -> int:
     return len(codecs.BOM_UTF8) if not lines_before and raw.startswith(codecs.BOM_UTF8) else 0
 
 
+def json_object(line: str | bytes, example: str, name: str, number: int, **options: Any) -> dict[str, Any]:
+    """The JSON object on a line of a file; an error shows an ``example``. ``options`` go to ``json.loads``."""
+    try:
+        record = json.loads(line, **options)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"no valid JSON: {error}", name, number) from None
+    if not isinstance(record, dict):
+        raise DataError(f"a line must be an object such as {example}", name, number)
+    return record
+
+
 class _Whole:
-    """Writes all it is given: standard output is a raw file in an unbuffered Python, and may take only a part."""
+    """Writes everything it gets: in unbuffered Python, standard output is a raw file that may write only a part."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -156,10 +168,10 @@ class _Whole:
 
 @contextmanager
 def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Binary file to write to, renamed to ``path`` when the block succeeds, removed when it does not.
+    """Open a binary file that is renamed to ``path`` if the block succeeds and removed if it does not.
 
-    ``-`` is standard output; a name that ends in ``.gz`` is compressed (the same bytes at any time of day); a device or
-    a pipe is written directly; a symbolic link keeps pointing where it does.
+    ``-`` is standard output. A name that ends in ``.gz`` is compressed, without a time stamp, so that the same data
+    gives the same bytes. Devices and pipes are written to directly, and symbolic links are followed, not replaced.
     """
     if os.fspath(path) == "-":
         sys.stdout.flush()
@@ -168,7 +180,7 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()
-    # Opened here rather than by tempfile, so that the new file has the rights the user's umask gives.
+    # Not opened by tempfile, so that the new file's permissions follow the user's umask.
     temporary = target if direct else target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         handle = cast(BinaryIO, open(temporary, "wb" if direct else "xb"))  # noqa: SIM115  # closed below, on any path

@@ -1,8 +1,8 @@
-"""Tables with named columns: CSV, TSV and JSON Lines, an example a row.
+"""Tables with named columns and one example per row: CSV, TSV and JSON Lines.
 
-CSV cells may be quoted, as spreadsheets write them, and hold commas and line ends; TSV cells are taken as they are. In
-JSON Lines each line is an object with the cells by name; a key that an object lacks, or whose value is null, is an
-empty cell. All cells are strings here; :meth:`TableFile.numbers` reads columns of numbers.
+CSV cells may be quoted, as spreadsheets write them, and may then hold commas and line ends; TSV cells are taken
+literally. In JSON Lines each line is an object with the cells by name; a key that is missing or null is an empty cell.
+All cells are strings here; :meth:`TableFile.numbers` converts columns to numbers.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from loglinear.arrays import Float, Int64
-from loglinear.data.files import Source, check_text, read_bytes, source_name
+from loglinear.data.files import Source, check_text, json_object, read_bytes, source_name
 from loglinear.errors import DataError, OptionError
 
 FORMATS = ("csv", "tsv", "jsonl")
 LONGEST_CELL = 2**31 - 1
-GREATEST = 1e100  # of the numbers in a table
+GREATEST = 1e100  # largest number accepted in a table: its square is still finite
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,11 @@ class TableFile:
     Attributes
     ----------
     file : str
-        Where they come from, for messages.
+        File name for messages.
     columns : dict of list of str
-        N cells by name, in the file's order.
+        Name to its N cells, in the file's order.
     lines : list of int
-        The line, from 1, that each row begins at.
+        Line (from 1) where each row begins.
     """
 
     file: str
@@ -53,7 +52,7 @@ class TableFile:
         return self.n_rows
 
     def column(self, name: str) -> list[str]:
-        """The cells of a column; an error lists the columns there are."""
+        """The cells of a column; an error lists the existing columns."""
         if name not in self.columns:
             raise DataError(f"there is no column {name!r}; there are: {', '.join(self.columns)}", self.file)
         return self.columns[name]
@@ -63,23 +62,21 @@ class TableFile:
         out = np.empty((self.n_rows, len(names)))
         for place, name in enumerate(names):
             for row, cell in enumerate(self.column(name)):
-                value = number_of(cell)
-                if value is None and not cell.strip() and empty is not None:
-                    value = empty
+                value = number_of(cell) if cell.strip() else empty
                 if value is None:
-                    found = "is empty" if not cell.strip() else f"is {cell!r:.60}"
-                    great = f" (up to {GREATEST:g})" if is_like_a_number(cell) else ""
-                    raise DataError(f"column {name!r} {found}, not a number{great}", self.file, self.lines[row])
+                    content = f"is {cell!r:.60}" if cell.strip() else "is empty"
+                    limit = f" (up to {GREATEST:g})" if is_like_a_number(cell) else ""
+                    raise DataError(f"column {name!r} {content}, not a number{limit}", self.file, self.lines[row])
                 out[row, place] = value
         return out
 
     def without(self, names: Sequence[str]) -> TableFile:
-        """The table without some columns, which must be there; one must be left."""
+        """The table without some of its columns; at least one must remain."""
         for name in names:
             self.column(name)
         left = {name: cells for name, cells in self.columns.items() if name not in names}
         if not left:
-            raise DataError(f"there is no column beside {', '.join(map(repr, names))}", self.file)
+            raise DataError(f"there is no column besides {', '.join(map(repr, names))}", self.file)
         return TableFile(self.file, left, self.lines)
 
     def select(self, rows: Sequence[int] | Int64) -> TableFile:
@@ -90,16 +87,12 @@ class TableFile:
 
 
 def number_of(cell: str) -> float | None:
-    """The number that a cell holds, or None; infinities, and numbers whose squares would be, are none."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if abs(value) <= GREATEST and "_" not in cell else None
+    """The number in a cell, or None; also None for nan and for numbers beyond :data:`GREATEST`."""
+    return float(cell) if is_like_a_number(cell) and abs(float(cell)) <= GREATEST else None
 
 
 def is_like_a_number(cell: str) -> bool:
-    """Whether a cell is a number, or what is written for one that is missing or too great: nan, inf, 1e400."""
+    """Whether a cell is a number, including nan, inf and numbers that are too large, such as 1e400."""
     try:
         float(cell)
     except ValueError:
@@ -128,8 +121,8 @@ def read_table(source: Source, format: str = "auto") -> TableFile:
     Raises
     ------
     DataError
-        With file and line: no text in UTF-8, a name twice or empty, rows of other lengths, quotes that do not close,
-        no valid JSON, values that are lists or objects, no rows at all.
+        With file and line: text that is not UTF-8, empty or repeated column names, rows of different lengths, an
+        unclosed quote, invalid JSON, values that are lists or objects, no rows at all.
     """
     chosen = table_format_of(source) if format == "auto" else format
     if chosen not in FORMATS:
@@ -142,16 +135,6 @@ def read_table(source: Source, format: str = "auto") -> TableFile:
     return table
 
 
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Let the csv module read cells of any length."""
-    before = csv.field_size_limit(LONGEST_CELL)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
 def _cells(text: str, name: str, format: str) -> TableFile:
     if format == "csv":
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -161,22 +144,24 @@ def _cells(text: str, name: str, format: str) -> TableFile:
     lines: list[int] = []
     names: list[str] = []
     begins = 1
-    with _long_cells():
-        try:
-            for row in reader:
-                line, begins = begins, reader.line_num + 1
-                if not row or row == [""]:
-                    continue
-                if not names:
-                    names = _checked_names(row, name, line)
-                    continue
-                if len(row) != len(names):
-                    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-                    raise DataError(f"{cells} under {len(names)} columns", name, line)
-                rows.append(row)
-                lines.append(line)
-        except csv.Error as error:
-            raise DataError(f"no valid {format.upper()}: {error}", name, begins) from None
+    limit_before = csv.field_size_limit(LONGEST_CELL)
+    try:
+        for row in reader:
+            line, begins = begins, reader.line_num + 1
+            if not row or row == [""]:
+                continue
+            if not names:
+                names = _checked_names(row, name, line)
+                continue
+            if len(row) != len(names):
+                cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+                raise DataError(f"{cells} under {len(names)} columns", name, line)
+            rows.append(row)
+            lines.append(line)
+    except csv.Error as error:
+        raise DataError(f"no valid {format.upper()}: {error}", name, begins) from None
+    finally:
+        csv.field_size_limit(limit_before)
     columns = list(zip(*rows, strict=True)) or [() for _ in names]
     return TableFile(name, {key: list(cells) for key, cells in zip(names, columns, strict=True)}, lines)
 
@@ -202,26 +187,15 @@ def _objects(text: str, file: str) -> TableFile:
 
 
 def _object(line: str, file: str, number: int) -> dict[str, str]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no valid JSON: {error}", file, number) from None
-    if not isinstance(record, dict):
-        raise DataError('a line must be an object such as {"label": "spam", "text": "..."}', file, number)
+    record = json_object(line, '{"label": "spam", "text": "..."}', file, number)
     for key, value in record.items():
-        if "\\u" in line and not (key + str(value)).isascii() and not _is_unicode(key + str(value)):
-            raise DataError(f"{key!r} holds half of a character (a lone surrogate)", file, number)
+        try:
+            (key + str(value)).encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{key!r} holds half of a character (a lone surrogate)", file, number) from None
         if isinstance(value, list | dict):
             raise DataError(f"{key!r} is a {type(value).__name__}; a cell is a string or a number", file, number)
     return {key: _cell(value) for key, value in record.items()}
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _cell(value: Any) -> str:
@@ -238,20 +212,9 @@ def write_table(columns: Mapping[str, Sequence[Any]], out: BinaryIO, format: str
             out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
         return
     text = io.StringIO()
-    writer: Any = csv.writer(text, lineterminator="\n")
-    if format == "tsv":
-        writer = _TabWriter(text)
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row])
+    cells = [list(columns), *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)]
+    if format == "csv":
+        csv.writer(text, lineterminator="\n").writerows(cells)
+    else:  # tabs and line ends in a cell become spaces
+        text.writelines("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in cells)
     out.write(text.getvalue().encode())
-
-
-class _TabWriter:
-    """Rows of cells separated by tabs, as they are; tabs and line ends in a cell become spaces."""
-
-    def __init__(self, out: io.StringIO) -> None:
-        self._out = out
-
-    def writerow(self, row: Any) -> None:
-        self._out.write("\t".join(" ".join(str(cell).split()) for cell in row) + "\n")

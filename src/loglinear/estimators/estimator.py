@@ -1,17 +1,20 @@
 """What estimators share: model files, pickles, the error before they are fitted, and notes on how training went.
 
-An estimator that can be stored says what its file holds (``_storage``) and takes that back (``_restore``); saving,
-loading and pickling follow. :func:`load` opens a model of any kind.
+An estimator defines the content of its model file (``_storage``) and restores itself from it (``_restore``); saving,
+loading and pickling follow from these. :func:`load` opens a model of any kind.
 
-Importing this takes no scikit-learn, so that files can be labelled without it.
+This module does not import scikit-learn, so that files can be labelled without it.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
 import loglinear
 from loglinear import model_file
@@ -21,9 +24,10 @@ from loglinear.model_file import Reader, plain
 from loglinear.options import check, declared
 
 if TYPE_CHECKING:
-    from loglinear.training.run import Outcome
+    from loglinear.training.run import Outcome, Progress
 
 M = TypeVar("M")
+F = TypeVar("F", bound=Callable[..., Any])
 
 ESTIMATORS = {
     "tagger": "Tagger",
@@ -38,7 +42,7 @@ ESTIMATORS = {
 
 
 class Fitted(Generic[M]):
-    """Something that learns a model before it can be asked.
+    """Something that must learn a model before use.
 
     Attributes
     ----------
@@ -52,7 +56,7 @@ class Fitted(Generic[M]):
     def _fitted(self) -> M:
         """What was learnt; an error if nothing has been yet."""
         if not hasattr(self, self.learnt):
-            from sklearn.exceptions import NotFittedError  # a second's import, which labelling does without
+            from sklearn.exceptions import NotFittedError  # a second's import that labelling can do without
 
             name = type(self).__name__
             raise NotFittedError(
@@ -79,21 +83,18 @@ class Estimator(Fitted[M], ABC):
     in_file: ClassVar[tuple[str, ...]] = ("model_",)
     functions: ClassVar[tuple[str, ...]] = ()
 
-    # -- what each estimator says ------------------------------------------------------------------------------------
+    # -- what each estimator defines ---------------------------------------------------------------------------------
 
     @abstractmethod
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        """Header and arrays of the model file; an estimator that is not fitted raises an error."""
+        """Header and arrays of the model file; raises an error before the estimator is fitted."""
 
     @abstractmethod
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
-        """Take the model from a file; the options are set already.
-
-        ``given`` are the user's own objects, by option.
-        """
+        """Restore the model from a file; the options are already set. ``given``: the user's own objects, by option."""
 
     def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
-        """The same with all numbers as they are, for pickles."""
+        """Header and arrays for pickles, with all numbers in full precision."""
         return self._storage()
 
     def check_options(self) -> None:
@@ -101,12 +102,12 @@ class Estimator(Fitted[M], ABC):
         check(self)
 
     def _stored_options(self) -> dict[str, Any]:
-        """The options as a model file records them: those that JSON can hold and the model does not say itself."""
+        """The options that a model file records: those that JSON can hold and the model does not imply."""
         return {name: plain(getattr(self, name)) for name, each in declared(type(self)).items() if each.stored}
 
     @classmethod
     def _read_options(cls, read: Reader) -> dict[str, Any]:
-        """The options that a file records, as the constructor takes them."""
+        """A file's options, as keywords of the constructor."""
         return read.options()
 
     @classmethod
@@ -168,6 +169,77 @@ class Estimator(Fitted[M], ABC):
         return copied
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# Training: what ``fit`` takes and what is known afterwards, the same for every estimator that iterates.
+
+
+class TrainedEstimator(Estimator[M]):
+    """An estimator that is trained in iterations.
+
+    Attributes
+    ----------
+    objective_, n_iter_, converged_, message_, seconds_, history_
+        How training went.
+    dev_score_, best_iteration_
+        Score and iteration of the parameters kept, None without dev data.
+    """
+
+    objective_: float | None
+    n_iter_: int | None
+    converged_: bool
+    message_: str
+    seconds_: float | None
+    history_: list[Progress]
+    dev_score_: float | None
+    best_iteration_: int | None
+
+    @classmethod
+    def _opened(cls, init: Self | str | Path | None) -> Self | None:
+        """The estimator to start from, loaded if it is a file."""
+        return cls.load(init) if isinstance(init, str | Path) else init
+
+
+class RunKeywords(TypedDict, total=False):
+    """Keywords that ``fit`` hands to :func:`loglinear.training.run.train` as they are."""
+
+    checkpoint: str | Path | None
+    checkpoint_seconds: float
+    resume: bool
+    observe: Callable[[Progress], None] | None
+
+
+RUN_DEFAULTS = {"checkpoint": None, "checkpoint_seconds": 30.0, "resume": False, "observe": None}
+RUN_KEYWORDS = """\
+checkpoint : path, optional
+    File that keeps a usable model and everything needed to continue, written every ``checkpoint_seconds`` and when
+    training is interrupted. Delete it once you have saved the model.
+resume : bool
+    Continue from ``checkpoint`` if it exists.
+observe : callable, optional
+    Called with a :class:`~loglinear.training.run.Progress` after each iteration."""
+
+
+def trains(fit: F) -> F:
+    """Method decorator: spell out the :class:`RunKeywords` of ``fit``, in its signature and where it says KEYWORDS."""
+    keyword, known = inspect.Parameter.KEYWORD_ONLY, inspect.signature(fit)
+    types = {name: annotation.__forward_arg__ for name, annotation in RunKeywords.__annotations__.items()}
+    named = [each for each in known.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    named += [inspect.Parameter(n, keyword, default=value, annotation=types[n]) for n, value in RUN_DEFAULTS.items()]
+    signature = known.replace(parameters=named)
+
+    @functools.wraps(fit)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        signature.bind(*arguments, **keywords)  # raises TypeError for an unknown keyword
+        return fit(*arguments, **keywords)
+
+    vars(checked)["__signature__"] = signature
+    checked.__doc__ = (fit.__doc__ or "").replace("KEYWORDS", textwrap.indent(RUN_KEYWORDS, " " * 8).lstrip())
+    return checked  # type: ignore[return-value]  # it takes the same
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
 def load(source: str | Path | bytes, **functions: Any) -> Any:
     """Open a model of any kind, from a file or from its bytes. Loading runs no code of the file's.
 
@@ -202,14 +274,14 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How training went: what an estimator tells, and what of it a model file keeps.
+# How training went: attributes of an estimator, and what a model file keeps of them.
 
 
 UNFINISHED = "a checkpoint of an unfinished training"
 
 
 def keep_outcome(estimator: Any, outcome: Outcome) -> None:
-    """Let an estimator tell how its training went."""
+    """Set an estimator's attributes about its training."""
     estimator.objective_ = outcome.objective
     estimator.n_iter_ = outcome.iterations
     estimator.converged_ = outcome.converged
@@ -221,7 +293,7 @@ def keep_outcome(estimator: Any, outcome: Outcome) -> None:
 
 
 def notes_of(estimator: Any) -> dict[str, Any]:
-    """What a model file keeps of it."""
+    """What a model file keeps of these attributes."""
     return {
         "complete": True,
         "objective": estimator.objective_,
@@ -239,11 +311,11 @@ NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
-}  #: what notes on training are; None where nothing is known
+}  #: types of notes on training; None is allowed
 
 
 def read_notes(read: Reader) -> dict[str, Any]:
-    """The notes on training that a model file holds, those that are known checked."""
+    """The notes on training in a model file, with known ones checked."""
     notes = read.section("training")
     for name, kinds in NOTES.items():
         value = notes.value(name, None)
@@ -253,7 +325,7 @@ def read_notes(read: Reader) -> dict[str, Any]:
 
 
 def restore_notes(estimator: Any, notes: Mapping[str, Any]) -> None:
-    """Let an estimator tell what a model file kept, be it of a training that ended or a checkpoint."""
+    """Set an estimator's attributes from the notes in a model file or a checkpoint."""
     estimator.objective_ = notes.get("objective")
     estimator.n_iter_ = notes.get("iterations", notes.get("iteration"))
     estimator.converged_ = notes.get("converged", False)

@@ -1,14 +1,14 @@
-"""Mixture models as an estimator: clusters, densities, and classes of which few rows are known."""
+"""Mixture models as an estimator: clusters, densities, and classes that are known for few rows only."""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
@@ -18,14 +18,22 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from loglinear.arrays import Arrays, Float, Int32
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator, keep_outcome, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
-from loglinear.generative.covariance import SHAPES, CovariancePrior
 from loglinear.generative.em import EM, EMState
 from loglinear.generative.mixture import (
     EMPTY,
+    SHAPES,
     UNKNOWN,
     Components,
+    CovariancePrior,
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
@@ -37,20 +45,20 @@ from loglinear.model_file import Reader, column_arrays
 from loglinear.options import Option, documented
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Stage, Storage
-from loglinear.training.run import Progress, train
+from loglinear.training.run import train
 
 KIND = "mixture"
 
 
 @documented
-class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A mixture of Gaussians or multinomials, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
         maximise  sum_i w_i log sum_k mu_k p(x_i given theta_k) + sum_k log p(theta_k)                      (9.15)
 
     (Zhang, section 9.5). Multinomials are naive Bayes without labels: ``X`` holds counts, dense or sparse. Gaussians
-    take ``X`` dense; :mod:`~loglinear.generative.covariance` has the equations of their covariances, with
+    take ``X`` dense; :mod:`~loglinear.generative.mixture` has the equations of their covariances, with
     prior and floor.
 
     PARAMETERS
@@ -70,9 +78,9 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
     labels_ : int32 [n]
         The component of each training row.
     log_likelihoods_, objectives_ : list of float
-        Of the best start and after each round since: the log-likelihood, and with the prior.
-    n_iter_, converged_, message_ : how training went, from the best start.
-    objective_, seconds_, history_ : how it went, all starts together; what falls is minus the objective.
+        Log-likelihood, and the same plus the log prior, at the best start and after each of its rounds.
+    n_iter_, converged_, message_ : how training went from the best start.
+    objective_, seconds_, history_ : how training went, all starts together; the objective is minus that of (9.15).
     dev_score_, best_iteration_ : mean log p(x) of the dev data and round of the model kept, None without dev data.
     model_ : MixtureModel
     """
@@ -83,13 +91,6 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
     labels_: Int32
     log_likelihoods_: list[float]
     objectives_: list[float]
-    n_iter_: int
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
@@ -99,6 +100,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
 
     # -- learning ------------------------------------------------------------------------------------------------
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -109,10 +111,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         known: Any = None,
         sample_weight: Any = None,
         init: Mixture | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        **run: Unpack[RunKeywords],
     ) -> Mixture:
         """Run EM from each start and keep the best.
 
@@ -120,24 +119,17 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         ----------
         X : array [n, D], or sparse matrix of counts
         y, y_dev
-            Not looked at, as in all clustering.
+            Ignored, as in all clustering.
         X_dev : array [m, D], optional
             Rows to stop early by; the parameters with the greatest mean log p(x) of these are kept.
         known : sequence [n], optional
-            What is known of the rows' components (semi-supervised learning): -1 or None where nothing is; numbers from
-            0, or names. These rows stay in their component.
+            The components of rows where they are known (semi-supervised learning), by number from 0 or by name; -1 or
+            None elsewhere. Rows with a known component stay in it.
         sample_weight : array of float [n], optional
             How often each row counts.
         init : Mixture or path, optional
-            Start from this model, and from nowhere else.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called after each round with a :class:`~loglinear.training.run.Progress`, whose objective falls: it is
-            that of (9.15) with its sign turned.
+            The only model to start from.
+        KEYWORDS
         """
         check_mixture(self)
         X = self._rows(X, reset=True)
@@ -156,11 +148,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         numbers = numbers if whole or numbers is None else numbers[counted]
         data, even = WeightedRows(rows, weights, numbers), make_components(self, rows, weights)
         training = MixtureTraining(self, data, even, start_method(self, rows.shape[1]), names)
-        other = Mixture.load(init) if isinstance(init, str | Path) else init
-        model, outcome = train(
-            training, self, dev=Dev.of(training, X_dev), init=other, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        model, outcome = train(training, self, dev=Dev.of(training, X_dev), init=self._opened(init), **run)
         state = outcome.state
         assert isinstance(state, EMState)
         self.model_, self.component_names_ = model, names
@@ -178,7 +166,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
                 f"EM was stopped after {self.n_iter_} rounds, before its objective had settled; give more rounds or a "
                 "greater tolerance",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         empty = np.flatnonzero(self.weights_ <= EMPTY)
         if len(empty):
@@ -186,7 +174,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
                 f"no rows are left in component {', '.join(map(str, empty))}; take fewer components, more restarts or "
                 "more smoothing",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Int32:
@@ -216,8 +204,8 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
 
     def bic(self, X: Any) -> float:
         """-2 log-likelihood + (free parameters) log n: the smaller the better."""
-        found = self.score_samples(X)
-        return float(-2.0 * found.sum() + self.model_.n_parameters * np.log(len(found)))
+        log_p = self.score_samples(X)
+        return float(-2.0 * log_p.sum() + self.model_.n_parameters * np.log(len(log_p)))
 
     def aic(self, X: Any) -> float:
         """-2 log-likelihood + 2 (free parameters): the smaller the better."""
@@ -257,7 +245,7 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         return self.model_.components
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """Checked rows, float64."""
+        """Checked rows, float64, for a fitted model or, with ``reset``, to fit one."""
         if not reset:
             self._fitted()
         return self._checked(X, reset)
@@ -276,11 +264,31 @@ class Mixture(MixtureOptions, Estimator[MixtureModel], ClusterMixin, DensityMixi
         check_mixture(self)
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        self._fitted()
+        theta: Any = self._fitted().components
+        training = {
+            "rounds": self.n_iter_,
+            "converged": self.converged_,
+            "message": self.message_,
+            "dev_score": self.dev_score_,
+            "best_iteration": self.best_iteration_,
+        }
         options = self._stored_options()
+        arrays: Arrays = {
+            "log_weights": self.model_.log_weights,
+            "log_likelihoods": np.array(self.log_likelihoods_),
+            "objectives": np.array(self.objectives_),
+            **column_arrays(self),
+        }
         if not isinstance(self.start, str):
-            options["start"] = None
-        return to_storage(self, options)
+            options["start"], arrays["start"] = None, np.array(self.start, dtype=np.float64)
+        header = {"options": options, "names": self.component_names_, "training": training, "source": self.source_}
+        if isinstance(theta, MultinomialComponents):
+            header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
+            arrays["log_theta"] = theta.log_theta
+        else:
+            header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
+            arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
+        return header, arrays
 
     @classmethod
     def _read_options(cls, read: Reader) -> dict[str, Any]:
@@ -325,7 +333,7 @@ class MixtureTraining:
     mixture : Mixture
     data : WeightedRows
     even : Components
-        All the same, and without meaning but for their shape and prior.
+        Identical components, of which only shape and prior matter.
     method : str or float64 [K, D]
         How starts are found, or centres to start from.
     names : list of (str or None)
@@ -341,7 +349,7 @@ class MixtureTraining:
 
     @property
     def blank(self) -> MixtureModel:
-        """A model of this kind."""
+        """A model of this kind, to be filled with parameters."""
         k = self.even.n_components
         return MixtureModel(np.full(k, -np.log(k)), self.even)
 
@@ -409,11 +417,11 @@ class DevRows:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a mixture is fitted with: components as options ask for, centres that are given, components that are known.
+# From options and arguments to components, centres to start from, and known components.
 
 
 def make_components(mixture: Any, x: Any, weights: Float) -> Components:
-    """Components of the kind that the options ask for, all the same."""
+    """Identical components of the kind that the options ask for."""
     k = mixture.n_components
     if mixture.components == "multinomial":
         return MultinomialComponents.even(x, weights, k, 1.0 if mixture.smoothing is None else float(mixture.smoothing))
@@ -447,8 +455,8 @@ def start_method(mixture: Any, n_columns: int) -> str | Float:
 def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | None, list[str | None]]:
     """Component of each row [n] (-1: unknown), or None if none is known, and the components' names.
 
-    ``known`` has an entry a row: None, NaN or -1 where nothing is known; whole numbers are components, from 0; strings
-    are names, and the components are numbered in the order of these.
+    ``known`` has an entry for each row: None, NaN or -1 if its component is unknown; a whole number from 0, or a name.
+    Names are numbered in sorted order.
     """
     names: list[str | None] = [None] * n_components
     if known is None:
@@ -456,17 +464,17 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
     values = list(np.asarray(known, dtype=object))
     if len(values) != n:
         raise DataError(f"there are {n} rows in X, and {len(values)} entries in known")
-    there = [value for value in values if not _is_unknown(value)]
-    if not there:
+    given = [value for value in values if not _is_unknown(value)]
+    if not given:
         return None, names
-    if all(isinstance(value, str) for value in there):
-        distinct = sorted(set(there))
+    if all(isinstance(value, str) for value in given):
+        distinct = sorted(set(given))
         if len(distinct) > n_components:
             raise OptionError(_too_many(distinct, n_components))
         names[: len(distinct)] = distinct
         numbers = {name: number for number, name in enumerate(distinct)}
         return np.array([UNKNOWN if _is_unknown(v) else numbers[v] for v in values], dtype=np.int32), names
-    found = np.full(n, UNKNOWN, dtype=np.int32)
+    numbered = np.full(n, UNKNOWN, dtype=np.int32)
     for row, value in enumerate(values):
         if _is_unknown(value):
             continue
@@ -476,8 +484,8 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
                 f"known[{row}] = {value!r}: give a number from 0 to {n_components - 1}, -1 or None where nothing is "
                 "known, or names for all"
             )
-        found[row] = int(value)
-    return found, names
+        numbered[row] = int(value)
+    return numbered, names
 
 
 def _is_unknown(value: Any) -> bool:
@@ -490,44 +498,12 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How a mixture is stored in a model file, and read back.
+# How a mixture is read from a model file.
 #
 # header   options, components (gaussian or multinomial), names, training (rounds, converged, message), mean_length;
 #          words (free notes on how columns were made, for the command line)
 # arrays   log_weights [K], log_likelihoods, objectives; means [K, D], covariances, spread [D]; or log_theta [K, D];
 #          columns (packed strings); start [K, D] if centres were given
-
-
-def to_storage(mixture: Mixture, options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a model file."""
-    theta: Any = mixture.model_.components
-    arrays: Arrays = {
-        "log_weights": mixture.model_.log_weights,
-        "log_likelihoods": np.array(mixture.log_likelihoods_),
-        "objectives": np.array(mixture.objectives_),
-        **column_arrays(mixture),
-    }
-    if not isinstance(mixture.start, str):
-        arrays["start"] = np.array(mixture.start, dtype=np.float64)
-    header = {
-        "options": options,
-        "names": mixture.component_names_,
-        "training": {
-            "rounds": mixture.n_iter_,
-            "converged": mixture.converged_,
-            "message": mixture.message_,
-            "dev_score": mixture.dev_score_,
-            "best_iteration": mixture.best_iteration_,
-        },
-        "source": mixture.source_,
-    }
-    if isinstance(theta, MultinomialComponents):
-        header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
-        arrays["log_theta"] = theta.log_theta
-    else:
-        header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
-        arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
-    return header, arrays
 
 
 def from_storage(read: Reader, k: int, floor: float) -> MixtureModel:

@@ -327,7 +327,7 @@ class ParserOptions(TrainingOptions):
     )
     cost: Any = option("how bad a wrong bracket is: hamming:M", default=None, panel=MODEL)
     max_iter: int | None = option(
-        "most iterations, or passes over the trees (lbfgs 50, of edge by edge and m-estimation 100, others 10)",
+        "most iterations, or passes over the trees (lbfgs and EM 50, of edge by edge and m-estimation 100, others 10)",
         default=None,
         least=0,
         panel=RUN,

@@ -1,4 +1,4 @@
-"""Room 7, how good: scores of predictions against gold."""
+"""Scores of predictions against gold."""
 
 from loglinear.evaluation.brackets import BracketReport, bracket_counts, bracket_scores
 from loglinear.evaluation.calibration import Calibration, calibration

@@ -1,8 +1,8 @@
-"""Dependency trees against gold: how many tokens have the right head (UAS), and the right relation too (LAS).
+"""Dependency trees against gold: how many tokens have the right head (UAS), and the right relation as well (LAS).
 
     UAS = 100 * tokens with the gold head / N           LAS = 100 * tokens with the gold head and relation / N
 
-Every token counts, punctuation too, unless tags to leave out are given. Letters: S sentences, N tokens in all.
+Every token counts, including punctuation, unless tags to leave out are given. Letters: S sentences, N tokens in all.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ class AttachmentReport:
 
 def _right(gold: Dependencies, heads: npt.ArrayLike, relations: Column | None) -> tuple[Bool, Bool | None]:
     """Masks [N] of the tokens with the right head, and of those with the right relation too."""
-    found = np.asarray(heads)
-    if found.shape != (gold.n_tokens,):
-        raise DataError(f"{gold.n_tokens} gold heads but {found.size} predicted ones")
+    predicted = np.asarray(heads)
+    if predicted.shape != (gold.n_tokens,):
+        raise DataError(f"{gold.n_tokens} gold heads but {predicted.size} predicted ones")
     if (gold.heads < 0).any():
         raise DataError("the gold sentences have no trees to compare with", gold.file)
-    right = found == gold.heads
+    right = predicted == gold.heads
     if relations is None or not gold.has_relations:
         return right, None
     if len(relations) != gold.n_tokens:
         raise DataError(f"{gold.n_tokens} gold relations but {len(relations)} predicted ones")
     number = {value: i for i, value in enumerate(gold.relations.values)}
-    own = np.array([number.get(value, -1) for value in relations.values], dtype=np.int64)
-    return right, right & (own[relations.ids] == gold.relations.ids)
+    gold_ids = np.array([number.get(value, -1) for value in relations.values], dtype=np.int64)
+    return right, right & (gold_ids[relations.ids] == gold.relations.ids)
 
 
 def attachment_scores(

@@ -8,7 +8,7 @@ occur (Black et al. 1991; evalb by Sekine and Collins, with the parameters of Co
 Words whose gold tag is punctuation (``, : `` '' .``) are taken out first, and with them phrases of nothing else; the
 root's label is not counted; ``ADVP`` and ``PRT`` are the same label. *Exact* are the sentences whose brackets all
 match, *tags* the share of the other words with the gold part of speech, *crossing* the predicted brackets that overlap
-a gold one without either being inside the other. A sentence without a parse counts as one without brackets.
+a gold one without either being inside the other. A sentence without a parse has no predicted brackets.
 
 One departure: evalb takes the punctuation out by each tree's own tags, and gives up a sentence where they differ; here
 the gold tags decide for both.
@@ -28,7 +28,7 @@ from loglinear.arrays import Int64
 from loglinear.data.trees.cleaning import ROOT_LABELS
 from loglinear.data.trees.tree import Tree, is_fallback, tree_word
 from loglinear.errors import DataError
-from loglinear.evaluation.labels import Score, percent
+from loglinear.evaluation.labels import Score, Scored, percent
 
 PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 Bracket = tuple[str, int, int]
@@ -37,7 +37,7 @@ COLUMNS = ("gold", "predicted", "matched", "words", "tags", "crossing", "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class BracketReport:
+class BracketReport(Scored):
     """What evalb counts, over all sentences.
 
     Attributes
@@ -61,21 +61,6 @@ class BracketReport:
     def score(self) -> Score:
         """Brackets of gold, prediction and both."""
         return Score(self._sum("gold"), self._sum("predicted"), self._sum("matched"))
-
-    @property
-    def precision(self) -> float:
-        """Percent of the predicted brackets that are right."""
-        return self.score.precision
-
-    @property
-    def recall(self) -> float:
-        """Percent of the gold brackets that were found."""
-        return self.score.recall
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall, in percent."""
-        return self.score.f1
 
     @property
     def exact(self) -> float:
@@ -113,15 +98,8 @@ class BracketReport:
 
     def to_dict(self, sentences_per_second: float | None = None) -> dict[str, Any]:
         """The report for JSON; percentages from 0 to 100."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "exact": self.exact,
-            "tags": self.tags,
-            "failures": self.failures,
-            "sentences_per_second": sentences_per_second,
-        }
+        figures = {name: getattr(self, name) for name in ("precision", "recall", "f1", "exact", "tags", "failures")}
+        return {**figures, "sentences_per_second": sentences_per_second}
 
 
 def bracket_scores(
@@ -139,7 +117,7 @@ def bracket_scores(
     same_particle : bool
         Whether ``ADVP`` and ``PRT`` are the same label.
     failed : list of bool, optional
-        Which of the predicted trees stand for no parse; if not given, those that look like the parser's fallback.
+        Which sentences had no parse; if not given, those whose tree looks like the parser's fallback.
 
     Raises
     ------
@@ -175,10 +153,10 @@ def _sentence(number: int, gold: Tree, predicted: Tree | None, failed: bool, sam
     right_tags = sum(tags[position] == other_tags[position] for position in kept)
     if failed:
         return [len(expected), 0, 0, len(kept), right_tags, 0, 1]
-    found = brackets(predicted, kept, same_particle)
-    matched = sum((Counter(expected) & Counter(found)).values())
-    crossing = sum(any(_cross(bracket, other) for other in expected) for bracket in found)
-    return [len(expected), len(found), matched, len(kept), right_tags, crossing, 0]
+    own = brackets(predicted, kept, same_particle)
+    matched = (Counter(expected) & Counter(own)).total()
+    crossing = sum(any(_cross(bracket, other) for other in expected) for bracket in own)
+    return [len(expected), len(own), matched, len(kept), right_tags, crossing, 0]
 
 
 def brackets(tree: Tree, kept: Sequence[int], same_particle: bool = True) -> list[Bracket]:
@@ -198,7 +176,7 @@ def _cross(bracket: Bracket, other: Bracket) -> bool:
 
 
 def _check_words(number: int, gold: list[str], predicted: list[str]) -> None:
-    """Refuse trees of different sentences."""
+    """Reject trees of different sentences."""
     if len(gold) != len(predicted):
         raise DataError(f"tree {number}: {len(gold)} words in the gold tree, but {len(predicted)} in the predicted one")
     for word, other in zip(gold, predicted, strict=True):

@@ -1,4 +1,4 @@
-"""Are probabilities what they say? Of the predictions made with probability 0.8, 80 % should be right.
+"""Are the probabilities calibrated? Of the predictions made with probability 0.8, 80 % should be right.
 
 N predictions with their probabilities are sorted into B bins. With n_b predictions in bin b, of which the share acc_b
 is right, and conf_b the mean of their probabilities, the expected calibration error is
@@ -75,8 +75,8 @@ def calibration(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10,
     bins : int
         How many bins.
     by : {"width", "mass"}
-        Bins of equal width, the upper edge belonging to the bin below it, or with as many predictions in each (as near
-        as can be; predictions of the same probability may be parted).
+        Bins of equal width (a value on an edge belongs to the lower bin), or with the same number of predictions in
+        each, as nearly as possible (predictions of the same probability may be separated).
     """
     p, correct = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.float64)
     if p.shape != correct.shape or p.ndim != 1:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from loglinear.arrays import Bool, Int64
-from loglinear.evaluation.labels import Labelling, Score, aligned, percent
+from loglinear.evaluation.labels import Labelling, Score, Scored, aligned, percent, scores_by_name
 
 _TAGS = ("O", "B", "I", "E", ".", "[", "]")
 _OTHER = len(_TAGS)
@@ -36,7 +36,7 @@ _ENDS = ("BB", "BO", "IB", "IO", "EE", "EI", "EO")
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkReport:
+class ChunkReport(Scored):
     """What conlleval counts.
 
     Attributes
@@ -64,19 +64,9 @@ class ChunkReport:
         return percent(self.correct_tags, self.tokens)
 
     @property
-    def precision(self) -> float:
-        """Percent of the chunks found that are right."""
-        return Score(self.phrases, self.found, self.correct).precision
-
-    @property
-    def recall(self) -> float:
-        """Percent of the gold's chunks that were found."""
-        return Score(self.phrases, self.found, self.correct).recall
-
-    @property
-    def f1(self) -> float:
-        """FB1, the harmonic mean of precision and recall, in percent."""
-        return Score(self.phrases, self.found, self.correct).f1
+    def score(self) -> Score:
+        """Chunks of the gold, of the prediction, and those both have."""
+        return Score(self.phrases, self.found, self.correct)
 
     def text(self) -> str:
         """The report exactly as conlleval prints it."""
@@ -85,10 +75,10 @@ class ChunkReport:
             f"found: {self.found} phrases; correct: {self.correct}.\n"
         ]
         if self.tokens:
-            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_scores(self.precision, self.recall, self.f1)}\n")
+            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_figures(self.score)}\n")
         for name, score in self.types.items():
             padding = " " * (17 - len(name.encode()))  # conlleval pads bytes
-            line = f"{padding}{name}: {_scores(score.precision, score.recall, score.f1)}  {score.found}\n"
+            line = f"{padding}{name}: {_figures(score)}  {score.found}\n"
             # conlleval lists the nameless type once for the gold and once for the prediction.
             lines.append(line * 2 if not name and score.gold and score.found else line)
         return "".join(lines)
@@ -108,8 +98,8 @@ class ChunkReport:
         }
 
 
-def _scores(precision: float, recall: float, f1: float) -> str:
-    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
+def _figures(score: Score) -> str:
+    return f"precision: {score.precision:6.2f}%; recall: {score.recall:6.2f}%; FB1: {score.f1:6.2f}"
 
 
 def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = False) -> ChunkReport:
@@ -120,42 +110,35 @@ def chunk_scores(gold: Labelling, predicted: Labelling, *, as_written: bool = Fa
     gold, predicted : list of lists of str, or (ids [N], values, offsets [S + 1])
         The labels of the same sequences.
     as_written : bool
-        Leave labels of BIOES and BILOU as they are, as conlleval does; else they are read as the chunks they spell.
+        Leave labels of BIOES and BILOU as they are, as conlleval does; otherwise read them as the chunks they spell.
 
     Raises
     ------
     DataError
         Naming the first sequence whose two labellings have different lengths.
     """
-    found = _Found(gold, predicted, as_written)
-    counted = [found.types[places] for places in (found.gold, found.predicted, found.correct)]
-    counts = [np.bincount(numbers, minlength=len(found.names)).tolist() for numbers in counted]
-    scores = {name: Score(*(count[y] for count in counts)) for y, name in enumerate(found.names)}
-    return ChunkReport(
-        tokens=found.n_tokens,
-        correct_tags=found.correct_tags,
-        phrases=len(found.gold),
-        found=len(found.predicted),
-        correct=len(found.correct),
-        types={name: scores[name] for name in sorted(found.names) if scores[name].gold or scores[name].found},
-    )
+    chunks = _Chunks(gold, predicted, as_written)
+    phrases, found, correct = (len(rows) for rows in chunks.counted)
+    types = scores_by_name(chunks.names, [chunks.types[rows] for rows in chunks.counted])
+    return ChunkReport(chunks.n_tokens, chunks.correct_tags, phrases, found, correct, types)
 
 
 def chunk_counts(gold: Labelling, predicted: Labelling) -> Int64:
     """For each sequence its chunks in the gold, in the prediction, and those both have: int64 [S, 3].
 
-    They add up to what :func:`chunk_scores` counts; significance tests draw sequences.
+    They add up to what :func:`chunk_scores` counts; for significance tests, which draw sequences.
     """
-    found = _Found(gold, predicted, as_written=False)
-    counted = (found.gold, found.predicted, found.correct)
-    return np.stack([np.bincount(found.sequence[rows], minlength=found.n_sequences) for rows in counted], axis=1)
+    chunks = _Chunks(gold, predicted, as_written=False)
+    counts = [np.bincount(chunks.sequence[rows], minlength=chunks.n_sequences) for rows in chunks.counted]
+    return np.stack(counts, axis=1)
 
 
 def chunk_spans(labels: Labelling) -> tuple[Int64, Int64, list[str]]:
     """Where the chunks of a labelling begin and end (exclusive), counted over all sequences in a row; their types."""
-    found = _Found(labels, labels, as_written=False)
-    starts, ends = found.gold - 1 - found.sequence[found.gold], found.correct - found.sequence[found.correct]
-    return starts, ends, [found.names[kind] for kind in found.types[found.gold].tolist()]
+    chunks = _Chunks(labels, labels, as_written=False)
+    first, _, last = chunks.counted
+    starts, ends = first - 1 - chunks.sequence[first], last - chunks.sequence[last]
+    return starts, ends, [chunks.names[kind] for kind in chunks.types[first].tolist()]
 
 
 def chunk_ends(labels: list[str]) -> Bool:
@@ -166,11 +149,11 @@ def chunk_ends(labels: list[str]) -> Bool:
     return ends
 
 
-class _Found:
+class _Chunks:
     """Where the chunks are, in rows of both labellings with an O before the first sentence and after each.
 
-    ``gold`` and ``predicted`` hold the rows where chunks start, ``correct`` those where correct ones end; ``types`` is
-    the type of each row, that of the prediction for ``predicted``, and ``sequence`` its sequence.
+    ``counted`` holds the rows where chunks start in the gold and in the prediction, and where correct ones end;
+    ``types`` is the type of each row (the predicted one for predictions) and ``sequence`` its sequence.
     """
 
     def __init__(self, gold: Labelling, predicted: Labelling, as_written: bool) -> None:
@@ -187,9 +170,11 @@ class _Found:
         starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
         gold_types, found_types = types[rows[0]], types[rows[1]]
         same_type = gold_types[1:] == found_types[1:]
-        self.gold = np.flatnonzero(gold_starts) + 1
-        self.predicted = np.flatnonzero(starts) + 1 + n_rows  # in the second half of types and sequence
-        self.correct = _correct_ends(gold_starts & starts, gold_ends, ends, same_type)
+        self.counted = (
+            np.flatnonzero(gold_starts) + 1,
+            np.flatnonzero(starts) + 1 + n_rows,  # in the second half of types and sequence
+            _correct_ends(gold_starts & starts, gold_ends, ends, same_type),
+        )
         self.types = np.concatenate([gold_types, found_types])
         sequence = np.concatenate([[0], np.repeat(np.arange(self.n_sequences), np.diff(offsets) + 1)])
         self.sequence = np.concatenate([sequence, sequence]).astype(np.int64)
@@ -237,7 +222,7 @@ def _boundaries(tags: Int64, types: Int64) -> tuple[Bool, Bool]:
 
 
 def _correct_ends(starts: Bool, gold_ends: Bool, ends: Bool, same_type: Bool) -> Int64:
-    """Entries at which a correct chunk ends: where both end, after both started with nothing amiss between.
+    """Entries at which a correct chunk ends: where both end, after both started and agreed in between.
 
     A chunk that both started is open until the first place where either ends or the types differ, and it is correct if
     both end there. At any place ends come before starts, so a start at the place of the last such event is still open.
@@ -256,8 +241,8 @@ def _correct_ends(starts: Bool, gold_ends: Bool, ends: Bool, same_type: Bool) ->
 # Chunk labels of other schemes, put into the one that conlleval's rules read.
 #
 # conlleval knows the tags B, I and O, and E where it is used with I alone. A chunk of one token (``S-`` in BIOES,
-# ``U-`` in BILOU) it would merge with a neighbour of the same type, a ``B-`` after an ``E-`` starts no chunk for it,
-# and ``L-`` it does not know; so labels of those schemes are read as BIO first.
+# ``U-`` in BILOU) it would merge with a neighbour of the same type, a ``B-`` after an ``E-`` does not start a chunk,
+# and ``L-`` is unknown to it; so labels of those schemes are read as BIO first.
 
 
 _AS_BIO = {"S": "B", "U": "B", "E": "I", "L": "I"}
@@ -265,14 +250,14 @@ _CHUNK_LABEL = re.compile(r"O|[BIESUL](-.+)?", re.DOTALL)
 
 
 def has_chunks(labels: Collection[str]) -> bool:
-    """Whether the labels are those of chunks: each ``O`` or a chunk tag, with types unless all are B, I or O."""
+    """Whether these are chunk labels: each is ``O`` or a chunk tag, with types unless all are B, I or O."""
     if not all(_CHUNK_LABEL.fullmatch(label) for label in labels):
         return False
     return set(labels) <= set("BIO") or any("-" in label for label in labels)
 
 
 def as_bio(labels: list[str]) -> list[str]:
-    """The labels, rewritten as BIO if they are those of BIOES or BILOU; else as they are."""
+    """The labels, rewritten as BIO if they are BIOES or BILOU."""
     tags = {label[:1] for label in labels}
     if not has_chunks(labels) or not (tags & set("SUL") or tags >= set("BE")):
         return labels

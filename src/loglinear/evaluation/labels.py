@@ -30,7 +30,7 @@ def percent(part: int, whole: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Counts of one kind of thing: how many the gold has, how many were found, how many of these are right."""
+    """Counts of one kind of thing: how many the gold has, how many were predicted, how many of those are right."""
 
     gold: int
     found: int
@@ -38,7 +38,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Percent of what was found that is right."""
+        """Percent of the predictions that are right."""
         return percent(self.correct, self.found)
 
     @property
@@ -54,14 +54,33 @@ class Score:
 
     def to_dict(self) -> dict[str, float]:
         """Counts and percentages."""
-        return {
-            "gold": self.gold,
-            "found": self.found,
-            "correct": self.correct,
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-        }
+        return {name: getattr(self, name) for name in ("gold", "found", "correct", "precision", "recall", "f1")}
+
+
+class Scored:
+    """A report with a score of everything together."""
+
+    __slots__ = ()
+
+    @property
+    def score(self) -> Score:
+        """Counts of gold, predictions and both."""
+        raise NotImplementedError
+
+    @property
+    def precision(self) -> float:
+        """Percent of the predictions that are right."""
+        return self.score.precision
+
+    @property
+    def recall(self) -> float:
+        """Percent of the gold that was found."""
+        return self.score.recall
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall, in percent."""
+        return self.score.f1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +127,7 @@ class LabelReport:
 
 
 def flat_accuracy(gold_ids: npt.ArrayLike, predicted_ids: npt.ArrayLike) -> float:
-    """Share, from 0 to 1, of the positions where two arrays of ids [N] agree; 0 when there is none."""
+    """Share, from 0 to 1, of the positions where two arrays of ids [N] agree; 0 if they are empty."""
     gold, predicted = np.asarray(gold_ids), np.asarray(predicted_ids)
     if gold.shape != predicted.shape:
         raise DataError(f"{gold.size} gold labels but {predicted.size} predicted ones")
@@ -119,17 +138,21 @@ def accuracy_report(gold: Labelling, predicted: Labelling) -> LabelReport:
     """Score predicted labels against gold, label by label; O(N)."""
     gold_ids, predicted_ids, values, _ = aligned(gold, predicted)
     agree = gold_ids == predicted_ids
-    counts = [np.bincount(ids, minlength=len(values)) for ids in (gold_ids, predicted_ids, gold_ids[agree])]
-    order = sorted(range(len(values)), key=values.__getitem__)
-    labels = {values[y]: Score(int(counts[0][y]), int(counts[1][y]), int(counts[2][y])) for y in order}
-    seen = {label: score for label, score in labels.items() if score.gold or score.found}
-    return LabelReport(len(gold_ids), int(np.count_nonzero(agree)), seen)
+    labels = scores_by_name(values, (gold_ids, predicted_ids, gold_ids[agree]))
+    return LabelReport(len(gold_ids), int(np.count_nonzero(agree)), labels)
+
+
+def scores_by_name(names: Sequence[str], ids: Sequence[Int64]) -> dict[str, Score]:
+    """The scores of the names that occur, sorted, from the ids of gold, predictions and correct predictions."""
+    counts = [np.bincount(numbers, minlength=len(names)).tolist() for numbers in ids]
+    scores = {name: Score(*count) for name, *count in zip(names, *counts, strict=True)}
+    return {name: scores[name] for name in sorted(scores) if scores[name].gold or scores[name].found}
 
 
 def label_counts(gold: Labelling, predicted: Labelling) -> Int64:
     """For each sequence its positions, the same again, and those labelled right: int64 [S, 3].
 
-    Significance tests draw sequences; of these counts precision, recall and F1 are all the accuracy.
+    For significance tests, which draw sequences; precision, recall and F1 of these counts are all the accuracy.
     """
     gold_ids, predicted_ids, _, offsets = aligned(gold, predicted)
     lengths = np.diff(offsets)
@@ -139,7 +162,7 @@ def label_counts(gold: Labelling, predicted: Labelling) -> Int64:
 
 
 def confusions(gold: Labelling, predicted: Labelling) -> tuple[list[str], Int64]:
-    """The labels that occur, sorted, and how often each (row) was given which (column): int64 [Y, Y]."""
+    """The labels that occur, sorted, and how often each gold label (row) was predicted as which: int64 [Y, Y]."""
     gold_ids, predicted_ids, values, _ = aligned(gold, predicted)
     n = len(values)
     table = np.bincount(gold_ids * n + predicted_ids, minlength=n * n).reshape(n, n)
@@ -148,7 +171,7 @@ def confusions(gold: Labelling, predicted: Labelling) -> tuple[list[str], Int64]
 
 
 def aligned(gold: Labelling, predicted: Labelling) -> tuple[Int64, Int64, list[str], Int64]:
-    """Gold ids [N], predicted ids [N] over the same values, and offsets [S + 1] of two labellings.
+    """Gold ids [N], predicted ids [N], the values of both, and the offsets [S + 1] of two labellings.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Is the difference between two systems chance? Three tests on what both did with the same S sequences.
+"""Is the difference between two systems chance? Three tests on the results of both on the same S sequences.
 
 The paired bootstrap (Koehn 2004; Gimpel & Smith 2010, section 6) draws S of them with replacement, many times; p is the
 share of the draws in which the system that is better on the whole is not better, ties counting half (Berg-Kirkpatrick,
@@ -35,7 +35,7 @@ DRAWS_AT_ONCE = 200
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems' figure in percent, on the whole, and how sure their order is.
+    """The figures of two systems in percent, and how certain their order is.
 
     Attributes
     ----------
@@ -56,33 +56,32 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A test's statistic (None where there is none) and its two-sided p."""
+    """A test's statistic (None if undefined) and its two-sided p."""
 
     statistic: float | None
     p: float
 
 
-def _share(part: Float, whole: Float) -> Float:
-    """``part`` of ``whole`` in percent; 0 if ``whole`` is 0."""
+def _percent(counts: Int64 | Float, factor: float, of_gold: float, of_found: float) -> Float:
+    """factor correct / (of_gold gold + of_found found) in percent; 0 where nothing is correct."""
+    gold, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    part, whole = factor * correct, of_gold * gold + of_found * found
     return 100.0 * np.divide(part, whole, out=np.zeros_like(part), where=part > 0)
 
 
 def f1(counts: Int64 | Float) -> Float:
     """F1 in percent of counts (gold, found, correct) along the last axis; 0 where nothing is correct."""
-    gold, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    return _share(2.0 * correct, gold + found)
+    return _percent(counts, 2.0, 1.0, 1.0)
 
 
 def precision(counts: Int64 | Float) -> Float:
     """Precision in percent of such counts."""
-    _, found, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    return _share(correct, found)
+    return _percent(counts, 1.0, 0.0, 1.0)
 
 
 def recall(counts: Int64 | Float) -> Float:
-    """Recall in percent of such counts; of :func:`~loglinear.evaluation.label_counts` it is the accuracy."""
-    gold, _, correct = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    return _share(correct, gold)
+    """Recall in percent of such counts; the accuracy for those of :func:`~loglinear.evaluation.label_counts`."""
+    return _percent(counts, 1.0, 1.0, 0.0)
 
 
 FIGURES: dict[str, Callable[[Any], Float]] = {"f1": f1, "precision": precision, "recall": recall, "accuracy": recall}
@@ -162,7 +161,7 @@ def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> Outcome:
 
 
 def holm(p_values: npt.ArrayLike) -> Float:
-    """The p values [K] of K tests made together, corrected so that the least of K chance ones is not taken for more.
+    """The p values [K] of K tests made together, corrected for multiple testing.
 
     With p(1) <= ... <= p(K), p(k) becomes  max_{j <= k} min(1, (K - j + 1) p(j))  (Holm 1979).
     """

@@ -1,7 +1,7 @@
-"""Chains of trainings, each of which starts from the model of the one before and makes a cell of a store.
+"""Chains of trainings: each starts from the model of the one before and makes a cell of a store.
 
-Chains are trained at the same time, the links of a chain one after the other. A model is kept while the next link may
-need it, or while it is the best, so that a run that was killed goes on with the same starts and gives the same cells.
+Chains are trained in parallel, the links of a chain one after the other. A model is stored while the next link needs
+it, or while it is the best, so that a run that was killed resumes from the same models and gives the same cells.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class Finished:
-    """A link and its cell; the model is None if the cell was in the store already."""
+    """A link and its cell; the model is None if the store had the cell already."""
 
     link: Any
     cell: Cell
@@ -44,9 +44,9 @@ class Chains:
     ----------
     store : Store
     fit : callable
-        From a link, the model to start from (or None) and what to emit progress with, to a model and its cell.
+        From a link, the model to start from (or None) and a function for progress to a model and its cell.
     load : callable
-        From a model file and the link whose model it holds to the model.
+        From a model file and its link to the model.
     """
 
     store: Store
@@ -56,9 +56,10 @@ class Chains:
     def train(
         self, chains: Sequence[Sequence[Link]], pool: Pool, is_best: Callable[[Any, Cell], bool] = lambda *_: False
     ) -> Iterator[Any]:
-        """What the trainings emit, and a :class:`Finished` for each link, once its cell is kept.
+        """What the trainings emit, and a :class:`Finished` for each link, once its cell is stored.
 
-        ``is_best`` says of a link and its cell whether its model is the one to keep from now on.
+        ``is_best`` tells of a link and its cell whether its model is the best so far, and so has to be kept. Models are
+        stored and deleted here, in the thread of the caller.
         """
         places = {link.key: number for number, chain in enumerate(chains) for link in chain}
         last = {chain[-1].key for chain in chains}
@@ -92,7 +93,7 @@ class Chains:
                 emit(Finished(link, cell))
 
     def model(self, link: Any, emit: Emit = lambda _: None) -> Any:
-        """The model of a link, trained again if it is not kept; None for no link."""
+        """The model of a link, trained again if it is not stored; None for no link."""
         if link is None:
             return None
         kept = self.store.model(link.key, lambda path: self.load(path, link))
@@ -100,6 +101,6 @@ class Chains:
 
 
 def load_like(estimator: Any, path: Path) -> Any:
-    """The trained model in a file; ``estimator`` has its options, and its base if that is the user's own."""
+    """The trained model in a file; ``estimator`` provides its base if that is the user's own."""
     base = getattr(estimator, "base", None)
     return type(estimator).load(path, **({} if base is None or isinstance(base, str) else {"base": base}))

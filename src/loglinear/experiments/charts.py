@@ -15,7 +15,16 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Float
 from loglinear.errors import OptionError
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # told apart by all
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#7f7f7f",
+    "#000000",
+)  # distinct for the colour-blind too
 FEW_PLACES = 8  # along an axis
 STYLE: Any = {
     "figure.figsize": (6.4, 4.0),
@@ -32,7 +41,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Line:
-    """A named line through points; ``spread`` [n] draws a band of so much on both sides, ``marker`` the points."""
+    """A named line through points; ``spread`` [n] draws a band of that width on both sides, ``marker`` the points."""
 
     name: str
     x: npt.ArrayLike
@@ -44,7 +53,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A vertical line at a place worth seeing, with its name."""
+    """A vertical line with a name."""
 
     name: str
     x: float
@@ -52,7 +61,7 @@ class Mark:
 
 @contextmanager
 def canvas(size: tuple[float, float] | None = None) -> Iterator[tuple[Any, list[str]]]:
-    """A figure of so many inches; afterwards the list holds it as SVG text."""
+    """A figure of that size in inches; afterwards the list holds it as SVG text."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -101,7 +110,7 @@ def line_chart(
                 y, spread = np.asarray(line.y), np.asarray(line.spread)
                 axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
         places = np.unique(np.concatenate([np.asarray(line.x, dtype=np.float64) for line in lines]))
-        if log_x and len(places) <= FEW_PLACES:  # then each has its number, and no others have
+        if log_x and len(places) <= FEW_PLACES:  # then only these have ticks
             axes.set_xticks(places, [f"{place:,g}" for place in places])
             axes.minorticks_off()
         for mark in marks:
@@ -115,7 +124,7 @@ def line_chart(
 
 def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values: Array, x_label: str,
                 y_label: str) -> str:  # fmt: skip
-    """Numbers [R, C] as a coloured table, such as a confusion matrix; the colours are of each row's shares."""
+    """Numbers [R, C] as a coloured table, such as a confusion matrix; colours show the shares of a row."""
     with drawing(title, x_label, y_label) as (axes, done):
         totals = np.maximum(values.sum(axis=1, keepdims=True), 1)
         axes.imshow(values / totals, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
@@ -131,7 +140,7 @@ def table_chart(title: str, rows: Sequence[str], columns: Sequence[str], values:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Charts of mixtures: rows and components in two dimensions (Fig. 9.7), and how EM climbed.
+# Charts of mixtures: rows and components in two dimensions (Fig. 9.7), and the log-likelihood by round of EM.
 
 
 MOST_ROWS = 5000  # that are drawn
@@ -153,13 +162,14 @@ def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names
         Of the components.
     """
     if mixture.components != "gaussian" or x.shape[1] < 2:
-        raise OptionError("a chart of components is of Gaussians in two or more columns")
+        raise OptionError("a chart of components needs Gaussians in two or more columns")
     theta = mixture.model_.components
     axes, labels = _axes(mixture, x, columns)
     k, d = theta.means.shape
     expanded = theta.shape.expanded(theta.covariances, k, d)
     shown = x if len(x) <= MOST_ROWS else x[np.random.default_rng(0).choice(len(x), MOST_ROWS, replace=False)]
-    belongs, centre = mixture.model_.joint(shown).argmax(axis=1), _centre(x, columns)
+    belongs = mixture.model_.joint(shown).argmax(axis=1)
+    centre = np.zeros(d) if columns is not None else x.mean(axis=0)
     points, means = (shown - centre) @ axes, (theta.means - centre) @ axes
     with drawing(f"{k} components of {len(x):,} rows", *labels) as (canvas, done):
         from matplotlib.patches import Ellipse
@@ -194,10 +204,6 @@ def climb_chart(mixture: Any) -> str:
     return line_chart("EM, the best start", "round", "log-likelihood", lines)
 
 
-def _centre(x: Float, columns: Sequence[int] | None) -> Float:
-    return np.zeros(x.shape[1]) if columns is not None else x.mean(axis=0)
-
-
 def _axes(mixture: Any, x: Float, columns: Sequence[int] | None) -> tuple[Float, tuple[str, str]]:
     """Two directions [D, 2] and their names."""
     d = x.shape[1]
@@ -215,10 +221,10 @@ def _axes(mixture: Any, x: Float, columns: Sequence[int] | None) -> tuple[Float,
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The papers' figures as plain data, kept with the results, and drawn from there.
+# The papers' figures as plain data, which is stored with the results and drawn from there.
 
 
-MARKERS = "os^Dv*"  # lines that lie on each other are told apart by these too
+MARKERS = "os^Dv*"  # to distinguish lines that overlap
 
 
 @dataclass
@@ -235,7 +241,7 @@ class Chart:
     kind : {"lines", "bars"}
     log_x : bool
     note : str
-        What to say below it.
+        The text below it.
     """
 
     name: str

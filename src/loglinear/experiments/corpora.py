@@ -1,9 +1,9 @@
-"""The corpora that are measured on: real ones where they are found, bundled and generated ones everywhere.
+"""The corpora of experiments: real ones where they are found, bundled and generated ones everywhere.
 
 ``conll2000``        chunks of CoNLL-2000, 22 labels, template ``chunking``
 ``pos``              parts of speech (Penn tags) of the English Web Treebank, about 50 labels, template ``pos``
 ``bundled``          chunks of the corpus that comes with the package
-``generated:1e5``    chunks of so many tokens made by the generator
+``generated:1e5``    chunks of generated sentences, with that many tokens in all
 a column file        the user's own, label in the last column
 
 Real corpora are looked for in the folder that LOGLINEAR_DATA names.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 from loglinear.data import atomic_output, read_columns, write_columns
@@ -24,7 +23,7 @@ from loglinear.data.corpora.generator import generate_rows
 from loglinear.errors import DataError, OptionError
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.features.templates.sets import load_template
-from loglinear.system import passed_over
+from loglinear.system import cache_warning
 
 TASKS = ("conll2000", "pos", "bundled", "generated")
 TEST_TOKENS = 50_000  # most tokens of a generated test file
@@ -32,7 +31,7 @@ TEST_TOKENS = 50_000  # most tokens of a generated test file
 
 @dataclass(frozen=True)
 class Corpus:
-    """A training and a test file, and what is to be learnt from them.
+    """A training and a test file, and the task on them.
 
     Parameters
     ----------
@@ -57,13 +56,13 @@ class Corpus:
 
 
 def corpora_folder() -> Path | None:
-    """The folder that LOGLINEAR_DATA names, None if it names none."""
-    given = os.environ.get("LOGLINEAR_DATA")
-    return Path(given) if given else None
+    """The folder that LOGLINEAR_DATA names; None if it is not set."""
+    folder = os.environ.get("LOGLINEAR_DATA")
+    return Path(folder) if folder else None
 
 
 def has_conll2000() -> bool:
-    """Whether CoNLL-2000 is there."""
+    """Whether LOGLINEAR_DATA has CoNLL-2000."""
     folder = corpora_folder()
     return folder is not None and (folder / "conll2000" / "train.txt").is_file()
 
@@ -75,15 +74,15 @@ def size_of(text: str) -> int:
     except ValueError:
         number = -1.0
     if not (100 <= number <= 1e9 and number == int(number)):
-        raise OptionError(f"{text!r} is no number of tokens; give a whole one from 100 to 1e9, as in 1e6")
+        raise OptionError(f"{text!r} is not a number of tokens; give a whole number from 100 to 1e9, as in 1e6")
     return int(number)
 
 
 def prepare(task: str, folder: Path, template: str | None = None) -> Corpus:
-    """The corpus of a task; files that have to be made are made in ``folder``."""
+    """The corpus of a task; files that have to be written go to ``folder``."""
     name, _, size = task.partition(":")
     if name not in TASKS:
-        raise OptionError(f"task={task!r} is not known; there are {', '.join(TASKS)} (generated:1e5 says how large)")
+        raise OptionError(f"task={task!r} is not known; choose from {', '.join(TASKS)} (or generated:TOKENS)")
     if size and name != "generated":
         raise OptionError(f"task={task!r}: only generated takes a size")
     if name == "generated":
@@ -103,27 +102,25 @@ def prepare(task: str, folder: Path, template: str | None = None) -> Corpus:
 
 
 def generated(n_tokens: int, folder: Path, template: str | None = None) -> Corpus:
-    """Generated sentences of at least so many tokens in all, and others, at most as many, to test on."""
+    """Generated sentences with at least that many tokens in all, and others, at most as many, to test on."""
     train, test = (folder / f"generated-{n_tokens}-{part}.txt" for part in ("train", "test"))
-    _write(train, _so_many(generate_rows(None, 1, "chunk"), n_tokens))
-    _write(test, _so_many(generate_rows(None, 2, "chunk"), min(n_tokens, TEST_TOKENS)))
+    _write(train, _until(n_tokens, generate_rows(None, 1, "chunk")))
+    _write(test, _until(min(n_tokens, TEST_TOKENS), generate_rows(None, 2, "chunk")))
     return described(f"generated:{n_tokens:.0e}".replace("e+0", "e"), train, test, template or "chunking")
 
 
 def own(train: Path, test: Path, folder: Path, template: str | None = None) -> Corpus:
-    """The user's own files, copied to ``folder`` as bare rows, so that a plain script reads them as we do."""
-    copies = []
-    widths = []
-    for part, path in (("train", train), ("test", test)):
-        corpus = read_columns(path)
-        widths.append(corpus.n_columns)
-        copies.append(folder / f"own-{part}.txt")
-        with atomic_output(copies[-1]) as out:
-            write_columns(replace(corpus, layout=None), out)
+    """The user's own files, copied to ``folder`` as bare rows, which a plain script reads as we do."""
+    corpora = [read_columns(path) for path in (train, test)]
+    copies = [folder / f"own-{part}.txt" for part in ("train", "test")]
+    widths = [corpus.n_columns for corpus in corpora]
     if widths[0] != widths[1] or widths[0] < 2:
         raise DataError(
             f"{train} has {widths[0]} columns, {test} {widths[1]}; give files with the same columns, labels last"
         )
+    for corpus, copy in zip(corpora, copies, strict=True):
+        with atomic_output(copy) as out:
+            write_columns(replace(corpus, layout=None), out)
     return described(train.stem, copies[0], copies[1], template)
 
 
@@ -143,11 +140,13 @@ def _real(name: str, *files: str) -> Path:
     if folder is None:
         raise DataError(
             f"the corpus {name} is not part of the package; set LOGLINEAR_DATA to the folder that holds {name}/, or "
-            "take --task bundled or generated"
+            "use --task bundled or generated"
         )
     for file in files:
         if not (folder / name / file).is_file():
-            raise DataError(f"there is no {folder / name / file}; LOGLINEAR_DATA must name the folder of {name}/")
+            raise DataError(
+                f"there is no {folder / name / file}; LOGLINEAR_DATA must name the folder that holds {name}/"
+            )
     return folder / name
 
 
@@ -166,8 +165,8 @@ def _tagged_words(path: Path) -> Iterator[Rows]:
         yield sentence
 
 
-def _so_many(sentences: Iterable[Rows], n_tokens: int) -> Iterator[Rows]:
-    """Sentences until there are at least so many tokens."""
+def _until(n_tokens: int, sentences: Iterable[Rows]) -> Iterator[Rows]:
+    """Sentences until they have that many tokens."""
     for sentence in sentences:
         yield sentence
         n_tokens -= len(sentence)
@@ -176,16 +175,14 @@ def _so_many(sentences: Iterable[Rows], n_tokens: int) -> Iterator[Rows]:
 
 
 def _write(path: Path, sentences: Iterable[Rows]) -> None:
-    """A column file, a few thousand sentences at a time."""
-    rest = iter(sentences)
+    """Write a column file."""
     with atomic_output(path) as out:
-        while some := list(islice(rest, 4096)):
-            text = "".join("".join(" ".join(row) + "\n" for row in sentence) + "\n" for sentence in some)
-            out.write(text.encode())
+        for sentence in sentences:
+            out.write(("".join(" ".join(row) + "\n" for row in sentence) + "\n").encode())
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where the papers' corpora are: under the user's folder by their usual file names, or in the cache.
+# Finding the papers' corpora: under the user's folder by their usual file names, or in the cache.
 #
 # conll2000        train.txt, test.txt with words, tags and chunks
 # eng, esp, ned    NAME.train, NAME.testa, NAME.testb (CoNLL-2003 English, CoNLL-2002 Spanish and Dutch)
@@ -201,11 +198,11 @@ FILES: dict[str, tuple[str, ...]] = {
     "ptbdep": ("ptbdep.train.conllu", "ptbdep.dev.conllu"),
     "ewt": ("ewt.train.conllu", "ewt.dev.conllu"),
 }
-HEAD = 1 << 16  # bytes that tell one corpus from another with the same file names
+HEAD = 1 << 16  # bytes that are read to recognise a corpus
 
 
 def _has_chunks(folder: Path) -> bool:
-    """Whether train.txt has three columns, the last of chunks: others use these file names too."""
+    """Whether train.txt has three columns, the last with chunks: other corpora use these file names too."""
     with open(folder / "train.txt", "rb") as file:
         rows = [line.split() for line in file.read(HEAD).splitlines()[:-1] if line.strip()]
     return all(len(row) == 3 for row in rows) and {b"B-NP", b"B-VP"} <= {row[2] for row in rows}
@@ -215,28 +212,28 @@ CHECKS: dict[str, Callable[[Path], bool]] = {"conll2000": _has_chunks}
 
 
 def folders_under(folder: Path) -> Iterator[Path]:
-    """The folder and all below it, the nearest first, hidden ones left out; the same order everywhere.
+    """The folder and all below it except hidden ones, the nearest first, in the same order on every machine.
 
-    Links are followed, and each folder is looked into once: a link to where it has been leads nowhere.
+    Links are followed, and each folder is visited once, so that circular links do no harm.
     """
     level, seen = [folder], set[tuple[int, int]]()
     while level:
         inner: list[Path] = []
-        for each in level:
+        for place in level:
             try:
-                state = os.stat(each)
-                names = sorted(name for name in os.listdir(each) if not name.startswith("."))
-            except OSError:  # it may not be looked into
+                state = os.stat(place)
+                names = sorted(name for name in os.listdir(place) if not name.startswith("."))
+            except OSError:  # no permission
                 continue
             if (state.st_dev, state.st_ino) not in seen:
                 seen.add((state.st_dev, state.st_ino))
-                yield each
-                inner += (path for name in names if os.path.isdir(path := each / name))
+                yield place
+                inner += (path for name in names if os.path.isdir(path := place / name))
         level = inner
 
 
 def find(folder: Path | None, names: Sequence[str]) -> dict[str, list[Path]]:
-    """The files of those of the named corpora that are there: under ``folder``, else among the fetched ones."""
+    """The files of the named corpora that are available: under ``folder``, else in the cache."""
     if folder is not None and not folder.is_dir():
         raise DataError("there is no such folder", str(folder))
     found: dict[str, list[Path]] = {}
@@ -255,7 +252,7 @@ def find(folder: Path | None, names: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def _check_fetched(name: str, folder: Path) -> None:
-    """Refuse files of the cache that are not what they should be."""
+    """Reject files of the cache that are damaged."""
     for public, corpus in PUBLIC.items():
         wrong = [file for file in wrong_files(public) if file in FILES[name]]
         if wrong and set(FILES[name]) <= set(corpus.files):
@@ -263,12 +260,12 @@ def _check_fetched(name: str, folder: Path) -> None:
 
 
 def missing(names: Sequence[str], folder: Path | None) -> DataError:
-    """The error that says which files are looked for, and which of them can be fetched."""
+    """The error that names the files that were looked for, and says which of them can be fetched."""
     wanted = ", or ".join(f"{', '.join(FILES[name])} ({name})" for name in names)
-    public = [each for each, corpus in PUBLIC.items() if any(set(FILES[n]) & set(corpus.files) for n in names)]
+    public = [name for name, corpus in PUBLIC.items() if any(set(FILES[n]) & set(corpus.files) for n in names)]
     remedy = f"; `loglinear data get {public[0]}` fetches them" if public else ""
     if public and (wrong := wrong_files(public[0])):
         remedy = f"; {', '.join(wrong)} in the cache is not right, `loglinear data get {public[0]} --again` fetches it"
-    said = f"; {passed_over()}" if passed_over() else ""
+    warning = f"; {cache_warning()}" if cache_warning() else ""
     place = " and ".join(map(str, filter(None, (folder, corpora_cache()))))
-    return DataError(f"none of the corpora is here; looked for {wanted}{remedy}{said}", place)
+    return DataError(f"none of the corpora is here; looked for {wanted}{remedy}{warning}", place)

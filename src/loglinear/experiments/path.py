@@ -1,14 +1,14 @@
-"""Training and test error as the penalty grows (Zhang, Figure 9.1), and the penalty to choose.
+"""Training and test error as the penalty grows (Zhang, Figure 9.1), and which penalty to choose.
 
 Each penalty of a grid is tried, from the greatest down, each training starting from the weights of the one before. The
 training error grows with the penalty; the test error first falls, as the weights become more stable, then grows. Two
-choices are worth knowing:
+choices are of interest:
 
     best                   the l2 with the least test error
     one_standard_error     the greatest l2 whose test error is within a standard error of that: as good, and simpler
 
-The test error is that of held-out data, its standard error that of a mean over examples (of a ratio, where examples
-have several labels); or by cross-validation the mean over the folds, and its standard error over them.
+The test error is measured on held-out data, with the standard error of a mean over examples (of a ratio, where examples
+have several labels); or by cross-validation, as the mean over the folds with its standard error.
 """
 
 from __future__ import annotations
@@ -148,14 +148,14 @@ def regularisation_path(
     seed : int
         Of the parts.
     results : path, optional
-        JSON file that keeps the errors of each training as it is finished, and at the end the path; resumed if it is
-        there. Models to go on from are in a folder beside it.
+        JSON file for the errors of each finished training, and at the end the path; resumed if it exists. Models to
+        continue from are in a folder beside it.
     observe : callable, optional
-        Told how many trainings are done, of how many, and the penalty of the last.
+        Called with the number of finished trainings, of all trainings, and the penalty of the last.
     """
     grid = _checked_grid(l2)
     if "l2" not in estimator.get_params():
-        raise OptionError(f"{type(estimator).__name__} has no parameter l2 to go along")
+        raise OptionError(f"{type(estimator).__name__} has no parameter l2 to vary")
     if y is None and not isinstance(estimator, Tagger):
         raise OptionError("y is missing: give the labels of the training data")
     if (y is None) != (y_test is None) and X_test is not None:
@@ -206,7 +206,7 @@ class _Step:
 
 
 def _steps(estimator: Any, fold: int, grid: Float) -> list[_Step]:
-    """The trainings on one part of the data; a regression has a closed form, and starts from nothing."""
+    """The trainings on one part of the data; a regression has a closed form, and needs no start."""
     steps: list[_Step] = []
     for penalty in grid.tolist():
         steps.append(_Step(fold, penalty, steps[-1] if steps and not is_regressor(estimator) else None))
@@ -216,7 +216,7 @@ def _steps(estimator: Any, fold: int, grid: Float) -> list[_Step]:
 def _fitted(
     estimator: Any, parts: Sequence[tuple[Any, Any, Any, Any]], step: _Step, init: Any, emit: Emit
 ) -> tuple[Any, Cell]:
-    """The model of a step, and its errors on what it was trained on and on the rest."""
+    """The model of a step, and its errors on the training and the test data."""
     X, y, X_test, y_test = parts[step.fold]
     model = clone(estimator).set_params(l2=step.l2)
     more: dict[str, Any] = {} if init is None else {"init": init}
@@ -228,7 +228,7 @@ def _fitted(
 
 
 def _mark(estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, folds: int | None, seed: int) -> dict[str, Any]:
-    """What a path depends on beside its penalties."""
+    """What a path depends on besides its penalties."""
     options = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ("l2", "threads", "verbose")}
     return {
         "training data": _data_mark(X, y), "test data": None if X_test is None else _data_mark(X_test, y_test),
@@ -237,26 +237,23 @@ def _mark(estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, folds: int |
 
 
 def _data_mark(X: Any, y: Any) -> str:
-    """A fingerprint of examples and labels, wherever they were read from."""
+    """A fingerprint of examples and labels, whatever file they are from."""
     if isinstance(X, Columns | Attributes):
         return Data(X, y).mark()
     return digest((X.columns if isinstance(X, TableFile) else X, y))
 
 
 def _errors(model: Any, X: Any, y: Any) -> Errors:
-    """Mistakes of each example, and how many it could have had."""
+    """The errors of each example, and how many it could have had."""
     if isinstance(model, Tagger):
         return _token_errors(model, X, y)
-    predicted = model.predict(X)
-    truth = np.asarray(y)
-    if is_regressor(model):
-        squares = np.asarray((predicted - truth) ** 2, dtype=np.float64)
-        return squares.reshape(len(truth), -1).mean(axis=1), np.ones(len(truth))
-    return np.asarray(predicted != truth, dtype=np.float64), np.ones(len(truth))
+    predicted, truth = model.predict(X), np.asarray(y)
+    errors = (predicted - truth) ** 2 if is_regressor(model) else predicted != truth
+    return np.asarray(errors, dtype=np.float64).reshape(len(truth), -1).mean(axis=1), np.ones(len(truth))
 
 
 def _token_errors(tagger: Tagger, X: Any, y: Any) -> Errors:
-    """Wrong and all tokens of each sentence, those whose label is settled."""
+    """The wrong tokens and all tokens of each sentence, counting those with one gold label."""
     corpus = corpus_of(X, as_rows=isinstance(tagger.model_.encoder, TemplateEncoder))
     annotation = annotation_of(corpus, y)
     settled = annotation.settled
@@ -269,7 +266,7 @@ def _ratio(mistakes: Float, possible: Float) -> tuple[float, float]:
     """The error of some examples, and its standard error."""
     total = float(possible.sum())
     if not total:
-        raise DataError("there is no settled label to measure the error on")
+        raise DataError("no token has a single gold label to measure the error on")
     share = float(mistakes.sum()) / total
     n = len(mistakes)
     spread = mistakes - share * possible
@@ -289,16 +286,14 @@ def _parts(estimator: Any, X: Any, y: Any, folds: int, seed: int) -> list[tuple[
     n = X.n_sentences if isinstance(X, Columns | Attributes) else X.shape[0] if hasattr(X, "shape") else len(X)
     if not 2 <= folds <= n:
         raise OptionError(f"folds={folds}: between 2 and the number of examples ({n}) are possible")
-    spread = KFold(folds, shuffle=True, random_state=seed)
-    if y is not None and not isinstance(estimator, Tagger) and not is_regressor(estimator):
-        counts = np.unique(np.asarray(y), return_counts=True)[1]
-        if counts.min() >= folds:
-            return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(n), y))
-    return list(spread.split(np.zeros(n)))
+    labels = None if y is None or isinstance(estimator, Tagger) or is_regressor(estimator) else np.asarray(y)
+    if labels is not None and np.unique(labels, return_counts=True)[1].min() >= folds:
+        return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(n), labels))
+    return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
 
 
 def _chosen(data: Any, numbers: Int64) -> Any:
-    """Some of the examples."""
+    """The examples with these numbers."""
     if data is None:
         return None
     if isinstance(data, Columns | Attributes | TableFile):

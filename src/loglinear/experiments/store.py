@@ -3,9 +3,9 @@
     {"kind": "loglinear tune", "format": 2, "about": {...}, ..., "cells": {key: cell, ...}}
 
 ``about`` records the experiment the file belongs to (version, data, metric, options: its *mark*), the machine and the
-date; the file is resumed for that experiment only. Once the experiment has come to its end, its summary (tables,
-charts, the best setting) stands beside ``about``. The file is written whole after each cell, so a run that was
-killed loses only what it was working on. Files that are damaged or of something else are refused in a sentence.
+date; the file is resumed for that experiment only. At the end of the experiment its summary (tables, charts, the best
+setting) is added beside ``about``. The file is rewritten after each cell, so a run that is killed loses only the cells
+in progress. Files that are damaged or hold something else are rejected with a message.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ SHOWN = 60  # characters of a mark's value in a message
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a file must look like where it is used.
+# The shape that the parts of a file must have.
 #
 # A shape is a type (or a tuple of types), a list of one shape for all items, a dict from key to shape (``...`` is for
-# all keys), or a function that says whether a value will do. A dict may have other keys as well.
+# all keys), or a function that tells whether a value is valid. A dict may have other keys as well.
 
 
 NUMBER = (int, float)
@@ -50,37 +50,37 @@ NOTHING = type(None)
 
 
 def is_finite(value: Any) -> bool:
-    """A shape: numbers that a score can be."""
+    """A shape: finite numbers, as scores are."""
     return isinstance(value, NUMBER) and math.isfinite(value)
 
 
 def misfit(value: Any, shape: Shape, place: str = "it") -> str:
-    """The place of the first value that is not of its shape, as in ``about.seed``; empty if there is none."""
+    """The place of the first value that does not have its shape, as in ``about.seed``; empty if all have."""
     if isinstance(shape, types.FunctionType):
         return "" if shape(value) else place
     if isinstance(shape, list):
         if not isinstance(value, list):
             return place
-        parts = [(each, shape[0], f"{place}[{number}]") for number, each in enumerate(value)]
+        parts = [(item, shape[0], f"{place}[{number}]") for number, item in enumerate(value)]
     elif isinstance(shape, dict):
         if not isinstance(value, dict):
             return place
         wanted = dict.fromkeys(value, shape[...]) if ... in shape else shape
         if absent := [name for name in wanted if name not in value]:
             return f"{place}.{absent[0]}"
-        parts = [(value[name], each, f"{place}.{name}") for name, each in wanted.items()]
+        parts = [(value[name], inner, f"{place}.{name}") for name, inner in wanted.items()]
     else:
         return "" if isinstance(value, shape) else place
     return next(filter(None, (misfit(*part) for part in parts)), "")
 
 
 def read_results(path: Path, verb: str, shape: Shape = dict) -> dict[str, Any]:
-    """The content of a file that ``loglinear VERB`` keeps.
+    """The content of a file of results of ``loglinear VERB``.
 
     Raises
     ------
     DataError
-        If the file is something else, of another version, or has not the shape.
+        If the file holds something else, is of another version, or does not have the shape.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -93,18 +93,17 @@ def read_results(path: Path, verb: str, shape: Shape = dict) -> dict[str, Any]:
             "remove it to start again", str(path),
         )  # fmt: skip
     if kind != f"loglinear {verb}" or "format" not in content:
-        found = f"; they are of {kind}" if isinstance(kind, str) and kind.startswith("loglinear ") else ""
-        raise DataError(f"no results of loglinear {verb}{found}; name another file", str(path))
+        other = f", but of {kind}" if isinstance(kind, str) and kind.startswith("loglinear ") else ""
+        raise DataError(f"no results of loglinear {verb}{other}; name another file", str(path))
     if wrong := misfit(content, {"about": dict, "cells": {...: dict}}) or misfit(content, shape):
         raise unreadable(wrong, path)
     return content
 
 
 def unreadable(what: str, path: Path | None) -> DataError:
-    """The error of a file that has been damaged."""
-    return DataError(
-        f"results that cannot be read ({what.removeprefix('it.')}); remove the file to start again", str(path)
-    )
+    """The error for a damaged file."""
+    reason = what.removeprefix("it.")
+    return DataError(f"the results cannot be read ({reason}); remove the file to start again", str(path))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -117,15 +116,15 @@ class Store:
     Parameters
     ----------
     path : Path or None
-        The file; None keeps all in memory.
+        The file; None keeps everything in memory.
     verb : str
-        What makes the cells (``tune``).
+        The command that makes the cells (``tune``).
     mark : dict from str to JSON value
-        What all cells depend on beside their keys, by the names that messages give it.
+        What all cells depend on besides their keys, under the names that messages use.
     shape : callable, optional
         From a cell's key and the cell to the shape it must have.
     resume : bool
-        Go on from the file if it is there; else it is overwritten.
+        Continue from the file if it exists; else it is overwritten.
     command : str
         The command line, for ``about``.
     """
@@ -142,13 +141,13 @@ class Store:
         self._models: dict[str, Any] = {}
         self._since = time.perf_counter()
         if self.path is not None and resume and self.path.exists():
-            self._go_on(self.path, json.loads(json.dumps({"version": __version__, **mark})), shape)
+            self._resume(self.path, json.loads(json.dumps({"version": __version__, **mark})), shape)
 
-    def _go_on(self, path: Path, mark: dict[str, Any], shape: Callable[[str, Cell], Shape]) -> None:
+    def _resume(self, path: Path, mark: dict[str, Any], shape: Callable[[str, Cell], Shape]) -> None:
         content = read_results(path, self.verb)
         about, cells = content["about"], content["cells"]
         if other := [name for name in mark if name not in about or about[name] != mark[name]]:
-            there, here = (", ".join(f"{of.get(name)!s:.{SHOWN}}" for name in other) for of in (about, mark))
+            there, here = (", ".join(f"{facts.get(name)!s:.{SHOWN}}" for name in other) for facts in (about, mark))
             differs = f"{', '.join(other)} differ{'s' if len(other) == 1 else ''} (there {there}, here {here})"
             raise DataError(
                 f"holds results of another experiment: {differs}; name another file, or remove it to start again",
@@ -162,11 +161,11 @@ class Store:
         self.about, self.cells = {**about, **self.about}, cells
 
     def get(self, key: str) -> Cell | None:
-        """The cell of that key, None if it is not finished."""
+        """The cell with that key; None if it is not finished."""
         return self.cells.get(key)
 
     def put(self, key: str, cell: Cell, model: Any = None) -> None:
-        """Keep a cell, and its model if there is one: the model first, so that no cell is without."""
+        """Store a cell, and its model if there is one: the model first, so that no cell lacks its model."""
         if model is not None:
             self._models[key] = model
             if self.path is not None and hasattr(model, "save"):
@@ -176,16 +175,16 @@ class Store:
         now = time.perf_counter()
         spent = self.about.get("clock_seconds", 0.0) + now - self._since
         self.about |= {"machine": machine(), "date": datetime.date.today().isoformat(), "clock_seconds": spent}
-        self._since, self._summary = now, {}  # the summary is made of all cells
+        self._since, self._summary = now, {}  # the summary was made without this cell
         self._write()
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Keep what was made of the cells."""
+        """Store the summary of the cells."""
         self._summary = summary
         self._write()
 
     def model(self, key: str, load: Callable[[Path], Any]) -> Any:
-        """The model kept under that key; None if there is none, or none that can be read."""
+        """The model stored under that key; None if there is none, or it cannot be read."""
         if key not in self._models and self.path is not None and self.model_path(key).exists():
             try:
                 self._models[key] = load(self.model_path(key))
@@ -194,15 +193,15 @@ class Store:
         return self._models.get(key)
 
     def forget(self, key: str) -> None:
-        """Let the model of that key go; its cell stays."""
+        """Delete the model of that key; its cell stays."""
         self._models.pop(key, None)
         if self.path is not None:
             self.model_path(key).unlink(missing_ok=True)
 
     @property
     def folder(self) -> Path:
-        """Where the models are."""
-        assert self.path is not None, "models are kept beside a file"
+        """The folder of the models."""
+        assert self.path is not None, "models are stored beside a file"
         return self.path.with_name(f"{self.path.name}.models")
 
     def model_path(self, key: str) -> Path:
@@ -218,7 +217,7 @@ class Store:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """What measured times depend on."""
+    """The machine and the versions, on which measured times depend."""
     versions = {"loglinear": __version__, "python": platform.python_version()}
     for name in ("numpy", "numba", "python-crfsuite"):
         try:
@@ -238,10 +237,10 @@ def _processor() -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Settings as JSON keeps them, files and functions by what they hold: a key of results must change when they do.
+# Settings as JSON, with files and functions represented by their content: the key of a result must change with it.
 #
-# A function is known by its code, its default arguments and the variables around it, a callable object by its class's
-# code and its state. What is not looked at are global variables, and what other functions it calls are made of.
+# A function is identified by its code, its default arguments and its closure, a callable object by its class's code and
+# its state. Global variables, and the code of functions that it calls, are not considered.
 
 
 Within = tuple[Any, ...]
@@ -254,24 +253,24 @@ def key_of(kind: str, setting: Mapping[str, Any]) -> str:
 
 
 def digest(value: Any) -> str:
-    """A few digits that change with anything the value is made of, such as data."""
+    """A short hash of everything the value is made of."""
     return _hash(_described(value, ()).encode())
 
 
 def setting_content(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by name."""
+    """The JSON form of options by name."""
     return {name: option_content(name, value) for name, value in setting.items()}
 
 
 def option_content(name: str, value: Any) -> Any:
-    """The value of an option."""
+    """The JSON form of an option's value."""
     if isinstance(value, list | tuple):
-        return [option_content(name, one) for one in value]
+        return [option_content(name, item) for item in value]
     return content_of(Path(value) if isinstance(value, str) and _is_file(name, value) else value)
 
 
 def _is_file(name: str, value: str) -> bool:
-    """Whether the value of that option is the name of a file that is there."""
+    """Whether the value of that option is the name of an existing file."""
     may_be = {
         "template": value not in SETS and "\n" not in value and "%" not in value,
         "cost": value.endswith(".json"),
@@ -282,7 +281,7 @@ def _is_file(name: str, value: str) -> bool:
 
 
 def content_of(value: Any) -> Any:
-    """Any value: as it is if JSON can keep it, else its kind and a few digits that change with it."""
+    """The JSON form of any value: itself if JSON has it, else its kind and a hash."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -290,14 +289,14 @@ def content_of(value: Any) -> Any:
     if isinstance(value, Path):
         return f"{value.name} {_hash(value.read_bytes())}" if value.is_file() else str(value)
     if isinstance(value, Mapping):
-        return {str(key): content_of(one) for key, one in value.items()}
+        return {str(key): content_of(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [content_of(one) for one in value]
+        return [content_of(item) for item in value]
     return f"{_name(value)} {digest(value)}"
 
 
 def _name(value: Any) -> str:
-    """What a value is called."""
+    """The name of a function or class, else the value's type."""
     if isinstance(value, functools.partial):
         return _name(value.func)
     if not callable(value):
@@ -310,20 +309,20 @@ def _hash(content: bytes) -> str:
 
 
 def _described(value: Any, within: Within) -> str:
-    """All that a value is made of, the same in every process; ``within`` are the values that it is a part of."""
+    """A text of everything a value is made of, the same in every process; ``within`` are the values that contain it."""
     if any(value is outer for outer in within):
         return "itself"
     inner = (*within, value)
 
     def parts(values: Any) -> str:
-        return ", ".join(_described(one, inner) for one in values)
+        return ", ".join(_described(item, inner) for item in values)
 
     if isinstance(value, SIMPLE):
         return repr(value)
     if isinstance(value, np.ndarray):
         return f"array({value.dtype}, {value.shape}, {_hash(np.ascontiguousarray(value).tobytes())})"
     if isinstance(value, set | frozenset):
-        return f"set({', '.join(sorted(_described(one, inner) for one in value))})"
+        return f"set({', '.join(sorted(_described(item, inner) for item in value))})"
     if isinstance(value, Mapping):
         return f"mapping({parts(value.items())})"
     if isinstance(value, Sequence):
@@ -335,16 +334,16 @@ def _described(value: Any, within: Within) -> str:
     if isinstance(value, types.MethodType):
         return f"method({parts((value.__func__, value.__self__))})"
     if isinstance(value, types.FunctionType):
-        around = [_of_cell(cell) for cell in value.__closure__ or ()]
-        return f"function({parts((value.__code__, value.__defaults__, value.__kwdefaults__, around))})"
+        closure = [_cell_value(cell) for cell in value.__closure__ or ()]
+        return f"function({parts((value.__code__, value.__defaults__, value.__kwdefaults__, closure))})"
     if isinstance(value, type | types.BuiltinFunctionType | types.ModuleType):
         return _name(value)
     code = [type(value).__call__] if callable(value) else []
     return f"{type(value).__qualname__}({parts([*code, *_state(value)])})"
 
 
-def _of_cell(cell: Any) -> Any:
-    """What a variable around a function is; None if it has no value yet."""
+def _cell_value(cell: Any) -> Any:
+    """The value of a variable of a closure; None if it has none yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -352,7 +351,7 @@ def _of_cell(cell: Any) -> Any:
 
 
 def _state(value: Any) -> list[Any]:
-    """What an object holds."""
+    """The state of an object."""
     if hasattr(value, "to_dict"):
         return [value.to_dict()]
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]

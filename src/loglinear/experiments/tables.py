@@ -1,4 +1,4 @@
-"""A table as plain data: what the command line shows, Markdown writes and JSON keeps."""
+"""A table as plain data, for the terminal, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MISSING = "-"
 
 @dataclass
 class Row:
-    """A row: its name, its figures, and how they are shown (which may have more cells)."""
+    """A row: its name, its figures, and its cells as text (there may be more of them)."""
 
     name: str
     figures: list[float | None]
@@ -20,7 +20,7 @@ class Row:
 
 @dataclass
 class Table:
-    """Rows under named columns, and remarks below them."""
+    """Rows under named columns, with a title above and notes below."""
 
     title: str
     columns: list[str]
@@ -35,13 +35,18 @@ class Table:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A figure with so many digits after the point."""
+    """A figure with that many digits after the point."""
     return MISSING if value is None else f"{value:,.{digits}f}"
 
 
 def times(value: float | None) -> str:
     """A ratio."""
     return MISSING if value is None else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def size(n_bytes: int) -> str:
+    """The size of a file."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.1f} kB"
 
 
 def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
@@ -52,7 +57,7 @@ def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> 
 
 
 def table_text(table: Table) -> str:
-    """A table in Markdown, its title above and its remarks below."""
+    """A table in Markdown, its title above and its notes below."""
     head = f"{_line(table.columns)}|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
     body = "".join(_line([row.name, *row.cells]) for row in table.rows)
     notes = "".join(f"\n{note}\n" for note in table.notes)
@@ -60,5 +65,5 @@ def table_text(table: Table) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """A row of Markdown; a bar within a cell is none between two."""
+    """A row of Markdown; bars within cells are escaped."""
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"

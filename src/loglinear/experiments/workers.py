@@ -1,12 +1,12 @@
-"""Several things at a time: trainings on threads of this process, and jobs in processes of their own.
+"""Parallel work: trainings on threads of this process, and jobs in separate processes.
 
-A :class:`Pool` runs tasks on threads, and hands what they find to the thread that asked for it: bookkeeping, files and
+A :class:`Pool` runs tasks on threads, and passes their results to the thread that called it: bookkeeping, files and
 messages need no locks. A :class:`Job` is done by a worker process, which reads jobs from its standard input, a line of
 JSON each, and answers in lines of JSON:
 
     {"progress": text}, now and then          {"result": ...}          {"error": text, "class": name}
 
-A worker ends when its input does, also in the middle of a job, so that none survives the process that started it.
+A worker exits when its input ends, even in the middle of a job, so that none survives the process that started it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ START = "import sys; sys.path += sys.argv[1:]; from loglinear.experiments.worker
 
 
 class OutOfMemory(LoglinearError):
-    """A worker that had not enough memory for its job."""
+    """A worker ran out of memory."""
 
 
 class Stopped(Exception):
-    """Raised in a task that is to end, because another failed or the user said so."""
+    """Raised in a task that must end, because another failed or the user interrupted."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do, as plain data. Each kind of experiment adds its own fields.
+    """What a worker has to do, as plain data. Each kind of experiment adds its own fields.
 
     Parameters
     ----------
@@ -60,13 +60,15 @@ class Job:
         Threads of the process.
     """
 
-    MEASURES: ClassVar[dict[str, str]] = {}  # from kind to "module:function" of the job and of what to tell of progress
+    MEASURES: ClassVar[
+        dict[str, str]
+    ] = {}  # from kind to "module:function", called with the job and a progress callback
 
     kind: str
     threads: int = field(default=1, kw_only=True)
 
     def measure(self, say: Say = lambda text: None) -> dict[str, Any]:
-        """Do it here. Only the module of its kind is imported, so that the memory of a process is the job's own."""
+        """Do it in this process. Only the module of its kind is imported, so that memory is the job's own."""
         module, _, name = self.MEASURES[self.kind].partition(":")
         result: dict[str, Any] = getattr(importlib.import_module(module), name)(self, say)
         return result
@@ -85,15 +87,15 @@ class Job:
 _warmed: set[str] = set()
 
 
-def warm_up(kind: str, practise: Callable[[], object]) -> None:
+def warm_up(kind: str, small_version: Callable[[], object]) -> None:
     """Run a small version of a job, so that its kernels are compiled and loaded, unless this process has done so.
 
-    A mistake is left for the job itself to raise.
+    Errors are left for the job itself to raise.
     """
     if kind not in _warmed:
         _warmed.add(kind)
         with suppress(LoglinearError):
-            practise()
+            small_version()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -109,7 +111,7 @@ _DONE = object()
 
 
 class Pool:
-    """At most ``n`` tasks or jobs at a time; a context that ends its workers."""
+    """Runs at most ``n`` tasks or jobs at a time; as a context it ends its workers."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -124,7 +126,7 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """End the workers, whatever they do."""
+        """End the workers, whatever they are doing."""
         with self._lock:
             self._closed = True
             for worker in self._workers:
@@ -132,7 +134,7 @@ class Pool:
             self._workers.clear()
 
     def stream(self, tasks: Iterable[Task]) -> Generator[Any, None, None]:
-        """What the tasks emit, as it comes; they are begun in their order.
+        """What the tasks emit, as it comes; tasks are started in their order.
 
         A task's error is raised here. Then, and when the iterator is closed, the other tasks are stopped: at the next
         item they emit, or by ending their workers.
@@ -175,7 +177,7 @@ class Pool:
                 thread.join()
 
     def run(self, jobs: Mapping[str, Job], observe: Callable[[str, str], None] | None = None) -> Iterator[Any]:
-        """Each job's name and result as it is finished; ``observe`` is told a name and how that job gets on."""
+        """Each job's name and result when it is finished; ``observe`` is called with names and progress."""
         with closing(self.stream(partial(self._do, name, job) for name, job in jobs.items())) as items:
             for name, text, result in items:
                 if text is None:
@@ -201,18 +203,18 @@ class Pool:
 class _Worker:
     """A process that does jobs, one after the other.
 
-    It is started apart from this process's folder, environment and site (``-I -S``) with this process's module path: a
-    file ``queue.py`` in the current folder is not taken for Python's own.
+    It is isolated from the current folder, the environment and the site (``-I -S``) and has this process's module path:
+    a file ``queue.py`` in the current folder does not hide Python's.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         package, here = str(Path(loglinear.__file__).resolve().parents[1]), os.path.realpath(os.getcwd())
         path = [package, *(place for place in sys.path if place and os.path.realpath(place) != here)]
-        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the worker
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the worker
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", START, *path],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True, encoding="utf-8",
             env={**os.environ, **dict.fromkeys(THREAD_POOLS, str(threads))},
             start_new_session=True,  # Ctrl-C is for this process, which then ends the worker
         )  # fmt: skip
@@ -221,45 +223,45 @@ class _Worker:
         """Do a job; what it raises is raised here."""
         assert self._process.stdin is not None and self._process.stdout is not None
         place = f"{type(job).__module__}:{type(job).__qualname__}"
-        with suppress(BrokenPipeError):  # it has ended: there will be no answer
+        with suppress(BrokenPipeError):  # it has exited: there will be no answer
             self._process.stdin.write(json.dumps({"class": place, "fields": job.to_dict()}) + "\n")
             self._process.stdin.flush()
         for line in self._process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if "result" in said:
-                result: dict[str, Any] = said["result"]
+            reply: dict[str, Any] = json.loads(line)
+            if "result" in reply:
+                result: dict[str, Any] = reply["result"]
                 return result
-            if "error" in said:
-                raise _error(said["class"])(f"{name}: {said['error']}")
-            say(said["progress"])
+            if "error" in reply:
+                raise _error(reply["class"])(f"{name}: {reply['error']}")
+            say(reply["progress"])
         status = self._process.wait()
         if status in KILLED:
-            raise OutOfMemory(f"{name}: killed by the system, probably for want of memory")
-        self._complaints.seek(0)
-        text = self._complaints.read().decode(errors="replace").strip().splitlines()
-        reason = text[-1] if text else "it said nothing"
+            raise OutOfMemory(f"{name}: killed by the system, probably because memory ran out")
+        self._stderr.seek(0)
+        text = self._stderr.read().decode(errors="replace").strip().splitlines()
+        reason = text[-1] if text else "no error message"
         raise LoglinearError(f"{name}: the worker process ended with status {status}: {reason}")
 
     def end(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
-                with suppress(BrokenPipeError):  # a job it will never read
+                with suppress(BrokenPipeError):  # closing flushes a job that it will never read
                     stream.close()
 
 
 def _error(name: str) -> type[LoglinearError]:
-    """The class of an error that a worker reports by name and message."""
+    """The class of an error that a worker reports by name."""
     if name == OutOfMemory.__name__:
         return OutOfMemory
     kind: type[LoglinearError] = getattr(errors, name, LoglinearError)
-    return errors.DataError if kind is errors.InfeasibleError else kind  # whose message is made of a number
+    return errors.DataError if kind is errors.InfeasibleError else kind  # its constructor takes a number
 
 
 def serve() -> None:
-    """Be a worker."""
+    """Work as a worker process: do the jobs of standard input."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep stray prints out of the replies
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -270,8 +272,8 @@ def serve() -> None:
             requests.put(line)
         os._exit(0)  # the parent has exited or closed the pipe
 
-    def reply(**said: Any) -> None:
-        replies.write(json.dumps(said) + "\n")
+    def reply(**content: Any) -> None:
+        replies.write(json.dumps(content) + "\n")
         replies.flush()
 
     def say(text: str) -> None:

@@ -1,9 +1,9 @@
-"""Features of arcs as numbers: those seen in the trees of training are numbered, and each arc lists those it has.
+"""Features of arcs as numbers: the features of the training trees are numbered, and each arc has a list of them.
 
     pointer [A + 1], ids       the features of arc a are ids[pointer[a]] .. ids[pointer[a + 1] - 1]
 
-The arcs of a sentence of n tokens are a block [n, n + 1], child by head. What is looked up is one integer
-(:class:`ArcTemplate`) in a table with open addressing; no string and no object is made for an arc.
+The arcs of a sentence of n tokens are a block [n, n + 1], child by head. Each feature is one integer
+(:class:`ArcTemplate`), looked up in a table with open addressing; no strings or objects are made per arc.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import NamedTuple
 import numpy as np
 
 from loglinear.arrays import Bool, Int32, Int64
-from loglinear.data.columns.corpus import Column
+from loglinear.data.columns.corpus import Column, offsets_of
+from loglinear.features.encoding import Vocabulary, concatenated, runs
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import KeyTable, find
 from loglinear.system import in_threads
 
-BETWEEN = 31  # number of the template of tags between
+BETWEEN = 31  # number of the template for tags between head and child
 ARCS_AT_ONCE, COLLECTED_AT_ONCE = 40_000, 1_000_000
+NO_HEADS = np.zeros(0, dtype=np.int32)  # in place of heads: all arcs
 
 
 class Tokens(NamedTuple):
-    """N tokens in numbers: word, tag, pair of both and stem [N] each, -1 where it is not known; offsets [S + 1]."""
+    """N tokens in numbers: word, tag, pair of both, and stem [N], each -1 if unknown; offsets [S + 1]."""
 
     words: Int32
     tags: Int32
@@ -36,20 +38,20 @@ class Tokens(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """What is looked up for an arc, and where.
+    """What to look up for an arc, and where.
 
     Parameters
     ----------
     templates : int64 [T, 5]
         :meth:`ArcTemplates.table`.
     between : bool
-        Whether tags between are looked at.
+        Whether to use the tags between head and child.
     table : KeyTable
-        The features that have a number; empty if keys are to be collected instead.
+        The features that have a number; empty to collect keys instead.
     found : bool [T]
-        Scratch: the templates that have a feature at the arc at hand.
+        Scratch: the templates that have a feature at the current arc.
     seen : int64 [Q + 1]
-        Scratch: when each tag was last met, and the number of arcs so far.
+        Scratch: the last arc at which each tag was seen, and the number of arcs so far.
     """
 
     templates: Int64
@@ -83,14 +85,26 @@ def _views(first: int, end: int, tokens: Tokens, sizes: Int64, out: Int64) -> No
 
 
 @kernel
-def _of_arc(
-    views: Int64, head: int, child: int, templates: Int64, keys: Int64, ids: Int32, found: Bool, out: Int64
-) -> int:
-    """The features of the arc from ``head`` (0: root) to ``child`` (from 1) by the templates into ``out``; how many.
+def _append(key: int, table: KeyTable, out: Int64, n: int) -> int:
+    """Append the number of ``key``, if it has one, to the ``n`` features in ``out``; returns the new n.
 
-    They are numbers of the table or, if that is empty, the keys themselves.
+    If the table is empty, the key itself is appended.
     """
-    n, collect = 0, keys.shape[0] == 0
+    keys, ids = table
+    if keys.shape[0] == 0:
+        out[n] = key
+        return n + 1
+    slot = find(key, keys)
+    if keys[slot] < 0:
+        return n
+    out[n] = ids[slot]
+    return n + 1
+
+
+@kernel
+def _of_arc(views: Int64, head: int, child: int, templates: Int64, table: KeyTable, found: Bool, out: Int64) -> int:
+    """Write the templates' features of the arc from ``head`` (0: root) to ``child`` (from 1) to ``out``; returns n."""
+    n = 0
     distance = abs(head - child)
     bin_ = distance if distance < 5 else (5 if distance < 10 else 6)
     far = (bin_ if head < child else bin_ + 6) << (2 * VIEW_BITS)
@@ -101,52 +115,29 @@ def _of_arc(
             continue
         key = (t << (2 * VIEW_BITS + DISTANCE_BITS)) | (a << VIEW_BITS) | b
         found[t] = True
-        if collect:
-            if templates[t, 2]:
-                out[n] = key
-                n += 1
-            if templates[t, 3]:
-                out[n] = key | far
-                n += 1
-            continue
         if templates[t, 2]:
-            slot = find(key, keys)
-            if keys[slot] < 0:
-                found[t] = False
-                continue
-            out[n] = ids[slot]
-            n += 1
-        if templates[t, 3]:
-            slot = find(key | far, keys)
-            if keys[slot] >= 0:
-                out[n] = ids[slot]
-                n += 1
+            before, n = n, _append(key, table, out, n)
+            found[t] = n > before
+        if templates[t, 3] and found[t]:
+            n = _append(key | far, table, out, n)
     return n
 
 
 @kernel
-def _between(views: Int64, head: int, child: int, keys: Int64, ids: Int32, seen: Int64, out: Int64) -> int:
-    """The features of the tags between ``head`` and ``child``, each once, into ``out``; how many."""
-    n, n_tags, collect = 0, seen.shape[0] - 1, keys.shape[0] == 0
+def _between(views: Int64, head: int, child: int, table: KeyTable, seen: Int64, out: Int64) -> int:
+    """Write the features of the distinct tags between ``head`` and ``child`` to ``out``; returns how many."""
+    n, n_tags = 0, seen.shape[0] - 1
     low, high = min(head, child), max(head, child)
     tag, child_tag = views[TAG, head], views[TAG, child]
     if tag < 0 or child_tag < 0:
         return n
-    seen[n_tags] += 1  # a mark of this arc
+    seen[n_tags] += 1  # marks this arc
     for t in range(low + 1, high):
         middle = views[TAG, t]
         if middle >= 0 and seen[middle] != seen[n_tags]:
             seen[middle] = seen[n_tags]
             key = (BETWEEN << (2 * VIEW_BITS + DISTANCE_BITS)) | ((tag * n_tags + middle) << VIEW_BITS) | child_tag
-            key |= (1 if head < child else 2) << (2 * VIEW_BITS)
-            if collect:
-                out[n] = key
-                n += 1
-            else:
-                slot = find(key, keys)
-                if keys[slot] >= 0:
-                    out[n] = ids[slot]
-                    n += 1
+            n = _append(key | (1 if head < child else 2) << (2 * VIEW_BITS), table, out, n)
     return n
 
 
@@ -154,11 +145,11 @@ def _between(views: Int64, head: int, child: int, keys: Int64, ids: Int32, seen:
 def _encode(
     first: int, end: int, tokens: Tokens, heads: Int32, sizes: Int64, lookup: Lookup, pointer: Int64, out: Int64
 ) -> int:
-    """Features of the arcs of sentences ``first`` to ``end``: of all, or of those to ``heads`` [N] if there are any.
+    """Features of the arcs of sentences ``first`` to ``end``: of all arcs, or of those to ``heads`` [N] if not empty.
 
-    ``pointer`` [arcs + 1]; the number of features, which may be no more than ``out`` holds.
+    Fills ``pointer`` [arcs + 1] and ``out``, which must be large enough, and returns the number of features.
     """
-    templates, between, (keys, ids), found, seen = lookup
+    templates, between, table, found, seen = lookup
     offsets, arc, filled = tokens.offsets, 0, 0
     pointer[0] = 0
     for s in range(first, end):
@@ -171,9 +162,9 @@ def _encode(
                 low = high = int(heads[offsets[s] + child - 1])
             for head in range(low, high + 1):
                 if head != child:
-                    filled += _of_arc(views, head, child, templates, keys, ids, found, out[filled:])
+                    filled += _of_arc(views, head, child, templates, table, found, out[filled:])
                     if between:
-                        filled += _between(views, head, child, keys, ids, seen, out[filled:])
+                        filled += _between(views, head, child, table, seen, out[filled:])
                 arc += 1
                 pointer[arc] = filled
     return filled
@@ -226,19 +217,18 @@ class ArcEncoder:
     def fit(
         cls, vocabulary: TokenVocabulary, templates: str, tokens: Tokens, heads: Int32 | None, min_count: int = 1
     ) -> ArcEncoder:
-        """Number the features that the arcs to ``heads`` [N], or all arcs if None, have ``min_count`` times."""
+        """Number the features that occur ``min_count`` times on the arcs to ``heads`` [N], or on all arcs if None."""
         empty = cls(vocabulary, templates, np.zeros(0, dtype=np.int64))
         if heads is not None:
             features, counts = np.unique(empty._listed(tokens, heads, collect=True)[1], return_counts=True)
             return cls(vocabulary, templates, features[counts >= min_count])
-        lengths, no_heads = np.diff(tokens.offsets), np.zeros(0, dtype=np.int32)
-        begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
         features, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        for first, end in arc_runs(begins, 0, len(lengths), COLLECTED_AT_ONCE):
-            found = empty._listed(tokens, no_heads, collect=True, first=first, end=end)[1]
-            own, own_counts = np.unique(found, return_counts=True)
-            features, place = np.unique(np.concatenate([features, own]), return_inverse=True)
-            counts = np.bincount(place.ravel(), np.concatenate([counts, own_counts]), len(features)).astype(np.int64)
+        begins = _arc_offsets(tokens)
+        for first, end in runs(begins, 0, len(begins) - 1, COLLECTED_AT_ONCE):
+            keys = empty._listed(tokens, NO_HEADS, collect=True, first=first, end=end)[1]
+            new, new_counts = np.unique(keys, return_counts=True)
+            features, place = np.unique(np.concatenate([features, new]), return_inverse=True)
+            counts = np.bincount(place.ravel(), np.concatenate([counts, new_counts]), len(features)).astype(np.int64)
         return cls(vocabulary, templates, features[counts >= min_count])
 
     @property
@@ -261,33 +251,31 @@ class ArcEncoder:
         """Pointer and features of the arcs of sentences ``first`` to ``end``."""
         end = len(tokens.offsets) - 1 if end is None else end
         lengths = np.diff(tokens.offsets[first : end + 1])
-        rows, table = self._set.table(), self.vocabulary
-        per_arc = int(rows[:, 2].sum() + rows[:, 3].sum()) + min(int(lengths.max(initial=0)), table.n_tags)
+        rows, known = self._set.table(), self.vocabulary
+        per_arc = int(rows[:, 2].sum() + rows[:, 3].sum()) + min(int(lengths.max(initial=0)), known.n_tags)
         n_arcs = int(lengths.sum()) if len(heads) else int((lengths * (lengths + 1)).sum())
         pointer, out = np.empty(n_arcs + 1, dtype=np.int64), np.empty(n_arcs * per_arc, dtype=np.int64)
-        sizes = np.array([len(table.words), len(table.pairs), len(table.stems), table.n_tags], dtype=np.int64)
-        keys = KeyTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self.table
-        found, seen = np.zeros(len(rows), dtype=bool), np.zeros(table.n_tags + 1, dtype=np.int64)
-        lookup = Lookup(rows, self._set.between, keys, found, seen)
+        sizes = np.array([len(known.words), len(known.pairs), len(known.stems), known.n_tags], dtype=np.int64)
+        table = KeyTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) if collect else self.table
+        found, seen = np.zeros(len(rows), dtype=bool), np.zeros(known.n_tags + 1, dtype=np.int64)
+        lookup = Lookup(rows, self._set.between, table, found, seen)
         filled = _encode(first, end, tokens, heads, sizes, lookup, pointer, out)
         return pointer, out[:filled]
 
     def matching(self, other: ArcEncoder) -> Int64:
-        """The number among these features of each feature of ``other`` [D'], -1 where there is none."""
+        """For each feature of ``other`` [D'], the number of the same feature here, or -1."""
         mask, shift = (1 << VIEW_BITS) - 1, 2 * VIEW_BITS + DISTANCE_BITS
         keys, rows = other.features, self._set.table()
         template = keys >> shift
         views = np.full((BETWEEN + 1, 2), TAG)
         views[: len(rows)] = rows[:, :2]
-        views[BETWEEN, 0] = LEFT_TAG  # two tags, as there
+        views[BETWEEN, 0] = LEFT_TAG  # this part of the key holds two tags, too
         head, child = (keys >> VIEW_BITS) & mask, keys & mask
         renamed = self.vocabulary.matching(other.vocabulary)
         head, child = (_renamed(part, views[template, i], renamed) for i, part in enumerate((head, child)))
         distance = keys & (((1 << DISTANCE_BITS) - 1) << (2 * VIEW_BITS))
         same = (template << shift) | distance | (head << VIEW_BITS) | child
-        place = np.minimum(np.searchsorted(self.features, same), max(len(self.features) - 1, 0))
-        there = (head >= 0) & (child >= 0) & (self.features[place] == same) if len(self.features) else head < 0
-        return np.where(there, place, -1)
+        return _places(same, self.features, (head >= 0) & (child >= 0))
 
     def chosen(self, tokens: Tokens, heads: Int32) -> tuple[Int64, Int32]:
         """Features of the arc to the head of each token: pointer [N + 1] and ids."""
@@ -296,60 +284,56 @@ class ArcEncoder:
 
     def arcs(self, tokens: Tokens, n_threads: int = 1) -> ArcCorpus:
         """Features of all arcs, sentences in threads."""
-        lengths = np.diff(tokens.offsets)
-        begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64)
-        _ = self.table  # made here, once, before threads ask for it
-        no_heads = np.zeros(0, dtype=np.int32)
+        begins = _arc_offsets(tokens)
+        _ = self.table  # built once, before threads use it
 
         def block(run: tuple[int, int]) -> tuple[Int64, Int32]:
-            pointer, ids = self._listed(tokens, no_heads, first=run[0], end=run[1])
+            pointer, ids = self._listed(tokens, NO_HEADS, first=run[0], end=run[1])
             return pointer, ids.astype(np.int32)
 
-        blocks = in_threads(block, arc_runs(begins, 0, len(lengths), ARCS_AT_ONCE), n_threads)
-        before = np.cumsum([0, *(len(ids) for _, ids in blocks)]).tolist()
-        pointers = [pointer[1:] + start for (pointer, _), start in zip(blocks, before, strict=False)]
-        nothing = [np.zeros(0, dtype=np.int32)]
-        pointer = np.concatenate([np.zeros(1, dtype=np.int64), *pointers])
-        return ArcCorpus(tokens.offsets, begins, pointer, np.concatenate(nothing + [ids for _, ids in blocks]))
+        blocks = in_threads(block, runs(begins, 0, len(begins) - 1, ARCS_AT_ONCE), n_threads)
+        return ArcCorpus(tokens.offsets, begins, *concatenated(blocks))
+
+
+def _arc_offsets(tokens: Tokens) -> Int64:
+    """Where each sentence's block of arcs begins [S + 1]."""
+    lengths = np.diff(tokens.offsets)
+    return offsets_of(lengths * (lengths + 1))
+
+
+def _places(codes: Int64, known: Int64, valid: Bool) -> Int64:
+    """Place of each code [n] in the ascending codes ``known``; -1 if it is not there or not ``valid`` [n]."""
+    if not len(known):
+        return np.full(len(codes), -1)
+    place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    return np.where(valid & (known[place] == codes), place, -1)
 
 
 def _renamed(ids: Int64, views: Int64, renamed: dict[int, Int64]) -> Int64:
-    """Numbers of views [n], each of the kind in ``views`` [n], in another vocabulary; -1 where it has none."""
-    found = np.where(views == NONE, 0, -1)
+    """Numbers in another vocabulary of the values ``ids`` [n] of the given ``views`` [n]; -1 if it lacks them."""
+    numbers = np.where(views == NONE, 0, -1)
     for view, table in renamed.items():
         if view != TAG:
-            found = np.where(views == view, table[np.where(views == view, ids, 0)], found)
+            numbers = np.where(views == view, table[np.where(views == view, ids, 0)], numbers)
     old, new = len(renamed[TAG]), int(renamed[TAG][-1]) + 1
-    for view, places in ((TAG, 1), (LEFT_TAG, 2), (TAG_RIGHT, 2), (THREE_TAGS, 3)):
-        own = np.where(views == view, ids, 0)
-        digits = [renamed[TAG][own // old**k % old] for k in reversed(range(places))]
-        code = np.sum([digit * new**k for k, digit in zip(reversed(range(places)), digits, strict=True)], axis=0)
-        found = np.where(views == view, np.where(np.min(digits, axis=0) < 0, -1, code), found)
-    return found
-
-
-def arc_runs(arc_offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:
-    """Cut sentences ``first`` to ``end`` into runs of at most ``most`` arcs, or of one sentence."""
-    found = []
-    while first < end:
-        last = int(np.searchsorted(arc_offsets, arc_offsets[first] + most, side="right")) - 1
-        last = min(max(last, first + 1), end)
-        found.append((first, last))
-        first = last
-    return found
+    for view, n_tags in ((TAG, 1), (LEFT_TAG, 2), (TAG_RIGHT, 2), (THREE_TAGS, 3)):
+        codes = np.where(views == view, ids, 0)
+        digits = [renamed[TAG][codes // old**k % old] for k in range(n_tags)]
+        code = np.sum([digit * new**k for k, digit in enumerate(digits)], axis=0)
+        numbers = np.where(views == view, np.where(np.min(digits, axis=0) < 0, -1, code), numbers)
+    return numbers
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a feature of an arc looks at: templates of a view of the head and a view of the child (McDonald et al. 2005).
+# Templates of arc features: a view of the head and a view of the child (McDonald et al. 2005).
 #
 # A *view* of a token is its word, its tag, both, its stem, or its tag with those of its neighbours. A template joins a
 # view of the head with one of the child, either by themselves (``plain``) or with the direction and the distance of the
-# arc (``far``: 1, 2, 3, 4, 5-9, 10 or more to either side). Besides there is, for each tag that stands between head and
-# child, the triple of the three tags with the direction.
+# arc (``far``: 1, 2, 3, 4, 5-9, 10 or more to either side). In addition, each tag between head and child gives a
+# feature: the triple of the three tags with the direction.
 #
-# A feature is a number of 63 bits: template, distance, view of the head, view of the child. Where a template's views
-# are finer than those of its *parent*, a feature of it cannot have been seen where that of the parent has not, and need
-# not be looked up.
+# A feature is a number of 63 bits: template, distance, view of the head, view of the child. If a template's views are
+# finer than those of its *parent*, its feature can only exist where the parent's does, and is otherwise not looked up.
 
 
 NONE, WORD, TAG, PAIR, STEM, LEFT_TAG, TAG_RIGHT, THREE_TAGS = range(8)
@@ -359,7 +343,7 @@ VIEW_BITS, DISTANCE_BITS = 27, 4
 
 @dataclass(frozen=True)
 class ArcTemplate:
-    """Views of head and child; whether they count by themselves, and with direction and distance."""
+    """Views of head and child; whether they are used by themselves, and with direction and distance."""
 
     head: int
     child: int
@@ -369,20 +353,15 @@ class ArcTemplate:
 
 @dataclass(frozen=True)
 class ArcTemplates:
-    """A list of templates, and whether tags between are looked at."""
+    """A list of templates, and whether the tags between head and child are used."""
 
     templates: tuple[ArcTemplate, ...]
     between: bool = True
 
     def table(self) -> Int64:
-        """As numbers [T, 5]: head, child, plain, far, and the parent (-1: none), which stands before."""
-        finer = {
-            PAIR: (WORD, TAG),
-            WORD: (STEM,),
-            LEFT_TAG: (TAG,),
-            TAG_RIGHT: (TAG,),
-            THREE_TAGS: (LEFT_TAG, TAG_RIGHT),
-        }
+        """As numbers [T, 5]: head, child, plain, far, and the number of the parent, an earlier one (-1: none)."""
+        finer = {PAIR: (WORD, TAG), WORD: (STEM,), LEFT_TAG: (TAG,), TAG_RIGHT: (TAG,)}
+        finer[THREE_TAGS] = (LEFT_TAG, TAG_RIGHT)
         rows: list[list[int]] = []
         for template in self.templates:
             coarser = [(view, template.child) for view in finer.get(template.head, ())]
@@ -398,40 +377,28 @@ class ArcTemplates:
         assert len(self.templates) < 31
 
 
-_PAIRS = (
-    (TAG, TAG),
-    (STEM, TAG),
-    (TAG, STEM),
-    (STEM, STEM),
-    (PAIR, TAG),
-    (TAG, PAIR),
-    (WORD, WORD),
-    (PAIR, WORD),
-    (WORD, PAIR),
-    (PAIR, PAIR),
-    (LEFT_TAG, TAG),
-    (TAG_RIGHT, TAG),
-    (TAG, LEFT_TAG),
-    (TAG, TAG_RIGHT),
-    (LEFT_TAG, LEFT_TAG),
-    (LEFT_TAG, TAG_RIGHT),
-    (TAG_RIGHT, LEFT_TAG),
-    (TAG_RIGHT, TAG_RIGHT),
-)
+_TOKEN_PAIRS = (
+    (TAG, TAG), (STEM, TAG), (TAG, STEM), (STEM, STEM), (PAIR, TAG), (TAG, PAIR), (WORD, WORD), (PAIR, WORD),
+    (WORD, PAIR), (PAIR, PAIR),
+)  # fmt: skip
+_CONTEXT_PAIRS = (
+    (LEFT_TAG, TAG), (TAG_RIGHT, TAG), (TAG, LEFT_TAG), (TAG, TAG_RIGHT), (LEFT_TAG, LEFT_TAG), (LEFT_TAG, TAG_RIGHT),
+    (TAG_RIGHT, LEFT_TAG), (TAG_RIGHT, TAG_RIGHT),
+)  # fmt: skip
 
-#: Of arcs, to find heads by. What looks at the child alone is worth the same for all its heads.
+#: For finding heads. A feature of the child alone adds the same to all its heads, so it is not used by itself.
 ARCS = ArcTemplates(
     (
-        *(ArcTemplate(head, child) for head, child in _PAIRS),
+        *(ArcTemplate(head, child) for head, child in _TOKEN_PAIRS + _CONTEXT_PAIRS),
         *(ArcTemplate(view, NONE) for view in (TAG, WORD, PAIR)),
         *(ArcTemplate(NONE, view, plain=False) for view in (TAG, WORD, PAIR, NONE)),
     )
 )
 
-#: Of arcs that are known, to find their relation by.
+#: For finding the relation of a known arc.
 RELATIONS = ArcTemplates(
     (
-        *(ArcTemplate(head, child) for head, child in _PAIRS[:10]),
+        *(ArcTemplate(head, child) for head, child in _TOKEN_PAIRS),
         *(ArcTemplate(head, child, far=False) for head, child in ((TAG, LEFT_TAG), (TAG, TAG_RIGHT), (LEFT_TAG, TAG))),
         *(ArcTemplate(view, NONE) for view in (TAG, STEM, WORD)),
         *(ArcTemplate(NONE, view) for view in (TAG, STEM, WORD, PAIR, NONE)),
@@ -444,19 +411,19 @@ SETS = {"arcs": ARCS, "relations": RELATIONS}
 # ----------------------------------------------------------------------------------------------------------------------
 # Words and tags of sentences as numbers, for features of arcs and for generative dependency models.
 #
-# Besides its word and tag a token has the pair of both, and a *stem*: the first five letters of its word in lower case,
-# digits as 0, to back off to. What training did not have is -1. The root and what lies beyond a sentence have tags of
-# their own::
+# Besides its word and tag a token has the pair of both, and a *stem* to back off to: the first five letters of its word
+# in lower case, with digits as 0. What does not occur in training is -1. The root and the ends of a sentence have
+# special tags::
 #
 #     tags      0 .. Q-4      Q-3: the root      Q-2: before the root      Q-1: after the last token
 
 
-STEM_LETTERS = 5  # letters
+STEM_LETTERS = 5
 _DIGIT = re.compile(r"[0-9]")
 
 
 def stem_of(word: str) -> str:
-    """What a word is backed off to."""
+    """The stem that a word backs off to."""
     return _DIGIT.sub("0", word[:STEM_LETTERS].lower())
 
 
@@ -468,7 +435,7 @@ class TokenVocabulary:
     ----------
     words, tags : list of str
     pairs : int64 [n]
-        Codes ``word * number of tags + tag`` of the pairs there are, ascending.
+        Codes ``word * number of tags + tag`` of the pairs that occur, ascending.
     """
 
     words: list[str]
@@ -478,12 +445,11 @@ class TokenVocabulary:
     @classmethod
     def fit(cls, words: Column, tags: Column) -> TokenVocabulary:
         """The vocabulary of N tokens."""
-        kept_words, kept_tags = (np.unique(column.ids) for column in (words, tags))
-        word_names = sorted(words.values[i] for i in kept_words.tolist())
-        tag_names = sorted(tags.values[i] for i in kept_tags.tolist())
-        vocabulary = cls(word_names, tag_names, np.zeros(0, dtype=np.int64))
-        numbers = vocabulary.numbers(words, tags)
-        return cls(word_names, tag_names, np.unique(numbers[0].astype(np.int64) * len(tag_names) + numbers[1]))
+        known_words, known_tags = (
+            sorted(column.values[i] for i in np.unique(column.ids).tolist()) for column in (words, tags)
+        )
+        word, tag = cls(known_words, known_tags, np.zeros(0, dtype=np.int64)).numbers(words, tags)
+        return cls(known_words, known_tags, np.unique(word.astype(np.int64) * len(known_tags) + tag))
 
     @property
     def n_tags(self) -> int:
@@ -496,56 +462,43 @@ class TokenVocabulary:
         return sorted({stem_of(word) for word in self.words})
 
     @cached_property
-    def _word_numbers(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
-
-    @cached_property
-    def _tag_numbers(self) -> dict[str, int]:
-        return {tag: i for i, tag in enumerate(self.tags)}
-
-    @cached_property
-    def _stem_numbers(self) -> dict[str, int]:
-        return {stem: i for i, stem in enumerate(self.stems)}
+    def _numbers(self) -> dict[int, Vocabulary]:
+        """The numbers of words, tags and stems, by view."""
+        strings = {WORD: self.words, TAG: self.tags, STEM: self.stems}
+        return {view: Vocabulary(known, locked=True) for view, known in strings.items()}
 
     @cached_property
     def stem_of_word(self) -> Int32:
         """The stem of each word."""
-        return np.array([self._stem_numbers[stem_of(word)] for word in self.words], dtype=np.int32)
+        return self._numbers[STEM].ids(map(stem_of, self.words))
 
     def matching(self, other: TokenVocabulary) -> dict[int, Int64]:
-        """For words, tags, pairs and stems, the number here of each one of ``other``, and of its root; -1: none."""
-        words = np.array([self._word_numbers.get(word, -1) for word in other.words])
-        tags = np.array([self._tag_numbers.get(tag, -1) for tag in other.tags])
-        stems = np.array([self._stem_numbers.get(stem, -1) for stem in other.stems])
-        word, tag = words[other.pairs // len(other.tags)], tags[other.pairs % len(other.tags)]
-        beyond = len(self.tags) + np.arange(3)
+        """By view, the number here of each word, tag, pair and stem of ``other``, and of its root; -1 if unknown."""
+        words, tags, stems = (self._numbers[view].ids(other._numbers[view].strings) for view in (WORD, TAG, STEM))
+        pairs = self.pair_numbers(words[other.pairs // len(other.tags)], tags[other.pairs % len(other.tags)])
         return {
             WORD: np.append(words, len(self.words)),
-            TAG: np.append(tags, beyond),
-            PAIR: np.append(self.pair_numbers(word.astype(np.int32), tag.astype(np.int32)), len(self.pairs)),
+            TAG: np.append(tags, len(self.tags) + np.arange(3)),
+            PAIR: np.append(pairs, len(self.pairs)),
             STEM: np.append(stems, len(self.stems)),
         }
 
     def numbers(self, words: Column, tags: Column) -> tuple[Int32, Int32]:
-        """Word and tag of N tokens, -1 for those not known."""
-        word = np.array([self._word_numbers.get(value, -1) for value in words.values], dtype=np.int32)
-        tag = np.array([self._tag_numbers.get(value, -1) for value in tags.values], dtype=np.int32)
-        return word[words.ids], tag[tags.ids]
+        """Word and tag of N tokens, -1 for unknown ones."""
+        return self._numbers[WORD].ids(words.values)[words.ids], self._numbers[TAG].ids(tags.values)[tags.ids]
 
     def tokens(self, words: Column, tags: Column, offsets: Int64) -> Tokens:
         """A corpus in numbers."""
         word, tag = self.numbers(words, tags)
-        stem = np.array([self._stem_numbers.get(stem_of(value), -1) for value in words.values], dtype=np.int32)
+        stem = self._numbers[STEM].ids(map(stem_of, words.values))
         return Tokens(word, tag, self.pair_numbers(word, tag), stem[words.ids], offsets)
 
     def drawn(self, words: Int32, tags: Int32, offsets: Int64) -> Tokens:
-        """Tokens of numbers; words that are -1 are not known."""
+        """Tokens with these numbers of words (-1: unknown) and tags."""
         stems = np.where(words >= 0, self.stem_of_word[words], -1).astype(np.int32)
         return Tokens(words, tags, self.pair_numbers(words, tags), stems, offsets)
 
     def pair_numbers(self, words: Int32, tags: Int32) -> Int32:
-        """Numbers of pairs of word and tag; -1 for those that training did not have."""
+        """Numbers of pairs of word and tag; -1 for pairs that do not occur in training."""
         codes = words.astype(np.int64) * len(self.tags) + tags
-        place = np.minimum(np.searchsorted(self.pairs, codes), len(self.pairs) - 1)
-        known = (words >= 0) & (tags >= 0) & (self.pairs[place] == codes)
-        return np.where(known, place, -1).astype(np.int32)
+        return _places(codes, self.pairs, (words >= 0) & (tags >= 0)).astype(np.int32)

@@ -1,15 +1,15 @@
-"""Features of one kind of part: which (attribute, code) pairs have a weight, and the two verbs of the encoding.
+"""Features of one kind of part: which (attribute, code) pairs have a weight, their scores and gradients.
 
 A part's *code* is its label (state features) or ``previous * Y + label`` (edge features). With A attributes and C
-codes, the features of attribute a are ``codes[pointer[a]:pointer[a + 1]]``, and their weights lie at the same places
+codes, the features of attribute a are ``codes[pointer[a]:pointer[a + 1]]``, and their weights are at the same places
 of the weight vector, so the optimizer sees no padding:
 
     score(t, c)     =  sum over attributes a of t with (a, c) a feature:  value * w[a, c]
     d/d w[a, c]     =  sum over positions t that have a:                  value * d/d score(t, c)
 
-For the passes, the attributes with at least ``DENSE_FROM`` features are laid out as rows of all C codes, in which the
-missing pairs are zero: adding a row is one vector operation, while a short list is cheaper walked. On CoNLL-2000 that
-makes scoring three times faster than lists alone.
+During a pass, attributes with at least ``DENSE_FROM`` features are stored as dense rows of all C codes, with zeros for
+missing pairs: adding a row is one vector operation, while a short list is faster to walk. On CoNLL-2000 this makes
+scoring three times faster than lists alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
+from loglinear.data.columns.corpus import offsets_of
 from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
@@ -42,7 +43,7 @@ def _scores(lists: Lists, features: Features, rows: Float, weights: Float, out: 
     (pointer, ids, values), (begins, codes, row_of) = lists, features
     n_codes, has_values = out.shape[1], values.shape[0] > 0
     for t in range(out.shape[0]):
-        scores = out[t]  # walking slices, not out[t, c], lets the compiler use vector instructions
+        scores = out[t]  # indexing slices, not out[t, c], lets the compiler use vector instructions
         for c in range(n_codes):
             scores[c] = 0.0
         for j in range(pointer[t], pointer[t + 1]):
@@ -59,7 +60,7 @@ def _scores(lists: Lists, features: Features, rows: Float, weights: Float, out: 
 
 @kernel
 def _add_gradient(lists: Lists, features: Features, rows: Float, gradient: Float, parts: Float) -> None:
-    """The transposed walk: gradient of part scores ``parts`` [n, C] added to ``rows`` and ``gradient``."""
+    """Transpose of :func:`_scores`: add the gradient by part scores ``parts`` [n, C] to ``rows`` and ``gradient``."""
     (pointer, ids, values), (begins, codes, row_of) = lists, features
     n_codes, has_values = parts.shape[1], values.shape[0] > 0
     for t in range(parts.shape[0]):
@@ -78,7 +79,7 @@ def _add_gradient(lists: Lists, features: Features, rows: Float, gradient: Float
 
 @kernel
 def _scatter_rows(features: Features, weights: Float, rows: Float) -> None:
-    """Weights [F] into the dense rows [R, C]."""
+    """Copy weights [F] to the dense rows [R, C]."""
     begins, codes, row_of = features
     for a in range(row_of.shape[0]):
         if row_of[a] >= 0:
@@ -88,7 +89,7 @@ def _scatter_rows(features: Features, weights: Float, rows: Float) -> None:
 
 @kernel
 def _gather_rows(features: Features, rows: Float, weights: Float) -> None:
-    """Dense rows [R, C] back into the vector [F]; what fell on missing pairs is dropped."""
+    """Copy dense rows [R, C] back to the vector [F], without the missing pairs."""
     begins, codes, row_of = features
     for a in range(row_of.shape[0]):
         if row_of[a] >= 0:
@@ -109,7 +110,7 @@ class FeatureBlock:
     n_codes : int
         C.
     dense_from : int
-        Attributes with at least so many features are laid out as dense rows.
+        Number of features from which an attribute is stored as a dense row.
     """
 
     pointer: Int64
@@ -140,11 +141,9 @@ class FeatureBlock:
         return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
 
     def with_code(self, code: int, having: Bool) -> FeatureBlock:
-        """The same and one more code, greater than all others, for the attributes ``having`` it (a mask [A])."""
-        ends = np.where(having, self.pointer[1:], -1)
-        codes = np.insert(self.codes, ends[having], code)
-        pointer = self.pointer + np.concatenate([[0], np.cumsum(having)])
-        return FeatureBlock(pointer.astype(np.int64), codes.astype(np.int32), code + 1)
+        """The block with one more code, greater than all others, for the attributes ``having`` it (a mask [A])."""
+        codes = np.insert(self.codes, self.pointer[1:][having], code)
+        return FeatureBlock(self.pointer + offsets_of(having), codes.astype(np.int32), code + 1)
 
     def as_lists(self) -> FeatureBlock:
         """The same features without dense rows, for weights that change from one sequence to the next."""
@@ -178,7 +177,7 @@ class FeatureBlock:
         _add_gradient(incidence.lists(first, end), self.features, rows, gradient, parts)
 
     def gather(self, rows: Float, gradient: Float) -> None:
-        """Put what :meth:`add_gradient` left in ``rows`` where it belongs in ``gradient``."""
+        """Move what :meth:`add_gradient` added to ``rows`` to its place in ``gradient``."""
         _gather_rows(self.features, rows, gradient)
 
 
@@ -191,12 +190,12 @@ def find_keys(keys: NDArray[np.integer], wanted: Int64) -> Int64:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which (attribute, code) pairs occur together in a corpus: a bit for each, set in one walk over the positions.
+# Which (attribute, code) pairs occur together in a corpus: one bit each, set in one pass over the positions.
 #
-#     marks  uint8 [A, ceil(C / 8)]     bit c of row a: attribute a stands at a position that has code c
+#     marks  uint8 [A, ceil(C / 8)]     bit c of row a: attribute a occurs at a position with code c
 #
-# With the labels of a chunker an attribute takes three bytes, so that the walk stays in the cache. Where codes are many
-# (pairs of labels), the attributes are taken in ranges whose marks fit into :data:`MOST_BYTES`, one walk each.
+# With a chunker's labels an attribute takes three bytes, so that the pass stays in the cache. If there are many codes
+# (pairs of labels), the attributes are split into ranges whose marks fit into :data:`MOST_BYTES`, with one pass each.
 
 
 MOST_BYTES = 1 << 28
@@ -204,7 +203,7 @@ MOST_BYTES = 1 << 28
 
 @kernel
 def _mark(pointer: Int64, ids: Int32, code_pointer: Int64, codes: Int32, first: int, marks: UInt8) -> None:
-    """Set the bits of the attributes ``first``, ``first + 1``, ... that ``marks`` has rows for."""
+    """Set the bits of the attributes ``first``, ``first + 1``, ... that have rows in ``marks``."""
     n = marks.shape[0]
     for t in range(pointer.shape[0] - 1):
         for k in range(code_pointer[t], code_pointer[t + 1]):
@@ -217,9 +216,9 @@ def _mark(pointer: Int64, ids: Int32, code_pointer: Int64, codes: Int32, first: 
 
 @kernel
 def _list_marked(marks: UInt8, pointer: Int64, out: Int32) -> int:
-    """Codes of each row of ``marks``, ascending, into ``out``; an empty ``out`` only counts them.
+    """Write the codes of each row of ``marks``, ascending, to ``out``, or only count them if ``out`` is empty.
 
-    ``pointer`` [rows] says where each begins.
+    ``pointer`` [rows] is where each row's codes begin. Returns the number of codes.
     """
     filled = 0
     for row in range(marks.shape[0]):
@@ -240,7 +239,7 @@ def _list_marked(marks: UInt8, pointer: Int64, out: Int32) -> int:
 def observed_pairs(
     pointer: Int64, ids: Int32, n_attributes: int, code_pointer: Int64, position_codes: Int32, n_codes: int
 ) -> tuple[Int64, Int32]:
-    """Distinct codes of each attribute, ascending: where they begin [A + 1], and the codes.
+    """Distinct codes of each attribute, ascending: where each attribute's begin [A + 1], and the codes.
 
     Position t has the attributes ``ids[pointer[t]:pointer[t + 1]]`` and the codes
     ``position_codes[code_pointer[t]:code_pointer[t + 1]]``.
@@ -248,7 +247,7 @@ def observed_pairs(
     width = -(-n_codes // 8)
     at_once = max(1, min(n_attributes, MOST_BYTES // max(width, 1)))
     starts = np.zeros(n_attributes + 1, dtype=np.int64)
-    found = []
+    parts = [np.zeros(0, dtype=np.int32)]
     filled = 0
     for first in range(0, n_attributes, at_once):
         end = min(first + at_once, n_attributes)
@@ -260,6 +259,6 @@ def observed_pairs(
             _list_marked(marks, starts[first:end], codes)
         starts[first:end] += filled
         filled += n
-        found.append(codes)
+        parts.append(codes)
     starts[n_attributes] = filled
-    return starts, found[0] if len(found) == 1 else np.concatenate([*found, np.zeros(0, dtype=np.int32)])
+    return starts, parts[1] if len(parts) == 2 else np.concatenate(parts)

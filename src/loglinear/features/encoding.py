@@ -16,45 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from loglinear.arrays import Array, Float, Int32, Int64
-from loglinear.data.columns.corpus import Attributes, Columns
+from loglinear.data.columns.corpus import Attributes, Columns, offsets_of
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import NO_VALUES, Lists
 
-BLOCK = 1 << 14  # positions whose attributes are worked out together
-
-
-@kernel
-def _compress(
-    matrix: Int32,
-    wanted: Int64,
-    pointer: Int64,
-    ids: Int32,
-) -> None:
-    """Columns of ``matrix`` [K, N] restricted to the ``wanted`` rows, without the negative entries, as lists."""
-    filled = 0
-    for t in range(matrix.shape[1]):
-        pointer[t] = filled
-        for j in range(wanted.shape[0]):
-            attribute = matrix[wanted[j], t]
-            if attribute >= 0:
-                ids[filled] = attribute
-                filled += 1
-    pointer[matrix.shape[1]] = filled
+BLOCK = 1 << 14  # positions whose attributes are computed together
 
 
 @kernel
 def _renumber(
-    block: Int32,
-    wanted: Int64,
-    firsts: Int64,
-    renamed: Int32,
-    filled: int,
-    pointer: Int64,
-    ids: Int32,
+    block: Int32, wanted: Int64, firsts: Int64, renamed: Int32, filled: int, pointer: Int64, ids: Int32
 ) -> int:
-    """Append the lists of a ``block`` [K, B] to ``ids``, from ``filled`` on; ``pointer`` [B + 1] is where they begin.
+    """Append the lists of a ``block`` [K, B] to the ``filled`` entries of ``ids``; they begin at ``pointer`` [B + 1].
 
-    Entry e of row k becomes ``renamed[firsts[k] + e]``, or itself if ``renamed`` is empty; negative ones are left out.
+    Entry e of row k becomes ``firsts[k] + e``, and then ``renamed[firsts[k] + e]`` unless ``renamed`` is empty;
+    negative entries are left out.
     """
     for t in range(block.shape[1]):
         pointer[t] = filled
@@ -73,7 +49,7 @@ def _renumber(
 
 @kernel
 def _count(block: Int32, firsts: Int64, counts: Int64) -> None:
-    """Add how often each attribute occurs in a ``block`` [K, B] to ``counts`` [A]."""
+    """Add the number of occurrences of each attribute in a ``block`` [K, B] to ``counts`` [A]."""
     for k in range(block.shape[0]):
         for t in range(block.shape[1]):
             if block[k, t] >= 0:
@@ -81,10 +57,10 @@ def _count(block: Int32, firsts: Int64, counts: Int64) -> None:
 
 
 class AttributeBlocks:
-    """One attribute (or -1) for each of K templates and N positions, block by block, on the way to an incidence.
+    """One attribute (or -1) for each of K templates and N positions, block by block, before they become an incidence.
 
-    Numbers are of a template's own until all are known. The blocks lie in the array that the incidence will have, so
-    that nothing stands twice in memory::
+    Attribute numbers are local to a template until all templates have been read. The blocks share their memory with the
+    incidence, so that nothing is in memory twice::
 
         [K, B] of block 0 | [K, B] of block 1 | ...    becomes    attributes of position 0 | of position 1 | ...
 
@@ -93,7 +69,7 @@ class AttributeBlocks:
     n_templates : int
         K.
     offsets : int64 [S + 1]
-        Of the sequences; a block is a run of whole ones.
+        Offsets of the sequences; a block is a run of whole sequences.
     """
 
     def __init__(self, n_templates: int, offsets: Int64) -> None:
@@ -102,7 +78,7 @@ class AttributeBlocks:
         self.runs = runs(offsets, 0, len(offsets) - 1, BLOCK)
 
     def block(self, first: int, end: int) -> Int32:
-        """The entries [K, B] of sequences ``first`` to ``end``, to be written to."""
+        """The entries [K, B] of sequences ``first`` to ``end``, a view to write to."""
         lo, hi = int(self._offsets[first]), int(self._offsets[end])
         return self._entries[lo * self._k : hi * self._k].reshape(self._k, hi - lo)
 
@@ -113,16 +89,11 @@ class AttributeBlocks:
             _count(self.block(first, end), firsts, counts)
         return counts
 
-    def incidence(
-        self,
-        wanted: Int64,
-        firsts: Int64,
-        renamed: Int32 | None = None,
-        last: bool = False,
-    ) -> Incidence:
-        """The attributes that the templates ``wanted`` make, entry e of template k becoming ``firsts[k] + e``.
+    def incidence(self, wanted: Int64, firsts: Int64, renamed: Int32 | None = None, last: bool = False) -> Incidence:
+        """The attributes of the templates ``wanted``; entry e of template k becomes ``firsts[k] + e``.
 
-        Those are then ``renamed`` [A], -1 being left out. The ``last`` incidence takes the blocks' own memory.
+        These are then ``renamed`` [A], where -1 drops an attribute. The ``last`` incidence takes over the blocks'
+        memory.
         """
         ids = self._entries if last else np.empty(int(self._offsets[-1]) * len(wanted), dtype=np.int32)
         pointer = np.zeros(int(self._offsets[-1]) + 1, dtype=np.int64)
@@ -130,22 +101,16 @@ class AttributeBlocks:
         filled = 0
         for first, end in self.runs:
             lo, hi = int(self._offsets[first]), int(self._offsets[end])
-            block = self.block(first, end).copy()  # a list never begins behind the block it comes from
+            block = self.block(first, end).copy()  # lists are never written beyond the block they come from
             filled = _renumber(block, wanted, firsts, names, filled, pointer[lo : hi + 1], ids)
         if last:
             self._entries = np.zeros(0, dtype=np.int32)
         if filled < len(ids):
-            ids.resize(filled, refcheck=False)  # gives the rest back without a copy; no view on it is left
+            ids.resize(filled, refcheck=False)  # frees the rest without a copy; no view of it is left
         return Incidence(pointer, ids)
 
-    def encoded(
-        self,
-        in_state: Int64,
-        in_edge: Int64,
-        firsts: Int64,
-        renamed: Int32 | None,
-    ) -> EncodedCorpus:
-        """The corpus of the attributes of the templates ``in_state`` and ``in_edge``, as of :meth:`incidence`."""
+    def encoded(self, in_state: Int64, in_edge: Int64, firsts: Int64, renamed: Int32 | None) -> EncodedCorpus:
+        """The corpus with the attributes of the templates ``in_state`` and ``in_edge``; see :meth:`incidence`."""
         alike = np.array_equal(in_edge, in_state)
         edge = self.incidence(in_edge, firsts, renamed) if len(in_edge) and not alike else None
         state = self.incidence(in_state, firsts, renamed, last=True)
@@ -154,7 +119,7 @@ class AttributeBlocks:
 
 @dataclass(frozen=True, slots=True)
 class Incidence:
-    """Attributes of each position, as lists one after the other.
+    """Attributes of each position, as concatenated lists.
 
     Parameters
     ----------
@@ -170,21 +135,12 @@ class Incidence:
     ids: Int32
     values: Float | None = None
 
-    @classmethod
-    def from_matrix(cls, matrix: Int32, wanted: Int64) -> Incidence:
-        """From one attribute (or -1) for each template and position: ``matrix`` [K, N], rows ``wanted``."""
-        n = matrix.shape[1]
-        pointer = np.empty(n + 1, dtype=np.int64)
-        ids = np.empty(n * len(wanted), dtype=np.int32)
-        _compress(matrix, wanted, pointer, ids)
-        return cls(pointer, ids[: pointer[n]].copy() if pointer[n] < len(ids) else ids)
-
     @property
     def n_positions(self) -> int:
         return len(self.pointer) - 1
 
     def lists(self, first: int = 0, end: int | None = None) -> Lists:
-        """What kernels take of positions ``first`` to ``end``, all if not given."""
+        """Positions ``first`` to ``end`` (by default all) in the form that kernels take."""
         pointer = self.pointer[first : self.n_positions + 1 if end is None else end + 1]
         return Lists(pointer, self.ids, NO_VALUES if self.values is None else self.values)
 
@@ -194,8 +150,8 @@ class Incidence:
         kept = renamed >= 0
         if kept.all():
             return Incidence(self.pointer, renamed, self.values)
-        before = np.concatenate([[0], np.cumsum(kept)])
-        return Incidence(before[self.pointer], renamed[kept], None if self.values is None else self.values[kept])
+        values = None if self.values is None else self.values[kept]
+        return Incidence(offsets_of(kept)[self.pointer], renamed[kept], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +165,11 @@ class EncodedCorpus:
     state : Incidence
         Attributes joined with the label of their position.
     edge : Incidence or None
-        Attributes joined with the pair of labels (previous, own). What stands at first positions is ignored.
+        Attributes joined with the pair of labels (previous, own). Those at first positions are ignored.
     fields : tuple of int32 [N]
         Numbers of the values that a generative base emits, if there is one.
     text : Columns, Attributes or None
-        The corpus itself, for a base of the user's own.
+        The corpus itself, for a user-defined base.
     """
 
     offsets: Int64
@@ -231,13 +187,13 @@ class EncodedCorpus:
         return int(self.offsets[-1])
 
     def arrays(self) -> list[Array | None]:
-        """All numbers of it."""
+        """All its arrays."""
         edge = None if self.edge is None else self.edge.ids
         return [self.offsets, self.state.pointer, self.state.ids, self.state.values, edge, *self.fields]
 
 
 def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:
-    """Cut sequences ``first`` to ``end`` into runs of at most ``most`` positions, or of one sequence."""
+    """Cut sequences ``first`` to ``end`` into runs of at most ``most`` positions, or of a single sequence."""
     runs = []
     while first < end:
         stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
@@ -247,22 +203,30 @@ def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int
     return runs
 
 
+def concatenated(pieces: Sequence[tuple[Int64, Int32]]) -> tuple[Int64, Int32]:
+    """Join pieces of lists, each a pointer [n + 1] and ids, to one pointer and one array of ids."""
+    before = np.cumsum([0, *(len(ids) for _, ids in pieces)])
+    pointers = [pointer[:-1] + start for (pointer, _), start in zip(pieces, before, strict=False)]
+    pointer = np.concatenate([*pointers, before[-1:]]).astype(np.int64)
+    return pointer, np.concatenate([np.zeros(0, dtype=np.int32), *(ids for _, ids in pieces)])
+
+
 # ----------------------------------------------------------------------------------------------------------------------
-# Strings to numbers, in order of first sight; locks after training so that new strings stay unknown.
+# Strings to numbers, in order of first occurrence; locked after training so that new strings are unknown.
 
 
 UNKNOWN = -1
 
 
 class Vocabulary:
-    """A bijection between strings and 0..n-1.
+    """A bijection between n strings and 0..n-1.
 
     Parameters
     ----------
     strings : sequence of str, optional
         Distinct strings; the i-th gets number i.
     locked : bool
-        Whether strings not in it get :data:`UNKNOWN` instead of a new number.
+        Whether new strings get :data:`UNKNOWN` instead of a new number.
     """
 
     def __init__(self, strings: Sequence[str] = (), locked: bool = False) -> None:
@@ -276,7 +240,7 @@ class Vocabulary:
         self.locked = True
 
     def id(self, string: str) -> int:
-        """The string's number; a new one if unlocked and not seen before, :data:`UNKNOWN` if locked."""
+        """The string's number; a new string gets a new number, or :data:`UNKNOWN` if locked."""
         number = self._ids.get(string)
         if number is None:
             if self.locked:
@@ -286,7 +250,7 @@ class Vocabulary:
         return number
 
     def ids(self, strings: Iterable[str | None]) -> Int32:
-        """Numbers of many strings; None has none (:data:`UNKNOWN`)."""
+        """Numbers of many strings; None is always :data:`UNKNOWN`."""
         if self.locked:
             get = self._ids.get
             return np.array([get(s, UNKNOWN) if s is not None else UNKNOWN for s in strings], dtype=np.int32)

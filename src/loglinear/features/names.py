@@ -1,4 +1,4 @@
-"""Attributes that come with names: Python features and CRFsuite attribute files."""
+"""Attributes with names: Python features and CRFsuite attribute files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class NameEncoder:
         self.vocabulary = Vocabulary()
 
     def fit(self, corpus: Attributes, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
-        """Collect the attributes of a training corpus, lock, and return its encoding; one thread is enough.
+        """Collect the attributes of a training corpus, lock, and return its encoding; always uses one thread.
 
-        Attributes that occur fewer than ``min_count`` times (and so those that never occur) are left out.
+        Attributes that occur fewer than ``min_count`` times, or never, are left out.
         """
         counts = np.bincount(corpus.ids, minlength=len(corpus.values))
         kept = counts >= max(1, min_count)
@@ -41,7 +41,7 @@ class NameEncoder:
         return self._encoded(corpus, np.where(kept, np.cumsum(kept) - 1, UNKNOWN).astype(np.int32))
 
     def transform(self, corpus: Attributes, n_threads: int = 1) -> EncodedCorpus:
-        """Encode a corpus with the attributes known from training; others are left out. One thread does it."""
+        """Encode a corpus with the attributes known from training; others are left out. Always uses one thread."""
         return self._encoded(corpus, self.vocabulary.ids(corpus.values))
 
     def _encoded(self, corpus: Attributes, new_ids: Int32) -> EncodedCorpus:
@@ -53,7 +53,7 @@ class NameEncoder:
         return len(self.vocabulary)
 
     def names(self) -> list[str]:
-        """All attributes' names."""
+        """The names of all attributes."""
         return self.vocabulary.strings
 
     def matching(self, other: NameEncoder) -> Int32:
@@ -61,7 +61,7 @@ class NameEncoder:
         return self.vocabulary.ids(other.vocabulary.strings)
 
     def keeping(self, kept: Bool) -> NameEncoder:
-        """An encoder of the attributes where ``kept``, numbered anew in the same order."""
+        """An encoder of the ``kept`` attributes, renumbered in the same order."""
         encoder = NameEncoder(self.pair_features)
         encoder.vocabulary = Vocabulary([self.vocabulary[i] for i in np.flatnonzero(kept).tolist()], locked=True)
         return encoder
@@ -74,26 +74,26 @@ class NameEncoder:
 
     @property
     def strings(self) -> list[str]:
-        """The strings a model file stores beside the arrays."""
+        """The strings a model file stores besides the arrays."""
         return self.vocabulary.strings
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> NameEncoder:
-        """Rebuild from what :meth:`to_header`, :meth:`to_arrays` and :attr:`strings` gave."""
+        """Rebuild from :meth:`to_header`, :meth:`to_arrays` and :attr:`strings`."""
         encoder = cls(bool(header["pair_features"]))
         encoder.vocabulary = Vocabulary(strings, locked=True)
         return encoder
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Features that a user's own code makes, by python-crfsuite's rules.
+# Features made by the user's code, by python-crfsuite's rules.
 #
 # A token's features are
 #
-# - a list (tuple, set) of strings: each an attribute of value 1;
-# - a dict from names to values: a string makes the attribute ``name:string`` of value 1, a bool the attribute ``name``
-#   of value 1 or 0, a number the attribute ``name`` of that value; a list or set of strings the attributes
-#   ``name:string``; a dict the attributes ``name:...`` of its own entries, to any depth.
+# - a list (tuple, set) of strings: each is an attribute with value 1;
+# - a dict from names to values: a string gives the attribute ``name:string`` with value 1, a bool the attribute
+#   ``name`` with value 1 or 0, a number the attribute ``name`` with that value; a list or set of strings gives the
+#   attributes ``name:string``; a dict gives the attributes ``name:...`` of its entries, to any depth.
 
 
 def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
@@ -120,33 +120,33 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, float]]:
-    """All attributes of one token (or another ``owner``) with their values, in order.
+    """All attributes of one token (or other ``owner``) with their values, in order.
 
     >>> token_attributes({"word": "Rome", "title": True, "length": 4, "near": {"1": "is"}})
     [('word:Rome', 1.0), ('title', 1.0), ('length', 4.0), ('near:1:is', 1.0)]
     """
-    found: list[tuple[str, float]] = []
+    attributes: list[tuple[str, float]] = []
     if isinstance(features, Mapping):
         for name, value in features.items():
             if not isinstance(name, str):
                 raise DataError(f"a feature's name is a string, not {name!r:.60}")
-            found.extend(_walk(name, value))
-        for name, value in found:
+            attributes.extend(_walk(name, value))
+        for name, value in attributes:
             if not math.isfinite(value):
                 raise DataError(f"feature {name!r} has the value {value}; values are finite numbers")
-        return found
+        return attributes
     if isinstance(features, str | bytes) or not isinstance(features, Iterable):
         hint = "; to train on the tokens themselves, give a template" if owner == "token" else ""
         raise DataError(f"the features of one {owner} are a dict or a list of strings, not {features!r:.60}{hint}")
     for item in features:
         if not isinstance(item, str):
             raise DataError(f"a list of features holds strings, not {item!r:.60}")
-        found.append((item, 1.0))
-    return found
+        attributes.append((item, 1.0))
+    return attributes
 
 
 class AttributeLists:
-    """Attributes of one thing after the other as numbers, in order of first sight."""
+    """Attributes of tokens or other owners as numbers, in order of first occurrence."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
@@ -155,7 +155,7 @@ class AttributeLists:
         self._counts: list[int] = []
 
     def add(self, features: Any, owner: str = "token") -> None:
-        """Append the attributes of the next one."""
+        """Append the attributes of the next owner."""
         attributes = token_attributes(features, owner)
         for attribute, value in attributes:
             self._ids.append(self._index.setdefault(attribute, len(self._index)))
@@ -163,7 +163,7 @@ class AttributeLists:
         self._counts.append(len(attributes))
 
     def corpus(self, offsets: Int64, name: str = PYTHON) -> Attributes:
-        """All of them, in sequences with these ``offsets`` [S + 1]."""
+        """The corpus of all that was added, in sequences with these ``offsets`` [S + 1]."""
         weights = np.array(self._values, dtype=np.float64)
         return Attributes(
             name=name,

@@ -1,16 +1,15 @@
-"""What the spans of a sentence look like: attributes of every span (i, j), for grammars that look at the words.
+"""Attributes of every span (i, j) of a sentence, for grammars that look at the words.
 
-A *place* is a word at or beside a span's boundary. At each place there is its word and, for spans of one or two words,
-the word together with the length (Taskar et al. 2004; Sutton & McCallum 2005, section 5):
+A *place* is a word at or next to a span's boundary. Each place gives its word and, for spans of one or two words, the
+word together with the length (Taskar et al. 2004; Sutton & McCallum 2005, section 5):
 
     first   w_i          last    w_{j-1}          before   w_{i-1}          after   w_j
 
-Words that are rare in training, and unknown ones, are seen as the most particular of their classes
-(:func:`word_classes`) that is not rare itself. A user's own function may add what it likes:
-``own(words, i, j)`` gives names.
+Words that are rare or absent in training are replaced by the most specific of their classes (:func:`word_classes`)
+that is not rare itself. A user's function may add attributes: ``own(words, i, j)`` returns their names.
 
 Span (i, j) of a sentence, 0 <= i < j <= n, has the number j (j - 1) / 2 + i in it; the spans of all sentences are
-numbered one sentence after the other.
+numbered sentence after sentence.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Int32, Int64
+from loglinear.data.columns.corpus import offsets_of
 from loglinear.errors import OptionError
 from loglinear.features.encoding import UNKNOWN, Incidence, Vocabulary
 from loglinear.kernels import kernel
@@ -36,12 +36,12 @@ BOUNDARY = "<s>"
 def span_offsets(lengths: npt.ArrayLike) -> Int64:
     """Where the spans of sentences with these lengths [S] begin [S + 1]."""
     n = np.asarray(lengths, dtype=np.int64)
-    return np.concatenate([[0], np.cumsum(n * (n + 1) // 2)])
+    return offsets_of(n * (n + 1) // 2)
 
 
 @kernel
 def _fill(lengths: Int64, values: Int32, places: Int64, edge: int, n_values: int, pointer: Int64, ids: Int32) -> None:
-    """Attributes (place, length class, value) of all spans; ``values`` are those of the words of all sentences."""
+    """Attributes (place, length class, value) of all spans; ``values`` are the numbers of all sentences' words."""
     span, filled, first = 0, 0, 0
     for s in range(lengths.shape[0]):
         n = lengths[s]
@@ -62,16 +62,16 @@ def _fill(lengths: Int64, values: Int32, places: Int64, edge: int, n_values: int
 
 
 class SpanAttributes:
-    """Attributes of spans, numbered.
+    """Numbered attributes of spans.
 
     Parameters
     ----------
     places : sequence of str
         Which words to look at, of :data:`PLACES`.
     min_count : int
-        Words seen less often in training are seen as one of their classes.
+        Words that occur less often in training are replaced by one of their classes.
     own : callable, optional
-        ``own(words, i, j)`` gives names of more attributes of the span of words i to j - 1.
+        ``own(words, i, j)`` returns the names of more attributes of the span of words i to j - 1.
     """
 
     def __init__(self, places: Sequence[str] = ("first", "last"), min_count: int = 2, own: Own | None = None) -> None:
@@ -84,34 +84,32 @@ class SpanAttributes:
     def fit(self, sentences: Sequence[Sequence[str]]) -> Incidence:
         """Number the values of a training corpus, lock, and return the attributes of its spans."""
         counts = Counter(word for sentence in sentences for word in sentence)
-        classes = Counter(each for w, c in counts.items() if c < self.min_count for each in word_classes(w))
-        kept = [value for found in (counts, classes) for value, c in found.items() if c >= self.min_count]
-        self.values = Vocabulary(list(dict.fromkeys([BOUNDARY, ANYTHING, *kept])))
-        self.values.lock()
+        classes = Counter(name for w, c in counts.items() if c < self.min_count for name in word_classes(w))
+        frequent = [value for counter in (counts, classes) for value, c in counter.items() if c >= self.min_count]
+        self.values = Vocabulary(list(dict.fromkeys([BOUNDARY, ANYTHING, *frequent])), locked=True)
         self.names = Vocabulary()
-        found = self.transform(sentences)
+        incidence = self.transform(sentences)
         self.names.lock()
-        return found
+        return incidence
 
     @property
     def n_attributes(self) -> int:
-        """A; those of the user's function are the last."""
+        """A; the attributes of the user's function are the last."""
         return 3 * len(self.places) * len(self.values) + len(self.names)
 
     def matching(self, other: SpanAttributes) -> Int64:
-        """The number of each attribute of ``other`` [A'] among these, -1 where there is none."""
-        values = np.array([self.values.id(value) for value in other.values.strings], dtype=np.int64)
-        n, found = len(self.values), []
+        """For each attribute of ``other`` [A'], the number of the same attribute here, or -1."""
+        values, names = self.values.ids(other.values.strings), self.names.ids(other.names.strings)
+        n, numbers = len(self.values), []
         for place in other.places:
             first = 3 * self.places.index(place) * n if place in self.places else -1
             for kind in range(3):
-                found.append(np.where((values == UNKNOWN) | (first < 0), -1, first + kind * n + values))
-        names = np.array([self.names.id(name) for name in other.names.strings], dtype=np.int64)
-        found.append(np.where(names == UNKNOWN, -1, 3 * len(self.places) * n + names))
-        return np.concatenate(found)
+                numbers.append(np.where((values == UNKNOWN) | (first < 0), -1, first + kind * n + values))
+        numbers.append(np.where(names == UNKNOWN, -1, 3 * len(self.places) * n + names))
+        return np.concatenate(numbers).astype(np.int64)
 
     def transform(self, sentences: Sequence[Sequence[str]]) -> Incidence:
-        """Attributes of all spans of the sentences; a value that training did not have has none."""
+        """Attributes of all spans of the sentences; names that do not occur in training are left out."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         n_spans, n_values = int(span_offsets(lengths)[-1]), len(self.values)
         words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
@@ -121,33 +119,33 @@ class SpanAttributes:
         ids = np.empty(2 * len(self.places) * n_spans, dtype=np.int32)
         places = np.array([PLACES.index(place) for place in self.places], dtype=np.int64)
         _fill(lengths, values, places, self.values.id(BOUNDARY), n_values, pointer, ids)
-        found = Incidence(pointer, ids[: pointer[-1]])
-        return found if self.own is None else self._with_own(found, sentences)
+        incidence = Incidence(pointer, ids[: pointer[-1]])
+        return incidence if self.own is None else self._with_own(incidence, self.own, sentences)
 
     def _value(self, word: str) -> int:
         return next(number for value in (word, *word_classes(word)) if (number := self.values.id(value)) != UNKNOWN)
 
-    def _with_own(self, found: Incidence, sentences: Sequence[Sequence[str]]) -> Incidence:
-        """The same and what the user's function says of each span."""
-        assert self.own is not None
+    def _with_own(self, incidence: Incidence, own: Own, sentences: Sequence[Sequence[str]]) -> Incidence:
+        """The incidence with the attributes that the user's function gives each span."""
         first, more = 3 * len(self.places) * len(self.values), []
         for words in sentences:
             for j in range(1, len(words) + 1):
                 for i in range(j):
-                    given: Any = self.own(words, i, j)
-                    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+                    result: Any = own(words, i, j)
+                    names = list(result) if isinstance(result, Iterable) and not isinstance(result, str) else [None]
                     if not all(isinstance(name, str) for name in names):
-                        raise OptionError(f"the function of span_features gave {given!r:.60}, not a list of strings")
+                        raise OptionError(f"the function of span_features gave {result!r:.60}, not a list of strings")
                     numbers = self.names.ids(names)
                     more.append(first + numbers[numbers != UNKNOWN])
-        counts = np.array([len(each) for each in more], dtype=np.int64)
-        ids = np.insert(found.ids, np.repeat(found.pointer[1:], counts), np.concatenate([*more, np.zeros(0, np.int32)]))
-        return Incidence(found.pointer + np.concatenate([[0], np.cumsum(counts)]), ids.astype(np.int32))
+        offsets = offsets_of([len(numbers) for numbers in more])
+        places = np.repeat(incidence.pointer[1:], np.diff(offsets))
+        ids = np.insert(incidence.ids, places, np.concatenate([*more, np.zeros(0, np.int32)]))
+        return Incidence(incidence.pointer + offsets, ids.astype(np.int32))
 
     # -- storage -------------------------------------------------------------------------------------------------
 
     def to_header(self) -> dict[str, Any]:
-        """All of it as JSON types; a user's function is not stored."""
+        """Everything as JSON types; the user's function is not stored."""
         return {
             "places": list(self.places), "min_count": self.min_count, "own": self.own is not None,
             "values": self.values.strings, "names": self.names.strings,
@@ -155,7 +153,7 @@ class SpanAttributes:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any], own: Own | None = None) -> SpanAttributes:
-        """Rebuild; the user's function has to be given again."""
+        """Rebuild; the user's function must be passed again."""
         if bool(header["own"]) != (own is not None):
             raise ValueError("the function of span features is missing, or one too many")
         attributes = cls(tuple(map(str, header["places"])), int(header["min_count"]), own)
@@ -167,15 +165,15 @@ class SpanAttributes:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the look of a word says about its part of speech: nested classes, from the most particular to all words.
+# Classes of words by their form, as a hint to their part of speech: nested, from the most specific to all words.
 #
-# Each class is a string; those of one word are a list, the most particular first, each part of the next:
+# Each class is a string; the classes of a word are a list, the most specific first, each contained in the next:
 #
 #     case, digits, hyphen and a suffix of 3, 2, 1 letters;  case, digits and hyphen;  anything
 #
-# as in ``<lower-ing>``, ``<lower-ng>``, ``<lower-g>``, ``<lower>``, ``<word>``. Whether a capital stands at the
-# beginning of a sentence is part of the case, and whether the lower-case form is a known word then too (Weischedel et
-# al. 1993; the signatures of the Stanford and Berkeley parsers are of this kind).
+# as in ``<lower-ing>``, ``<lower-ng>``, ``<lower-g>``, ``<lower>``, ``<word>``. The case also says whether a
+# capitalised word begins a sentence and, if so, whether its lower-case form is a known word (Weischedel et al. 1993;
+# the Stanford and Berkeley parsers use similar signatures).
 
 
 ANYTHING = "<word>"
@@ -183,7 +181,7 @@ LONGEST_SUFFIX = 3
 
 
 def word_classes(word: str, first: bool = False, known: Container[str] = ()) -> list[str]:
-    """The classes of a word, the most particular first; ``first``: it begins a sentence."""
+    """The classes of a word, the most specific first; ``first``: it begins a sentence."""
     shape = _shape(word, first, known)
     if shape.startswith(("number", "sign")):
         return [f"<{shape}>", ANYTHING]
@@ -203,7 +201,7 @@ def _shape(word: str, first: bool, known: Container[str]) -> str:
         mark = next((c for c in "/:.,-$%'" if c in inner), "")
         return f"number{mark}{'-year' if inner == '0000' else ''}"
     if digits:
-        ending = "-" + word[-2:].lower() if letters and word[:1].isdigit() else ""
+        ending = "-" + word[-2:].lower() if word[:1].isdigit() else ""
         return f"number-letters{hyphen}{ending}"
     if not word[0].isupper():
         inside = "-inside" if any(c.isupper() for c in letters) else ""

@@ -1,14 +1,14 @@
-"""From the columns of a table to a sparse matrix: numbers, categories and text, a column of the table at a time.
+"""From the columns of a table to a sparse matrix: numbers, categories and text, one column of the table at a time.
 
 ========  ==========================================================================================================
 number    one column: (value - mean) / deviation of the training data, or the value itself with ``raw_numbers``; an
-          empty cell counts as the mean, and has a column of its own if training has some
-category  a column for each value seen, ``colour=red``; an empty cell, or a new value, is none of them
-text      a column for each word, or run of words, how often it occurs: ``text:good``
+          empty cell counts as the mean and, if the training data has empty cells, sets a second column to 1
+category  a column for each value seen, ``colour=red``; all are 0 for an empty cell or a new value
+text      a column with the number of occurrences of each word, or run of words: ``text:good``
 ========  ==========================================================================================================
 
-What kind a column is can be said, or is seen: numbers if all its cells look like numbers or are empty; text if its
-cells have more than :data:`MANY_WORDS` words on the mean; categories else.
+The kind of a column is given, or guessed from its cells: numbers if all cells look like numbers or are empty; text if
+they have more than :data:`MANY_WORDS` words on average; otherwise categories.
 """
 
 from __future__ import annotations
@@ -30,18 +30,33 @@ MANY_WORDS = 3.0
 
 
 @dataclass(frozen=True)
-class NumberColumn:
-    """A column of numbers, as (value - mean) / deviation, and whether a cell is empty if ``has_empty``."""
+class TableColumn:
+    """How a column of a table becomes columns of a matrix."""
 
     name: str
+
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings that a model file stores."""
+        return ()
+
+    def to_header(self) -> dict[str, Any]:
+        """What a model file stores besides the strings."""
+        return {}
+
+
+@dataclass(frozen=True)
+class NumberColumn(TableColumn):
+    """A column of numbers, as (value - mean) / deviation, and whether a cell is empty if ``has_empty``."""
+
     mean: float
     deviation: float
     has_empty: bool
     kind = "number"
 
     @classmethod
-    def fit(cls, name: str, table: TableFile, raw: bool, min_count: int) -> NumberColumn:
-        """The column of a training table."""
+    def fit(cls, name: str, table: TableFile, raw: bool) -> NumberColumn:
+        """Learn from a column of a training table; ``raw`` numbers are not scaled."""
         values = table.numbers([name], empty=np.nan)[:, 0]
         known = values[~np.isnan(values)]
         if not len(known):
@@ -54,24 +69,18 @@ class NumberColumn:
         return [self.name, f"{self.name} is empty"] if self.has_empty else [self.name]
 
     def matrix(self, table: TableFile) -> sp.csr_matrix:
-        """Its columns of a table's rows."""
+        """The matrix' columns for the rows of a table."""
         values = table.numbers([self.name], empty=np.nan)
         empty = np.isnan(values)
         scaled = np.where(empty, 0.0, (values - self.mean) / self.deviation)
         return sp.csr_matrix(np.hstack([scaled, empty]) if self.has_empty else scaled)
 
     def to_header(self) -> dict[str, Any]:
-        """What a model file keeps beside the strings."""
         return {"mean": self.mean, "deviation": self.deviation, "has_empty": self.has_empty}
-
-    @property
-    def strings(self) -> tuple[str, ...]:
-        """The strings that it keeps."""
-        return ()
 
     @classmethod
     def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> NumberColumn:
-        """Rebuild from what was stored."""
+        """Rebuild from a model file."""
         mean, deviation = float(values["mean"]), float(values["deviation"])
         if not (np.isfinite([mean, deviation]).all() and deviation > 0):
             raise ValueError(f"column {name!r} has no deviation")
@@ -79,16 +88,15 @@ class NumberColumn:
 
 
 @dataclass(frozen=True)
-class CategoryColumn:
-    """A column of names, each value of which becomes a column."""
+class CategoryColumn(TableColumn):
+    """A column of categories; each value becomes a column."""
 
-    name: str
     values: tuple[str, ...]
     kind = "category"
 
     @classmethod
-    def fit(cls, name: str, table: TableFile, raw: bool, min_count: int) -> CategoryColumn:
-        """The column of a training table."""
+    def fit(cls, name: str, table: TableFile, min_count: int) -> CategoryColumn:
+        """Learn from a column of a training table; values in fewer than ``min_count`` rows are left out."""
         values, counts = np.unique(np.array(table.column(name), dtype=object), return_counts=True)
         kept = [str(value) for value, count in zip(values, counts, strict=True) if value and count >= min_count]
         return cls(name, tuple(kept))
@@ -98,34 +106,28 @@ class CategoryColumn:
         return [f"{self.name}={value}" for value in self.values]
 
     def matrix(self, table: TableFile) -> sp.csr_matrix:
-        """Its columns of a table's rows."""
-        place = {value: i for i, value in enumerate(self.values)}
-        found = np.array([place.get(cell, -1) for cell in table.column(self.name)], dtype=np.int64)
-        rows = np.flatnonzero(found >= 0)
-        return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=(table.n_rows, len(self.values)))
-
-    def to_header(self) -> dict[str, Any]:
-        """What a model file keeps beside the strings."""
-        return {}
+        """The matrix' columns for the rows of a table."""
+        number_of = {value: i for i, value in enumerate(self.values)}
+        numbers = np.array([number_of.get(cell, -1) for cell in table.column(self.name)], dtype=np.int64)
+        rows = np.flatnonzero(numbers >= 0)
+        return sp.csr_matrix((np.ones(len(rows)), (rows, numbers[rows])), shape=(table.n_rows, len(self.values)))
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """The strings that it keeps."""
         return self.values
 
     @classmethod
     def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> CategoryColumn:
-        """Rebuild from what was stored."""
+        """Rebuild from a model file."""
         if len(set(strings)) != len(strings):
             raise ValueError(f"column {name!r} has a value twice")
         return cls(name, tuple(strings))
 
 
 @dataclass(frozen=True)
-class TextColumn:
-    """A column of text, each word or run of words of which becomes a column."""
+class TextColumn(TableColumn):
+    """A column of text; each word or run of words becomes a column."""
 
-    name: str
     words: BagOfWords
     kind = "text"
 
@@ -134,21 +136,19 @@ class TextColumn:
         return [f"{self.name}:{word}" for word in self.words.vocabulary]
 
     def matrix(self, table: TableFile) -> sp.csr_matrix:
-        """Its columns of a table's rows."""
+        """The matrix' columns for the rows of a table."""
         return self.words.matrix(table.column(self.name))
 
     def to_header(self) -> dict[str, Any]:
-        """What a model file keeps beside the strings."""
         return {"text": self.words.spec}
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """The strings that it keeps."""
         return self.words.vocabulary
 
     @classmethod
     def from_storage(cls, name: str, values: Mapping[str, Any], strings: Sequence[str]) -> TextColumn:
-        """Rebuild from what was stored."""
+        """Rebuild from a model file."""
         return cls(name, BagOfWords.from_dict({"spec": values["text"], "vocabulary": strings}))
 
 
@@ -171,17 +171,17 @@ class TableFeatures:
         raw_numbers: bool = False,
         min_count: int = 1,
     ) -> TableFeatures:
-        """Learn from a training table; its label column is not to be in it.
+        """Learn from a training table without its label column.
 
         Parameters
         ----------
         table : TableFile
         kinds : mapping from column to {"number", "category", "text"}, optional
-            What columns are; those not named are looked at.
+            Kinds of columns; those not named are guessed.
         text : str
             How text is cut into words (:class:`BagOfWords`).
         raw_numbers : bool
-            Leave numbers as they are.
+            Do not scale numbers.
         min_count : int
             Categories and words in fewer rows are left out.
         """
@@ -189,16 +189,16 @@ class TableFeatures:
         check_kinds(kinds)
         for name in kinds:
             table.column(name)
-        made: list[AnyColumn] = []
+        columns: list[AnyColumn] = []
         for name in table.columns:
             kind = kinds.get(name) or kind_of(table.columns[name])
             if kind == "text":
-                made.append(TextColumn(name, BagOfWords.fit(table.columns[name], text, min_count)))
+                columns.append(TextColumn(name, BagOfWords.fit(table.columns[name], text, min_count)))
             elif kind == "number":
-                made.append(NumberColumn.fit(name, table, raw_numbers, min_count))
+                columns.append(NumberColumn.fit(name, table, raw_numbers))
             else:
-                made.append(CategoryColumn.fit(name, table, raw_numbers, min_count))
-        features = cls(tuple(made))
+                columns.append(CategoryColumn.fit(name, table, min_count))
+        features = cls(tuple(columns))
         if not features.names:
             raise DataError("no column is left to learn from", table.file)
         return features
@@ -210,49 +210,48 @@ class TableFeatures:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What each column of the table is."""
+        """The kind of each column of the table."""
         return {column.name: column.kind for column in self.columns}
 
     def matrix(self, table: TableFile) -> sp.csr_matrix:
-        """The rows of a table [N, D]; columns that training did not have are passed over."""
+        """The rows of a table [N, D]; columns that the training table did not have are ignored."""
         return sp.hstack([column.matrix(table) for column in self.columns], format="csr")
 
     def to_header(self) -> dict[str, Any]:
-        """What a model file keeps beside the strings."""
+        """What a model file stores besides the strings."""
         columns = [{"name": c.name, "kind": c.kind, "strings": len(c.strings), **c.to_header()} for c in self.columns]
         return {"columns": columns}
 
     @property
     def strings(self) -> list[str]:
-        """The strings of all columns, one column after the other."""
+        """The strings of all columns, concatenated."""
         return [string for column in self.columns for string in column.strings]
 
     @classmethod
     def from_storage(cls, header: Mapping[str, Any], strings: Sequence[str]) -> TableFeatures:
-        """Rebuild from what was stored; a ValueError says what does not fit."""
-        readers: dict[str, Any] = {"number": NumberColumn, "category": CategoryColumn, "text": TextColumn}
-        made, taken = [], 0
+        """Rebuild from a model file; raises ValueError if something does not fit."""
+        kinds: dict[str, Any] = {"number": NumberColumn, "category": CategoryColumn, "text": TextColumn}
+        columns, end = [], 0
         try:
-            for column in header["columns"]:
-                own = strings[taken : taken + column["strings"]]
-                taken += column["strings"]
-                made.append(readers[column["kind"]].from_storage(str(column["name"]), column, own))
+            for stored in header["columns"]:
+                begin, end = end, end + stored["strings"]
+                columns.append(kinds[stored["kind"]].from_storage(str(stored["name"]), stored, strings[begin:end]))
         except (KeyError, TypeError) as error:
             raise ValueError(f"the columns cannot be read ({error})") from None
-        if taken != len(strings) or not made:
+        if end != len(strings) or not columns:
             raise ValueError("the columns and their strings do not fit together")
-        return cls(tuple(made))
+        return cls(tuple(columns))
 
 
 def check_kinds(kinds: Mapping[str, str]) -> None:
-    """Refuse kinds of columns that there are not."""
+    """Reject unknown kinds of columns."""
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise OptionError(f"column {name!r} cannot be a {kind!r}; there are {', '.join(KINDS)}")
 
 
 def kind_of(cells: Sequence[str]) -> str:
-    """What a column is by its cells."""
+    """Guess the kind of a column from its cells."""
     filled = [cell for cell in cells if cell.strip()]
     if any(number_of(cell) is not None for cell in filled) and all(map(is_like_a_number, filled)):
         return "number"
@@ -262,15 +261,15 @@ def kind_of(cells: Sequence[str]) -> str:
 # ----------------------------------------------------------------------------------------------------------------------
 # Text as a bag of words: how often each word, or run of words or characters, occurs in it.
 #
-# How it is cut is said by a spec:
+# A spec says how text is cut:
 #
 # ``words:ngrams=2``                   words, marks such as ``!?``, and pairs of them next to each other
-# ``tokens``                           what stands between white space
+# ``tokens``                           what is between white space
 # ``characters:ngrams=4,shortest=2``   runs of two to four characters inside words (with the space at their edges)
-# ``words:lowercase=no``               upper and lower case are told apart
+# ``words:lowercase=no``               upper and lower case are distinguished
 # ``words:presence``                   1 for what occurs, however often
 #
-# scikit-learn's analyser does the cutting. The runs that training had make the vocabulary; others count for nothing.
+# scikit-learn's analyser cuts the text. The vocabulary is the runs of the training texts; others are ignored.
 
 
 PATTERNS = {"words": r"(?u)\w+|[^\w\s]+", "tokens": r"\S+", "characters": None}
@@ -303,7 +302,7 @@ class BagOfWords:
         vectoriser = _vectoriser(spec)
         try:
             counts = vectoriser.fit_transform(texts)
-        except ValueError:  # scikit-learn's word for it
+        except ValueError:  # scikit-learn's error for an empty vocabulary
             raise DataError(f"text={spec!r}: the texts hold nothing to count") from None
         runs = vectoriser.get_feature_names_out()
         kept = np.asarray(counts.sum(axis=0)).ravel() >= min_count
@@ -319,13 +318,9 @@ class BagOfWords:
             return sp.csr_matrix((len(texts), 0))
         return sp.csr_matrix(self._counter.transform(texts))
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a model file."""
-        return {"spec": self.spec, "vocabulary": list(self.vocabulary)}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BagOfWords:
-        """Inverse of :meth:`to_dict`; a ValueError says what does not fit."""
+        """Rebuild from ``spec`` and ``vocabulary`` of a model file; raises ValueError if something does not fit."""
         spec, vocabulary = str(values["spec"]), tuple(str(word) for word in values["vocabulary"])
         check_text(spec)
         if len(set(vocabulary)) != len(vocabulary):
@@ -334,7 +329,7 @@ class BagOfWords:
 
 
 def check_text(spec: str) -> dict[str, Any]:
-    """What a spec says; one that makes no sense is refused."""
+    """The options of a spec; raises OptionError for an invalid one."""
     name = spec_name(spec)
     if name not in PATTERNS:
         raise OptionError(f"text={spec!r} is not known; there are: {', '.join(PATTERNS)}, as in words:ngrams=2")

@@ -1,12 +1,12 @@
-"""Base distributions q0(x, y) of M-estimation: easy to estimate, and with feature expectations that can be had.
+"""Base distributions q0(x, y) of M-estimation: easy to estimate, and with computable feature expectations.
 
     hmm               a hidden Markov model, counted (:mod:`~loglinear.generative.hmm.model`)
     locally-uniform   uniform over what may follow a label, one unigram distribution a field (Smith et al. 2007, eq. 14)
     empirical         q0(y given x) of the hidden Markov model, the inputs of the training data (eq. 15)
 
 The first two are hidden Markov models, so expectations are over all inputs: exact, or by drawing from them
-(:class:`Sampling`). The third looks at the training inputs alone: one forward-backward
-over them. A base of the user's own is :class:`OwnBase`.
+(:class:`Sampling`). The third uses the training inputs only: one forward-backward over them. A base of the user's own
+is :class:`OwnBase`.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ from loglinear.system import in_threads
 #
 #     E_q0[f]  ~  (1/s) sum over draws (x, y) of f(x, y)             its standard error: the draws' deviation / sqrt(s)
 #
-# A feature that no draw happens to have would get an expectation of zero, and only the penalty would then keep its
-# weight from growing without end. So, next to the s draws, ``smoothing`` (c) sequences count that are like the training
-# data's on average, with feature counts F:
+# A feature that happens not to be drawn would have an expectation of zero, and only the penalty would then keep its
+# weight from growing without bound. So ``smoothing`` (c) average training sequences, with feature counts F, are added
+# to the s draws:
 #
 #     E  =  (s E_drawn + c F) / (s + c)
 #
-# which is still the expectation under a distribution, the draws with a little of the training data mixed in: counts
-# that belong together (a value with each label, and the value) still add up. A feature of the training data that is
-# never drawn is expected c / (s + c) times as often as it occurs there: by itself it is worth at most log((s + c) / c).
-# Draws are made in batches, each with its own seed, so that memory is bounded and the result is the same for any number
-# of threads.
+# which is still the expectation under a distribution, the draws mixed with a little of the training data: related
+# counts (of a value with each label, and of the value) still add up. A feature of the training data that is never drawn
+# is expected c / (s + c) times as often as it occurs there, so that its weight alone is at most log((s + c) / c). Draws
+# are made in batches, each with its own seed, so that memory is bounded and the result does not depend on the threads.
 
 
 Draw = Callable[[int, np.random.Generator], tuple[Columns | Attributes, Int32]]
 DRAWS_AT_ONCE = 2_000
-STREAM = 3  # of random numbers, apart from those that training itself uses
+STREAM = 3  # of random numbers, different from those of training itself
 SAMPLES = Option("samples", None, "sequences drawn for the expectations, which are exact without it", least=1, kind=int)
 SMOOTHING = Option("smoothing", 1.0, "average training sequences that count as draws", least=0, kind=float, most=1e9)
 
@@ -65,7 +64,7 @@ class Estimate:
     mean : float64 [D]
         Of each feature in a sequence.
     error : float64 [D]
-        Its standard error; zero for what was never drawn.
+        Its standard error; zero for features that were never drawn.
     """
 
     mean: Float
@@ -74,14 +73,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How expectations are to be estimated.
+    """How expectations are estimated.
 
     Parameters
     ----------
     samples : int
         s, the number of sequences drawn.
     smoothing : float
-        c, how many sequences like the training data's count as draws.
+        c, how many average training sequences count as draws.
     seed : int
     """
 
@@ -95,20 +94,27 @@ class Sampling:
         """Mean feature counts of what ``draw(n, rng)`` draws: a corpus of n sequences and their labels [N]."""
         from loglinear.generative.m_estimation import sentence_counts  # SciPy, which labelling does without
 
-        def batch(number: int) -> tuple[Float, Float]:
-            n = min(DRAWS_AT_ONCE, self.samples - number * DRAWS_AT_ONCE)
-            corpus, labels = draw(n, np.random.default_rng([self.seed, STREAM, number]))
+        def sums(n: int, rng: np.random.Generator) -> Float:
+            corpus, labels = draw(n, rng)
             counts = sentence_counts(features, encoder.transform(corpus), labels)  # type: ignore[arg-type]  # its kind
-            return np.asarray(counts.sum(axis=0)).ravel(), np.asarray(counts.multiply(counts).sum(axis=0)).ravel()
+            return np.stack([np.asarray(each.sum(axis=0)).ravel() for each in (counts, counts.multiply(counts))])
 
-        total, squares = np.zeros((2, features.n_features))
-        numbers = range(-(-self.samples // DRAWS_AT_ONCE))
-        for begin in range(0, len(numbers), n_threads):  # as many batches in memory as there are threads
-            for own, own_squares in in_threads(batch, numbers[begin : begin + n_threads], n_threads):
-                total += own
-                squares += own_squares
+        total, squares = self.total(sums, n_threads)
         mean = total / self.samples
         return Estimate(mean, np.sqrt(np.maximum(squares / self.samples - mean**2, 0.0) / self.samples))
+
+    def total(self, sums: Callable[[int, np.random.Generator], Float], n_threads: int) -> Float:
+        """The sum of ``sums(n, rng)``, arrays for n draws, over all batches; one batch per thread in memory."""
+
+        def batch(number: int) -> Float:
+            n = min(DRAWS_AT_ONCE, self.samples - number * DRAWS_AT_ONCE)
+            return sums(n, np.random.default_rng([self.seed, STREAM, number]))
+
+        total, numbers = np.zeros(1), range(-(-self.samples // DRAWS_AT_ONCE))
+        for begin in range(0, len(numbers), n_threads):
+            for part in in_threads(batch, numbers[begin : begin + n_threads], n_threads):
+                total = total + part
+        return total
 
     def smoothed(self, drawn: Float, observed: Float) -> Float:
         """E [D] of the mean counts of the draws and of the training data."""
@@ -133,28 +139,23 @@ class Base(Protocol):
 
     @property
     def has_parts(self) -> bool:
-        """Whether it can say log q0 as part scores; if not, decoding is approximate."""
+        """Whether log q0 can be written as part scores; if not, decoding is approximate."""
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it is to be asked about one sequence at a time, in one thread."""
+        """Whether it must be called for one sequence at a time, in one thread."""
 
     def prepare(self, corpus: Corpus) -> Corpus:
-        """The corpus as the base, and the features over it, are to see it."""
+        """The corpus as the base, and the features over it, see it."""
 
     def attach(self, encoded: EncodedCorpus, corpus: Corpus) -> EncodedCorpus:
-        """The encoding of a corpus that :meth:`prepare` gave, with what :meth:`scores` looks at."""
+        """The encoding of a corpus returned by :meth:`prepare`, with the data that :meth:`scores` needs."""
 
     def scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         """log q0 of sequences ``first`` to ``end`` as part scores."""
 
     def expected(
-        self,
-        encoder: Encoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
         """E_q0[f], the expected count of each feature in a sequence [D], exactly."""
 
@@ -162,11 +163,11 @@ class Base(Protocol):
         """``n`` sequences from q0 and their labels [N]."""
 
     def mark(self, corpus: EncodedCorpus, labels: Int32) -> Float:
-        """Numbers that tell this base from others which the training data does not: a checkpoint keeps them."""
+        """Numbers that identify this base beyond the training data, for the fingerprint of a checkpoint."""
 
 
 def read_base(spec: str, seed: int = 0) -> tuple[str, Sampling | None]:
-    """The name in a spec (``hmm:samples=100000``), and how expectations are sampled; None if they are exact."""
+    """The name in a spec (``hmm:samples=100000``), and how expectations are sampled; None for exact ones."""
     name = spec_name(spec)
     if name not in BASES:
         raise OptionError(
@@ -185,7 +186,7 @@ def read_base(spec: str, seed: int = 0) -> tuple[str, Sampling | None]:
 
 @dataclass(frozen=True)
 class HmmBase:
-    """A base that is a hidden Markov model, with what it knows of the observed columns.
+    """A hidden Markov model as a base, with its vocabulary of the observed columns.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ class HmmBase:
     ) -> tuple[HmmBase, Columns]:  # fmt: skip
         """The base of a labelled corpus, and the corpus with first occurrences made unknown.
 
-        ``labels`` is [N]; a sequence counts its weight [S], one if there are none.
+        ``labels`` is [N]; ``weights`` [S] are how often each sequence counts, once if not given.
         """
         if not columns:
             raise OptionError(f"{corpus.name}: there is no column but the labels for a base model to emit")
@@ -217,18 +218,14 @@ class HmmBase:
         fields, sizes = vocabulary.fields(replaced), [len(values) for values in vocabulary.values]
         if kind == "locally-uniform":
             counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, 1, weights)
-            counts = Counts(
-                1,
-                n_labels,
-                (counts.steps > 0).astype(np.float64),
-                [np.tile(table.sum(axis=0), (n_labels, 1)) for table in counts.emissions],
-            )
+            emissions = [np.tile(table.sum(axis=0), (n_labels, 1)) for table in counts.emissions]
+            counts = Counts(1, n_labels, (counts.steps > 0).astype(np.float64), emissions)
         else:
             counts = Counts.of(fields, sizes, labels, corpus.offsets, n_labels, order, weights)
         return cls(kind, vocabulary, HiddenMarkovModel.estimated(counts, smoothing, transition_smoothing)), replaced
 
     def prepare(self, corpus: Corpus) -> Columns:
-        """The corpus with values that are not known made unknown."""
+        """The corpus with unknown values replaced."""
         return self.vocabulary.transform(_columns(corpus))
 
     def attach(self, encoded: EncodedCorpus, corpus: Corpus) -> EncodedCorpus:
@@ -242,12 +239,7 @@ class HmmBase:
         return self.model.scores(fields, corpus.offsets[first : end + 1] - lo)
 
     def expected(
-        self,
-        encoder: Encoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
         """E_q0[f], the expected count of each feature in a sequence [D]; ``corpus`` is the training data.
 
@@ -266,12 +258,12 @@ class HmmBase:
         return self.vocabulary.corpus(fields, offsets), labels
 
     def mark(self, corpus: EncodedCorpus, labels: Int32) -> Float:
-        """Nothing: the training data settles it."""
+        """Nothing: the training data determines it."""
         return np.zeros(0)
 
 
 def _columns(corpus: Corpus) -> Columns:
-    """Refuse ready-made features, which a hidden Markov model cannot emit."""
+    """Reject ready-made features, which a hidden Markov model cannot emit."""
     if not isinstance(corpus, Columns):
         raise OptionError(f"{corpus.name} holds ready-made features, but a hidden Markov model is one of columns")
     return corpus
@@ -312,15 +304,15 @@ def _over_training_inputs(
 #     sample(n, rng)            n pairs (x, y) from q0, all that is random taken from the generator ``rng``
 #     expectations(features)    optional: E_q0 of each :class:`Feature`; without it, the mean over draws
 #     scores(x, labels)         optional: log q0(x, y) part by part, a dict of arrays over the labels in this order;
-#                               without it, decoding is a search, which also asks for log_prob of beginnings of the
+#                               without it, decoding is a search, which also calls log_prob for prefixes of the
 #                               sequence, and there are no probabilities
 #
 # ``x`` is a list with a tuple of strings for each position, its columns without the label's (or, without a template, a
-# dict from attribute names to values), ``y`` a list of labels. Values reach it as they are: there is no unknown one.
+# dict from attribute names to values), ``y`` a list of labels. Values are passed as they are, never as unknown ones.
 
 DEFAULT_SAMPLES = 10_000
-ROUNDING = 1e-9  # that a sum which should be zero may be below it
-CHECKED = 100  # training sequences that the base is asked about before training
+ROUNDING = 1e-9  # how far below zero a sum that should be zero may be
+CHECKED = 100  # training sequences that the base is called for before training
 CANDIDATES = Option("candidates", 10, "labellings that an approximate search keeps at a time", least=1, kind=int)
 
 
@@ -341,16 +333,16 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnBase:
-    """A user's distribution with how it is to be used.
+    """A user's distribution, and how to use it.
 
     Parameters
     ----------
     distribution : object
         With ``log_prob(x, y)`` and ``sample(n, rng)``; see the module for what else it may have.
     samples : int, optional
-        Sequences to draw for the expectations; 10,000 if not given and it has no ``expectations`` of its own.
+        Sequences to draw for the expectations; 10,000 if not given and it has no method ``expectations``.
     smoothing : float
-        How many sequences like the training data's count as draws (:class:`Sampling`).
+        How many average training sequences count as draws (:class:`Sampling`).
     candidates : int
         Labellings that a search keeps at a time, where decoding is approximate.
     labels : tuple of str
@@ -380,7 +372,7 @@ class OwnBase:
 
     @classmethod
     def of(cls, base: Any) -> OwnBase:
-        """What a user gives as base, as one."""
+        """The user's base, wrapped if it is a bare distribution."""
         return base if isinstance(base, OwnBase) else cls(base)
 
     def bound(self, labels: Sequence[str], columns: Sequence[int] | None) -> OwnBase:
@@ -398,7 +390,7 @@ class OwnBase:
         return callable(getattr(self.distribution, "scores", None))
 
     def sampling(self, seed: int) -> Sampling | None:
-        """How expectations are sampled; None if the distribution works them out."""
+        """How expectations are sampled; None if the distribution computes them."""
         if self.samples is None and callable(getattr(self.distribution, "expectations", None)):
             return None
         return Sampling(DEFAULT_SAMPLES if self.samples is None else self.samples, self.smoothing, seed)
@@ -433,13 +425,13 @@ class OwnBase:
         x = self._input(corpus, sequence)
 
         def log_prob(labels: Int32) -> float:
-            found = self.distribution.log_prob(x[: len(labels)], [self.labels[y] for y in labels.tolist()])
+            result = self.distribution.log_prob(x[: len(labels)], [self.labels[y] for y in labels.tolist()])
             try:
-                value = float(found)
+                value = float(result)
             except (TypeError, ValueError):
                 value = np.nan
             if not value < np.inf:
-                raise DataError(f"{self.name}.log_prob said {found!r:.40}, which is no number below infinity")
+                raise DataError(f"{self.name}.log_prob returned {result!r:.40}; expected a finite number or -inf")
             return value
 
         return log_prob
@@ -466,7 +458,7 @@ class OwnBase:
         return ChainScores(**{**zeros, **arrays})
 
     def check(self, corpus: EncodedCorpus, labels: Int32) -> None:
-        """Ask about the first training sequences; what cannot be the base of a model of them is refused."""
+        """Score the first training sequences, and reject a distribution that cannot be their base."""
         for i, log_q in enumerate(self.mark(corpus, labels).tolist()):
             if log_q == -np.inf:
                 raise DataError(
@@ -491,17 +483,11 @@ class OwnBase:
     # -- expectations ------------------------------------------------------------------------------------------------
 
     def expected(
-        self,
-        encoder: TemplateEncoder | NameEncoder,
-        features: ChainFeatures,
-        corpus: EncodedCorpus,
-        weights: Float | None = None,
-        n_threads: int = 1,
+        self, encoder: Encoder, features: ChainFeatures, corpus: EncodedCorpus, weights: Float | None, n_threads: int
     ) -> Float:
-        """E_q0[f] [D] as the distribution says."""
+        """E_q0[f] [D] from the distribution."""
         named = named_features(features, encoder.names(), self.labels)
-        found = self.distribution.expectations(named)
-        expected = np.array(found, dtype=np.float64)
+        expected = np.array(self.distribution.expectations(named), dtype=np.float64)
         if expected.shape != (features.n_features,) or not np.isfinite(expected).all():
             raise DataError(
                 f"{self.name}.expectations gives an array of shape {list(expected.shape)}; it should be "
@@ -539,7 +525,7 @@ class OwnBase:
         return corpus, np.array([number[label] for label in flat], dtype=np.int32)
 
     def _placed(self, drawn: Columns) -> Columns:
-        """Drawn rows with their columns where the corpus has them."""
+        """Drawn rows with their columns at the corpus' positions."""
         assert self.columns is not None
         if drawn.n_columns != len(self.columns):
             raise DataError(f"rows have {drawn.n_columns} columns, those of the training data {len(self.columns)}")
@@ -551,7 +537,7 @@ class OwnBase:
 
 
 def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> Bool:
-    """Whether each feature [D] counts something: all but those of attributes with values other than one."""
+    """Whether each feature [D] is a count: all except those of attributes with values other than one."""
     counts = np.ones(features.n_features, dtype=bool)
     for block, incidence, segment in zip(
         (features.state, features.edge), (corpus.state, corpus.edge), features.segments[:2], strict=True
@@ -564,7 +550,7 @@ def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> Bool:
 
 
 def is_own(base: Any) -> bool:
-    """Whether what a user gives as base is a distribution, and not the name of one that there is."""
+    """Whether the user's base is a distribution, and not the name of a built-in one."""
     return base is not None and not isinstance(base, str)
 
 

@@ -3,12 +3,11 @@
     E step   expected counts, given a model and what is observed
     M step   the most probable model, given these counts
 
-(Dempster, Laird & Rubin 1977). Each round raises the objective, the log-likelihood of what is observed and the log of
-the prior, or EM has ended. It climbs to the nearest top, so several starts may end at different ones; that with the
-greatest objective is kept.
+(Dempster, Laird & Rubin 1977). Each round raises the objective, the log-likelihood of what is observed plus the log of
+the prior, until EM converges to a local maximum. Several starts may end at different ones; the best is the result.
 
-To a training (:mod:`~loglinear.optimizers.optimizer`) the weights are the model's parameters in a row, an iteration is
-a round, and the value that falls is the objective with its sign turned. What the steps do is for the data to say: see
+As an optimizer (:mod:`~loglinear.optimizers.optimizer`) its weights are the vector of the model's parameters, an
+iteration is a round, and the value it minimises is the negated objective. The data define the steps: see
 :mod:`~loglinear.generative.hmm.em`, :mod:`~loglinear.generative.mixture` and :mod:`~loglinear.generative.pcfg.em`.
 """
 
@@ -21,16 +20,16 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from loglinear.arrays import Array, Float
-from loglinear.errors import ModelFileError
-from loglinear.optimizers.optimizer import Optimizer, Result
+from loglinear.arrays import Array, Arrays, Float
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, check_parts_fit, reading_state
 
 NOTHING = np.zeros(0)
+COUNTERS = ("n_starts", "iteration", "evaluations", "start")
 LISTS = ("log_likelihoods", "objectives", "best_log_likelihoods", "best_objectives", "ended")
 
 
 class Parametrised(Protocol):
-    """A model whose parameters are numbers in a row."""
+    """A model whose parameters are a vector."""
 
     @property
     def parameters(self) -> Float:
@@ -41,7 +40,7 @@ class Parametrised(Protocol):
 
 
 class Found(Protocol):
-    """What an E step finds: beside counts, the log-likelihood of what is observed, and that with the log prior."""
+    """The result of an E step: the log-likelihood of what is observed, the same plus the log prior, and counts."""
 
     @property
     def log_likelihood(self) -> float: ...
@@ -68,33 +67,33 @@ class Observed(ABC, Generic[M, E]):
         """The M step, after the E step of ``model``."""
 
     def unit(self, objective: float) -> float:
-        """What a gain of the objective is measured by, to see whether it is worth another round."""
+        """What a gain of the objective is compared with, to decide whether to make another round."""
         return abs(objective)
 
-    def compare(self, before: E, after: E, n_rounds: int) -> None:  # most have nothing to say
-        """Look at a round, the ``n_rounds``-th of its start."""
+    def compare(self, before: E, after: E, n_rounds: int) -> None:  # most have nothing to check
+        """Check a round, the ``n_rounds``-th of its start."""
 
 
 @dataclass
 class EMState:
-    """Everything needed to go on after a round as if never stopped.
+    """Everything needed to continue after a round as if never stopped.
 
     Attributes
     ----------
     candidate : float64 [P]
         The parameters of the current model.
     n_starts, start : int
-        How many starts there are, and to which of them (from 0) this round belongs.
+        The number of starts, and the current one (from 0).
     iteration, evaluations : int
         Rounds and E steps of all starts so far.
     log_likelihoods, objectives : list of float
-        Of the start and after each round since.
+        At the start and after each round since.
     best, best_log_likelihoods, best_objectives
-        The same of the best of the starts that have ended.
+        The same for the best start that has ended.
     ended : list of float
-        The objective that each start has ended with.
+        The final objective of each start.
     given_up : bool
-        Whether this start is to end here.
+        Whether this start should end here.
     """
 
     candidate: Float
@@ -112,7 +111,7 @@ class EMState:
 
     @property
     def value(self) -> float:
-        """The objective of the current model, its sign turned."""
+        """The negated objective of the current model."""
         return -self.objectives[-1]
 
     @property
@@ -133,17 +132,17 @@ class EMState:
 
     @property
     def phase(self) -> str:
-        """Which start this is, for people, where there are several."""
+        """The current start in words, if there are several."""
         return f"start {self.start + 1} of {self.n_starts}" if self.n_starts > 1 else "main"
 
     def note(self, found: Found) -> None:
-        """Keep what an E step found of the current model."""
+        """Record the E step of the current model."""
         self.evaluations += 1
         self.log_likelihoods.append(found.log_likelihood)
         self.objectives.append(found.objective)
 
     def end_start(self) -> None:
-        """This start has ended; keep it if it is the best."""
+        """End this start; remember it if it is the best."""
         self.ended.append(self.objectives[-1])
         if not self.best_objectives or self.objectives[-1] > self.best_objectives[-1]:
             self.best, self.best_objectives = self.candidate, self.objectives
@@ -154,24 +153,35 @@ class EMState:
         self.given_up = True
 
     def begin(self, parameters: Float) -> None:
-        """Go on with the next start."""
+        """Begin the next start."""
         self.start += 1
         self.given_up = False
         self.candidate, self.log_likelihoods, self.objectives = parameters, [], []
 
     def finish(self) -> None:
-        """All starts have ended: the best one's model is the current one."""
+        """After all starts: make the best one's model the current one."""
         self.start = self.ended.index(max(self.ended))
         self.candidate, self.objectives = self.best, self.best_objectives
         self.log_likelihoods = self.best_log_likelihoods
 
-    def to_arrays(self) -> dict[str, Array]:
+    def to_arrays(self) -> Arrays:
+        """The state as named arrays, for a checkpoint."""
         return {
-            "counters": np.array([self.n_starts, self.iteration, self.evaluations, self.start], dtype=np.int64),
+            "counters": np.array([getattr(self, name) for name in COUNTERS], dtype=np.int64),
             "candidate": self.candidate,
             "best": self.best,
             **{name: np.array(getattr(self, name), dtype=np.float64) for name in LISTS},
         }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> EMState:
+        """Inverse of :meth:`to_arrays`."""
+        with reading_state():
+            counters = dict(zip(COUNTERS, arrays["counters"].tolist(), strict=True))
+            lists = {name: arrays[name].tolist() for name in LISTS}
+            state = cls(np.array(arrays["candidate"]), **counters, best=np.array(arrays["best"]), **lists)
+        check_parts_fit(bool(state.objectives))
+        return state
 
 
 class EM(Optimizer, Generic[M]):
@@ -182,9 +192,9 @@ class EM(Optimizer, Generic[M]):
     start : callable
         ``start(i)`` is the model that the i-th start (from 0) begins with.
     n_starts : int
-        How many starts there are.
+        The number of starts.
     max_iter : int
-        Most rounds of a start.
+        The most rounds of a start.
     tolerance : float
         A start ends when a round raises the objective by at most this share of its :meth:`Observed.unit`.
     """
@@ -196,6 +206,7 @@ class EM(Optimizer, Generic[M]):
     default_iterations = 100
     iterations_are = "rounds"
     exact = True
+    state_class = EMState
 
     def __init__(
         self, start: Callable[[int], M], n_starts: int = 1, max_iter: int = 100, tolerance: float = 1e-6
@@ -208,17 +219,17 @@ class EM(Optimizer, Generic[M]):
         weights0: Float,
         *,
         l1: float = 0.0,
-        callback: Callable[[EMState], bool | None] | None = None,
-        state: EMState | None = None,
+        callback: Callback = None,
+        state: Any = None,
     ) -> Result:
         """Rounds from the model with the parameters ``weights0`` [P], the first start, and from the other starts."""
-        now = EMState(weights0, self.n_starts) if state is None else state
+        now: EMState = EMState(weights0, self.n_starts) if state is None else state
         model = self.start(now.start).with_parameters(now.candidate)
         found = objective(model)
         if state is None:
             now.note(found)
         while len(now.ended) < self.n_starts:
-            if not self._has_ended(now, objective):
+            if not (self._has_converged(now, objective) or now.n_rounds >= self.max_iter):
                 model, before = objective.maximised(model, found), found
                 found = objective(model)
                 now.candidate = model.parameters
@@ -238,26 +249,9 @@ class EM(Optimizer, Generic[M]):
         now.finish()
         return Result(now, self._has_converged(now, objective), self._message(now, objective))
 
-    def restore(self, arrays: Mapping[str, Array]) -> EMState:
-        try:
-            n_starts, iteration, evaluations, start = arrays["counters"].tolist()
-            lists = {name: arrays[name].tolist() for name in LISTS}
-            found = EMState(
-                np.array(arrays["candidate"]), n_starts, iteration, evaluations, start, best=np.array(arrays["best"]),
-                **lists,
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        if not found.objectives:
-            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
-        return found
-
     def _has_converged(self, now: EMState, data: Observed[M, Any]) -> bool:
         last = now.objectives[-2:]
         return len(last) == 2 and last[1] - last[0] <= self.tolerance * data.unit(last[1])
-
-    def _has_ended(self, now: EMState, data: Observed[M, Any]) -> bool:
-        return self._has_converged(now, data) or now.n_rounds >= self.max_iter
 
     def _message(self, now: EMState, data: Observed[M, Any]) -> str:
         rounds = "converged" if self._has_converged(now, data) else "stopped"
@@ -273,6 +267,6 @@ class EM(Optimizer, Generic[M]):
 
 
 def climbed(start: M, data: Observed[M, Any], *, max_iter: int = 100, tolerance: float = 1e-6) -> tuple[M, EMState]:
-    """EM from one start: the model it ends with, and how it went."""
+    """EM from one start: the final model and state."""
     state = EM(lambda i: start, max_iter=max_iter, tolerance=tolerance).minimise(data, start.parameters).state
     return start.with_parameters(state.candidate), state

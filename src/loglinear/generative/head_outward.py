@@ -1,15 +1,15 @@
 """A generative model of sentences with projective trees: head-outward, with valence, tags and words.
 
-The root makes one child. A token makes its children on each side from the nearest outward; before each it stops or
-goes on, knowing whether it has a child on that side yet (its *valence*), then draws the child's tag, then its word::
+The root generates one child. A token generates its children on each side from the nearest outward; before each it stops
+or not, depending on whether it has a child on that side yet (its *valence*), then draws the child's tag and word::
 
     p(x, y) = p(tag, word of the root's child)
               prod over tokens h, sides d:  stop(h, d, v)
                   prod over children c:  (1 - stop(h, d, v)) p(tag_c | h, d, v) p(word_c | tag_c, h, d)
 
-(Collins 1996; Eisner 1996, model C; Klein & Manning 2004.) Counts of trees estimate it, backed off from the head's word
-to its tag to neither. It is decoded exactly in O(n^3), gives
-log p(x, y), and can be drawn from, trees and sentences together.
+(Collins 1996; Eisner 1996, model C; Klein & Manning 2004.) It is estimated
+from counts, backed off from the head's word to its tag to neither. Decoding is exact, in O(n^3); log p(x, y) is exact
+too, and trees can be drawn together with their sentences.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ import numpy as np
 from loglinear.arrays import Float, Int32, Int64, UInt64
 from loglinear.errors import DataError, OptionError
 from loglinear.features.arcs import ArcEncoder, Tokens, TokenVocabulary
-from loglinear.generative.base import DRAWS_AT_ONCE, SMOOTHING, STREAM, Sampling
+from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import KeyTable, find
 from loglinear.options import declared, option, spec_name, spec_options
-from loglinear.system import in_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -40,7 +39,7 @@ FACTORS = (2.0, 2.0, 5.0)  # of smoothing: of stops, tags and words; chosen on h
 
 @dataclass(frozen=True)
 class BaseOptions:
-    """What a spec may set, as in ``head-outward:words=no,samples=1000``."""
+    """The options of a spec, as in ``head-outward:words=no,samples=1000``."""
 
     words: bool = option("generate and look at words too, not tags alone", default=True)
     samples: int = option("trees drawn for the expectations", default=100_000, least=1)
@@ -48,7 +47,7 @@ class BaseOptions:
 
 
 def read_base(spec: str | None) -> BaseOptions:
-    """What a spec asks the base of M-estimation to be; None is the default."""
+    """The options of the base of M-estimation in a spec; None for the defaults."""
     if spec is None:
         return BaseOptions()
     if spec_name(spec) != NAME:
@@ -70,18 +69,18 @@ class ValenceScores(NamedTuple):
 
 @dataclass(frozen=True)
 class HeadOutwardModel:
-    """Counts, and probabilities made of them.
+    """Counts, and the probabilities estimated from them.
 
     Parameters
     ----------
     n_tags, n_words : int
         Tags and words of the vocabulary.
     lexical : bool
-        Whether words are generated and looked at, or tags alone.
+        Whether the model has words, or tags only.
     contexts : int64 [C]
-        The contexts there are, ascending.
+        The contexts, ascending.
     begins : int64 [C + 1]
-        Where the outcomes of each begin.
+        The first outcome of each.
     outcomes : int32 [O]
     counts : float64 [O]
         How often each outcome was seen in its context.
@@ -121,7 +120,7 @@ class HeadOutwardModel:
 
     @cached_property
     def _arrays(self) -> Counts:
-        """What the kernels take."""
+        """The counts as kernels use them."""
         n_outcomes = np.diff(self.begins)
         sums, cumulated = np.add.reduceat(self.counts, self.begins[:-1]), np.cumsum(self.counts)
         before = np.concatenate([[0.0], cumulated])[self.begins[:-1]]
@@ -142,7 +141,7 @@ class HeadOutwardModel:
         )
 
     def with_factors(self, factors: tuple[float, float, float]) -> HeadOutwardModel:
-        """The same counts, smoothed otherwise."""
+        """The same counts with other smoothing."""
         if not all(0.0 < factor < 1e6 for factor in factors):
             raise OptionError(f"factors={factors!r} of smoothing must be positive numbers")
         return replace(self, factors=factors)
@@ -158,7 +157,7 @@ class HeadOutwardModel:
         return scores
 
     def viterbi(self, tokens: Tokens, arcs: Float | None = None) -> tuple[Int32, Float]:
-        """The most probable trees [N], with log p(x, y) [S]; or those with a score for each ``arcs`` [A] added."""
+        """The most probable trees [N] with log p(x, y) [S], if given with a score for each of ``arcs`` [A] added."""
         scores = self.scores(tokens)
         return best_trees(tokens.offsets, scores if arcs is None else scores.plus(arcs))
 
@@ -171,7 +170,7 @@ class HeadOutwardModel:
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Int32, Int32, Int32, Int64]:
         """Words, tags and heads [N] of ``n`` drawn sentences, and their offsets [n + 1].
 
-        A word that is -1 is one that the vocabulary does not have; without words all are.
+        A word of -1 is not in the vocabulary; without words all are -1.
         """
         state = rng.integers(0, 2**63, size=1, dtype=np.uint64)
         words, tags, heads = (np.empty(LONGEST_DRAW, dtype=np.int32) for _ in range(3))
@@ -221,7 +220,7 @@ class Counts(NamedTuple):
     Parameters
     ----------
     lexical : bool
-        Whether words are generated and looked at, or tags alone.
+        Whether the model has words, or tags only.
     sizes : int64 [3]
         The numbers of outcomes of each kind: 2, tags, words and the unknown one.
     factors : float64 [3]
@@ -230,11 +229,11 @@ class Counts(NamedTuple):
     totals, types : float64 [C]
         n(c) and T(c).
     keys, counts : int64, float64 [places]
-        A table of the outcomes in their contexts, and beside n(c, e).
+        A table of the outcomes in their contexts, and n(c, e).
     begins : int64 [C + 1]
         The outcomes of context c are ``begins[c]`` to ``begins[c + 1]``.
     outcomes, ends : int32, float64 [O]
-        They, and their counts cumulated.
+        The outcomes, and their cumulated counts.
     """
 
     lexical: bool
@@ -251,7 +250,7 @@ class Counts(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What an outcome depends on; ``word`` may be -1, ``child`` (a tag) counts for words alone."""
+    """What an outcome depends on; ``word`` may be -1, ``child`` (a tag) only matters for words."""
 
     side: int
     valence: int
@@ -289,7 +288,7 @@ def _probability(kind: int, outcome: int, place: Place, model: Counts) -> float:
         model.sizes, model.factors, model.totals, model.types, model.keys, model.counts
     )  # fmt: skip
     p, depth, n_levels = 1.0 / sizes[kind // 3], 0, 3 if model.lexical and place.word >= 0 else 2
-    while depth < n_levels:  # a single way out: the compiler then leaves out all counting of references
+    while depth < n_levels:  # a single exit, so that the compiler omits reference counting
         slot = find(_context(kind + depth, place), contexts)
         if contexts[slot] < 0:
             depth = n_levels
@@ -314,19 +313,26 @@ def _note(kind: int, n_levels: int, outcome: int, place: Place, out: Int64, n: i
 
 
 @kernel
+def _nearest_children(heads: Int32) -> Int64:
+    """The nearest child of each token on each side [n + 1, 2], from 1; 0 if it has none."""
+    children = np.zeros((heads.shape[0] + 1, 2), np.int64)
+    for t in range(1, heads.shape[0] + 1):
+        h = heads[t - 1]
+        if t < h:
+            children[h, LEFT] = t
+        elif children[h, RIGHT] == 0:
+            children[h, RIGHT] = t
+    return children
+
+
+@kernel
 def events(offsets: Int64, words: Int32, tags: Int32, heads: Int32, root_tag: int, lexical: bool, out: Int64) -> int:
-    """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; how many."""
+    """All outcomes of trees, each with the context of every level: rows (context, outcome) of ``out``; their number."""
     n_rows, depths = 0, 3 if lexical else 2
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low
-        children = np.zeros((n + 1, 2), np.int64)  # the nearest on each side; 0: none
-        for t in range(1, n + 1):
-            h = heads[low + t - 1]
-            if t < h:
-                children[h, LEFT] = t
-            elif children[h, RIGHT] == 0:
-                children[h, RIGHT] = t
+        children = _nearest_children(heads[low : low + n])
         for t in range(1, n + 1):
             tag, word = int(tags[low + t - 1]), int(words[low + t - 1])
             h = heads[low + t - 1]
@@ -396,7 +402,7 @@ def _uniform(state: UInt64) -> float:
 
 @kernel
 def _draw(kind: int, place: Place, model: Counts, state: UInt64) -> int:
-    """An outcome drawn from :func:`_probability`: at each level, from the finest, one of those counted or go on."""
+    """An outcome drawn from :func:`_probability`: at each level, from the finest, a counted one or none yet."""
     n_outcomes, factor = model.sizes[kind // 3], model.factors[kind // 3]
     begins, ends, totals = model.begins, model.ends, model.totals
     for depth in range(2 if model.lexical else 1, -1, -1):
@@ -505,20 +511,15 @@ def tree_counts(encoder: ArcEncoder, tokens: Tokens, heads: Int32) -> csr_matrix
 
 def drawn_counts(base: HeadOutwardModel, encoder: ArcEncoder, sampling: Sampling, n_threads: int = 1) -> Float:
     """Mean feature counts [D] of trees drawn from ``base``, in batches with a seed each."""
-    _ = encoder.table  # made here, once, before threads ask for it
+    _ = encoder.table  # cached here, before threads use it
     base.sample(1, np.random.default_rng(0))
 
-    def batch(number: int) -> Float:
-        n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
-        words, tags, heads, offsets = base.sample(n, np.random.default_rng([sampling.seed, STREAM, number]))
+    def counts(n: int, rng: np.random.Generator) -> Float:
+        words, tags, heads, offsets = base.sample(n, rng)
         ids = encoder.chosen(encoder.vocabulary.drawn(words, tags, offsets), heads)[1]
         return np.bincount(ids, minlength=encoder.n_features).astype(np.float64)
 
-    total, numbers = np.zeros(encoder.n_features), range(-(-sampling.samples // DRAWS_AT_ONCE))
-    for begin in range(0, len(numbers), n_threads):
-        for counts in in_threads(batch, numbers[begin : begin + n_threads], n_threads):
-            total += counts
-    return total / sampling.samples
+    return sampling.total(counts, n_threads) / sampling.samples
 
 
 def expected_counts(
@@ -529,24 +530,23 @@ def expected_counts(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Best projective trees where a first child is worth another score than a later one, and stopping has a score too.
+# Best projective trees with different scores for first and later children, and scores for stopping.
 #
-# This is what a head-outward model asks for (Eisner 1996, model C; Klein & Manning 2004): a head makes its children on
-# each side from the nearest outward, and after each decides whether to stop::
+# They decode a head-outward model (Eisner 1996, model C; Klein & Manning 2004): a head generates its children on each
+# side from the nearest outward, and after each decides whether to stop::
 #
 #     score(y) = sum over arcs h -> t of  first(h, t) if t is the nearest child of h on its side, else later(h, t)
 #                + sum over tokens h and sides d of  stop(h, d, whether h has a child on that side)
 #
-# The recursions are those of :mod:`~loglinear.structures.arcs.best`, with half trees that may still grow (R, L) told
+# The recursions are those of :mod:`~loglinear.structures.arcs.best`, but half trees that may still grow (R, L) differ
 # from those that have stopped (R', L')::
 #
 #     iR(i, j) = max( first(i, j) + L'(i + 1, j),   later(i, j) + max_{i < k < j} R(i, k) + L'(k + 1, j) )
 #     R(i, j)  = max_k iR(i, k) + R'(k, j)
 #
-# and so for the other side. The root has one child. Arcs are blocks [n, n + 1], child by head, as everywhere.
+# and likewise for the other side. The root has one child. Arcs are blocks [n, n + 1], child by head, as everywhere.
 
 
-TO_LEFT, TO_RIGHT = 0, 1  # sides
 RIGHT_HALF, LEFT_HALF, RIGHT_ARC, LEFT_ARC = 0, 1, 2, 3  # kinds of half trees
 
 
@@ -559,8 +559,8 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
     to_right, to_left = np.zeros((n, n)), np.zeros((n, n))
     splits = np.zeros((4, n, n), np.int32)
     for i in range(n):
-        shut_right[i, i] = right_end[i, i] = stops[i, TO_RIGHT, 0]
-        shut_left[i, i] = left_end[i, i] = stops[i, TO_LEFT, 0]
+        shut_right[i, i] = right_end[i, i] = stops[i, RIGHT, 0]
+        shut_left[i, i] = left_end[i, i] = stops[i, LEFT, 0]
     for width in range(1, n):
         for i in range(n - width):
             j = i + width
@@ -584,7 +584,7 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
                 if value > best:
                     best, at = value, k
             left[j, i] = best
-            shut_left[j, i] = left_end[i, j] = best + stops[j, TO_LEFT, 1]
+            shut_left[j, i] = left_end[i, j] = best + stops[j, LEFT, 1]
             splits[LEFT_HALF, i, j] = at
             best, at = -np.inf, j
             for k in range(i + 1, j + 1):
@@ -592,7 +592,7 @@ def _best_tree(first: Float, later: Float, stops: Float, heads: Int32) -> float:
                 if value > best:
                     best, at = value, k
             right[i, j] = best
-            shut_right[i, j] = right_end[j, i] = best + stops[i, TO_RIGHT, 1]
+            shut_right[i, j] = right_end[j, i] = best + stops[i, RIGHT, 1]
             splits[RIGHT_HALF, i, j] = at
     best, root = -np.inf, -1
     for r in range(n):
@@ -653,21 +653,13 @@ def score(offsets: Int64, scores: ValenceScores, heads: Int32, out: Float) -> No
     for s in range(offsets.shape[0] - 1):
         low = offsets[s]
         n = offsets[s + 1] - low
-        nearest = np.zeros((n + 1, 2), np.int64)  # the nearest child on each side, from 1; 0: none
-        for t in range(1, n + 1):
-            h = heads[low + t - 1]
-            if t > h:
-                if nearest[h, TO_RIGHT] == 0:
-                    nearest[h, TO_RIGHT] = t
-            else:
-                nearest[h, TO_LEFT] = t
-        total = 0.0
+        children, total = _nearest_children(heads[low : low + n]), 0.0
         for t in range(1, n + 1):
             h = heads[low + t - 1]
             place = a + (t - 1) * (n + 1) + h
-            is_first = t == nearest[h, TO_RIGHT] or t == nearest[h, TO_LEFT]
+            is_first = t == children[h, RIGHT] or t == children[h, LEFT]
             total += first[place] if is_first else later[place]
             for side in range(2):
-                total += stops[low + t - 1, side, 1 if nearest[t, side] else 0]
+                total += stops[low + t - 1, side, 1 if children[t, side] else 0]
         out[s] = total
         a += n * (n + 1)

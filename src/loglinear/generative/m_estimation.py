@@ -3,8 +3,8 @@
     F(w) = (1/n) sum_i c_i exp(-w . f_i)  +  w . E_q0[f]  +  l2 ||w||^2          f_i the feature counts of sentence i
     dF   = -(1/n) sum_i c_i exp(-w . f_i) f_i  +  E_q0[f]  +  2 l2 w
 
-with weights c_i (1 unless given) that add up to n. The counts are collected once, S rows of about T times the number
-of templates entries each; no pass looks at a label again.
+with weights c_i (1 unless given) that add up to n. The counts are collected once, S rows with about T times the number
+of templates entries each; no pass needs a label again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures
 
-LOWEST = -1e4  # an objective below this has no minimum worth having: that of zero weights is 1
+LOWEST = -1e4  # an objective below this is unbounded in practice: that of zero weights is 1
 
 
 @kernel
@@ -29,7 +29,7 @@ def _fired(
 ) -> int:
     """Features of each position's attributes whose code is the one ``wanted`` there [N]; -1 wants none.
 
-    ``ends`` [N] is how many there are up to each position; with an empty ``out`` they are only counted.
+    ``ends`` [N] is their number up to each position; with an empty ``out`` they are only counted.
     """
     pointer, ids, values = lists
     n, has_values = 0, values.shape[0] > 0
@@ -99,7 +99,7 @@ class MEstimationObjective:
     sequence_weights : float64 [S], optional
         Weight of each sentence; one if not given.
     n_penalised : int, optional
-        Only the first so many weights are penalised; all if not given.
+        Only the first ``n_penalised`` weights are penalised; all if not given.
     """
 
     def __init__(

@@ -6,13 +6,13 @@ EM climbs the penalised log-likelihood of rows x_i of weight w_i
 
     J = sum_i w_i log sum_{k in A_i} mu_k p(x_i given theta_k) + sum_k log p(theta_k)                          (9.15)
 
-by turns: the E step finds how much each row belongs to each component, the M step what is then most probable,
+in turns: the E step finds how much each row belongs to each component, the M step the most probable parameters then,
 
     q_ik = mu_k p(x_i given theta_k) / sum_{l in A_i} mu_l p(x_i given theta_l)       for k in A_i, else 0
     theta_k = argmax sum_i w_i q_ik log p(x_i given theta_k) + log p(theta_k)         mu_k = sum_i w_i q_ik / sum_i w_i
 
-A_i are the components that row i may belong to: all of them, or the one that is known (semi-supervised learning). J
-never falls from one step to the next; that is checked at each. It has many tops, so EM is run from several starts.
+A_i are the components that row i may belong to: all of them, or the known one (semi-supervised learning). J never falls
+from one step to the next, which is checked. It has many local maxima, so EM is run from several starts.
 
 Letters: n rows, D columns, K components.
 """
@@ -20,6 +20,7 @@ Letters: n rows, D columns, K components.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,12 +29,11 @@ from scipy import sparse
 
 from loglinear.arrays import Float, Int32
 from loglinear.errors import DataError
-from loglinear.generative.covariance import SHAPES, CovariancePrior, Shape, log_normal
 from loglinear.generative.em import Observed
 from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
 
 UNKNOWN = -1  # component of a row that may belong to any
-ROUNDING = 1e-8  # of the sum of all terms' sizes: a fall that is no fall
+ROUNDING = 1e-8  # relative size below which a drop of the objective is rounding error
 
 
 class ObjectiveFellWarning(RuntimeWarning):
@@ -42,7 +42,7 @@ class ObjectiveFellWarning(RuntimeWarning):
 
 @dataclass(frozen=True)
 class Expected:
-    """What an E step finds.
+    """The result of an E step.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Expected:
     objective : float
         J.
     size : float
-        The sum of the sizes of J's terms, to judge rounding by.
+        The sum of the sizes of J's terms, for the check against rounding.
     """
 
     shares: Float
@@ -69,7 +69,7 @@ class MixtureModel:
     Parameters
     ----------
     log_weights : float64 [K]
-        log mu; -inf for a component that has become empty.
+        log mu; -inf for an empty component.
     components : Components
         theta.
     """
@@ -84,7 +84,7 @@ class MixtureModel:
 
     @property
     def parameters(self) -> Float:
-        """log mu and theta in a row [P]."""
+        """log mu and theta as a vector [P]."""
         return np.concatenate([self.log_weights, self.components.parameters])
 
     def with_parameters(self, parameters: Float) -> MixtureModel:
@@ -152,7 +152,7 @@ def log_sums(joint: Float) -> Float:
 class WeightedRows(Observed[MixtureModel, Expected]):
     """The data of EM: rows x [n, D], their weights [n] and known components [n] (-1: unknown), or None.
 
-    EM ends when a round raises J by at most the tolerance for each row (of weight 1).
+    EM ends when a round raises J by at most the tolerance per row (of weight 1).
     """
 
     decimals = 2
@@ -182,16 +182,15 @@ class WeightedRows(Observed[MixtureModel, Expected]):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a mixture's components can be: multinomials with a Dirichlet prior, or Gaussians.
+# The components of a mixture: multinomials with a Dirichlet prior, or Gaussians.
 #
-# A mixture asks its components for densities, for their log prior, for the most
-# probable parameters when each row belongs to each of them to some degree (the M step), for draws, and for where to
-# measure distances when rows are first divided among them.
+# They have densities, a log prior, the most probable parameters when each row belongs to each of them to some degree
+# (the M step), draws, and points between which distances are measured when rows are first divided among them.
 #
 # Letters: n rows, D columns, K components.
 
-EMPTY = 1e-10  # of all rows: what is left of a component that keeps its parameters, as there is nothing to learn from
-CONSTANT = 1e-8  # of a column's greatest value: a standard deviation that is only rounding
+EMPTY = 1e-10  # share of all rows below which a component keeps its parameters
+CONSTANT = 1e-8  # share of a column's greatest value below which its standard deviation is rounding error
 
 
 class Components(Protocol):
@@ -207,13 +206,13 @@ class Components(Protocol):
 
     @property
     def parameters(self) -> Float:
-        """theta in a row."""
+        """theta as a vector."""
 
     def with_parameters(self, parameters: Float) -> Components:
         """The same with another theta."""
 
     def log_densities(self, x: Rows) -> Float:
-        """log p(x_i given theta_k) [n, K], up to what is the same for all k."""
+        """log p(x_i given theta_k) [n, K], up to terms that are the same for all k."""
 
     def log_prior(self) -> float:
         """sum_k log p(theta_k), up to a constant."""
@@ -225,7 +224,7 @@ class Components(Protocol):
         """Where EM starts when rows are divided by ``shares`` [n, K]."""
 
     def points(self, x: Rows) -> Rows:
-        """Rows [n, ...] among which Euclidean distances mean something."""
+        """Points [n, ...] of the rows between which Euclidean distances are meaningful."""
 
     def sample(self, components: Int32, rng: np.random.Generator) -> Rows:
         """A row [n, D] of each of ``components`` [n]."""
@@ -255,7 +254,7 @@ class MultinomialComponents:
 
     @classmethod
     def even(cls, x: Rows, weights: Float, n_components: int, smoothing: float) -> MultinomialComponents:
-        """Components that are all the same, for rows of such lengths."""
+        """Equal components, for rows of such lengths."""
         d = x.shape[1]
         mean_length = float(weights @ row_sums(x) / weights.sum())
         return cls(np.full((n_components, d), -np.log(d)), smoothing, mean_length)
@@ -288,7 +287,7 @@ class MultinomialComponents:
         return self.maximised(x, shares)
 
     def points(self, x: Rows) -> Rows:
-        """sqrt(x_ij / length_i): their distance is Hellinger's, whatever the lengths."""
+        """sqrt(x_ij / length_i): their distance is Hellinger's, for any lengths."""
         lengths = row_sums(x)
         scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
         return (sparse.diags(scale) @ x).sqrt() if sparse.issparse(x) else np.sqrt(x * scale[:, None])
@@ -299,7 +298,7 @@ class MultinomialComponents:
 
 @dataclass(frozen=True)
 class GaussianComponents:
-    """p(x given theta_k) = N(x; m_k, C_k), the covariances of one of the shapes of ``covariance``.
+    """p(x given theta_k) = N(x; m_k, C_k), the covariances in one of the :data:`SHAPES`.
 
     Parameters
     ----------
@@ -326,7 +325,7 @@ class GaussianComponents:
         floor: float = 1e-6,
         variance: float = 1.0,
     ) -> GaussianComponents:
-        """Components that all stand in the middle and are as wide as all rows; ``variance`` is the known one."""
+        """Equal components with the mean and variances of all rows; ``variance`` is the known one."""
         prior = CovariancePrior(column_variances(x, weights), smoothing, floor)
         means = np.tile(weights @ x / weights.sum(), (n_components, 1))
         d = x.shape[1]
@@ -366,15 +365,15 @@ class GaussianComponents:
     def maximised(self, x: Float, shares: Float) -> GaussianComponents:
         sizes = shares.sum(axis=0)
         sizes[sizes <= EMPTY * sizes.sum()] = 0.0
-        there = sizes > 0.0
+        filled = sizes > 0.0
         means = self.means.copy()
-        means[there] = (shares.T @ x)[there] / sizes[there, None]
+        means[filled] = (shares.T @ x)[filled] / sizes[filled, None]
         if not self.shape.estimated:
             return replace(self, means=means)
         d = x.shape[1]
         scatters = np.zeros((self.n_components, d) if self.shape.axial else (self.n_components, d, d))
         centred = np.empty_like(x)
-        for k in np.flatnonzero(there):
+        for k in np.flatnonzero(filled):
             np.subtract(x, means[k], out=centred)
             if self.shape.axial:
                 scatters[k] = shares[:, k] @ np.square(centred, out=centred)
@@ -384,7 +383,7 @@ class GaussianComponents:
         return replace(self, means=means, covariances=covariances)
 
     def started(self, x: Float, shares: Float) -> GaussianComponents:
-        """As after an M step whose prior is worth D + 1 rows: few rows in a corner do not make a spike."""
+        """The M step with a prior worth at least D + 1 rows, so that a few rows do not make a spike."""
         cautious = replace(self.prior, smoothing=max(self.prior.smoothing, x.shape[1] + 1.0))
         return replace(replace(self, prior=cautious).maximised(x, shares), prior=self.prior)
 
@@ -406,7 +405,7 @@ class GaussianComponents:
 
 
 def column_variances(x: Float, weights: Float) -> Float:
-    """Variances [D] of the columns of weighted rows; a column that is constant gets the mean of the others, or 1."""
+    """Variances [D] of the columns of weighted rows; a constant column gets the mean of the others, or 1."""
     shares = weights / weights.sum()
     variances = shares @ np.square(x - shares @ x)
     varies = variances > np.square(CONSTANT * np.abs(x[weights > 0.0]).max(axis=0))
@@ -414,15 +413,264 @@ def column_variances(x: Float, weights: Float) -> Float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where EM for mixtures starts: centres among the rows, and each row given to the nearest one.
+# Covariances of Gaussian mixture components, from scatters: their shapes, prior and floor.
+#
+# The M step of a component with n_k rows around its mean, whose scatter is S_k = sum_i q_ik (x_i - m_k)(x_i - m_k)',
+# asks for the covariance C with the greatest
+#
+#     -1/2 [ n_k (log |C| + tr C^-1 S_k / n_k) ] + log p(C)        log p(C) = -nu/2 (log |C| + tr C^-1 V)
+#
+# V is the diagonal matrix of the columns' variances over all rows, so the prior is worth nu rows with the variances of
+# all rows (an inverse Wishart prior), and
+#
+#     C = (S_k + nu V) / (n_k + nu)
+#
+# A component that shrinks to a point would have an infinite likelihood. Covariances are therefore bounded below by a
+# *floor*, C >= F with F = floor V: among those, the best one has, in coordinates where F = I, the same axes and each
+# variance at least 1 (both terms above are sums over the axes). A covariance above the floor is not changed.
+#
+#     known       sigma^2 I, given (the chapter's)             float64 []
+#     spherical   sigma_k^2 I                                  float64 [K]
+#     diagonal    a variance for each column                   float64 [K, D]
+#     tied        one covariance for all components            float64 [D, D]
+#     full        any                                          float64 [K, D, D]
+
+
+@dataclass(frozen=True)
+class CovariancePrior:
+    """The prior and the floor of covariances.
+
+    Parameters
+    ----------
+    spread : float64 [D]
+        The columns' variances over all rows, the diagonal of V.
+    smoothing : float
+        nu, in rows.
+    floor : float
+        Least variance, as a share of V.
+    """
+
+    spread: Float
+    smoothing: float
+    floor: float
+
+    @property
+    def least(self) -> Float:
+        """The diagonal of F [D]."""
+        return self.floor * self.spread
+
+    @property
+    def mean(self) -> CovariancePrior:
+        """The same with the mean of the columns' variances in place of each."""
+        return CovariancePrior(np.full_like(self.spread, self.spread.mean()), self.smoothing, self.floor)
+
+
+class Shape(ABC):
+    """A shape of covariances. A covariance is *axial* if it is diagonal, and then given by its variances."""
+
+    axial = True
+    estimated = True
+
+    @abstractmethod
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        """Most probable covariances.
+
+        Parameters
+        ----------
+        scatters : float64 [K, D] if axial, else [K, D, D]
+            S_k, or its diagonal.
+        sizes : float64 [K]
+            n_k; where it is zero, the covariance of ``before`` is kept.
+        prior : CovariancePrior
+        before : float64
+            Covariances in this shape.
+        """
+
+    @abstractmethod
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        """Variances [K, D] if axial, else covariances [K, D, D], or [1, D, D] if they are equal."""
+
+    @abstractmethod
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        """Shape of the array of covariances."""
+
+    def n_parameters(self, n_components: int, n_columns: int) -> int:
+        """Free parameters."""
+        matrices = int(np.prod(self.array_shape(n_components, n_columns)[:-2]))
+        return matrices * n_columns * (n_columns + 1) // 2
+
+    def log_prior(self, covariances: Float, n_components: int, prior: CovariancePrior) -> float:
+        """-nu/2 sum (log |C| + tr C^-1 V) over the estimated covariances."""
+        if not prior.smoothing:
+            return 0.0
+        expanded = self.expanded(covariances, n_components, len(prior.spread))
+        if self.axial:
+            total = float((np.log(expanded) + prior.spread / expanded).sum())
+        else:
+            logs = float(np.linalg.slogdet(expanded)[1].sum())
+            total = logs + float((np.linalg.inv(expanded).diagonal(axis1=1, axis2=2) * prior.spread).sum())
+        return -0.5 * prior.smoothing * total
+
+
+class Known(Shape):
+    """sigma^2 I, the same for all components and given."""
+
+    estimated = False
+
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        return before
+
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        return np.full((n_components, n_columns), float(covariances))
+
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        return ()
+
+    def n_parameters(self, n_components: int, n_columns: int) -> int:
+        return 0
+
+    def log_prior(self, covariances: Float, n_components: int, prior: CovariancePrior) -> float:
+        return 0.0
+
+
+class Spherical(Shape):
+    """sigma_k^2 I; V is the mean of the columns' variances, times I."""
+
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        means = Diagonal().smoothed(scatters.mean(axis=1, keepdims=True), sizes, prior.mean)[:, 0]
+        return np.where(sizes > 0.0, np.maximum(means, prior.mean.least[0]), before)
+
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        return np.repeat(covariances[:, None], n_columns, axis=1)
+
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        return (n_components,)
+
+    def n_parameters(self, n_components: int, n_columns: int) -> int:
+        return n_components
+
+    def log_prior(self, covariances: Float, n_components: int, prior: CovariancePrior) -> float:
+        return super().log_prior(covariances, n_components, prior.mean)
+
+
+class Diagonal(Shape):
+    """A variance for each component and column."""
+
+    @staticmethod
+    def smoothed(squares: Float, sizes: Float, prior: CovariancePrior) -> Float:
+        """(S_k + nu V) / (n_k + nu) of diagonals [K, D]; V for an empty component without a prior."""
+        totals = (sizes + prior.smoothing)[:, None]
+        spread = prior.spread[: squares.shape[1]]
+        return np.where(totals > 0.0, squares + prior.smoothing * spread, spread) / np.where(totals > 0.0, totals, 1.0)
+
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        variances = np.maximum(self.smoothed(scatters, sizes, prior), prior.least)
+        return np.where(sizes[:, None] > 0.0, variances, before)
+
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        return covariances
+
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        return (n_components, n_columns)
+
+    def n_parameters(self, n_components: int, n_columns: int) -> int:
+        return n_components * n_columns
+
+
+class Full(Shape):
+    """Any covariance for each component."""
+
+    axial = False
+
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        covariances = before.copy()
+        for k in np.flatnonzero(sizes > 0.0):
+            covariances[k] = _bounded(_smoothed(scatters[k], sizes[k], prior), prior.least)
+        return covariances
+
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        return covariances
+
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        return (n_components, n_columns, n_columns)
+
+
+class Tied(Shape):
+    """One covariance for all components."""
+
+    axial = False
+
+    def from_scatters(self, scatters: Float, sizes: Float, prior: CovariancePrior, before: Float) -> Float:
+        return _bounded(_smoothed(scatters.sum(axis=0), float(sizes.sum()), prior), prior.least)
+
+    def expanded(self, covariances: Float, n_components: int, n_columns: int) -> Float:
+        return covariances[None]
+
+    def array_shape(self, n_components: int, n_columns: int) -> tuple[int, ...]:
+        return (n_columns, n_columns)
+
+
+SHAPES: dict[str, Shape] = {
+    "known": Known(),
+    "spherical": Spherical(),
+    "diagonal": Diagonal(),
+    "tied": Tied(),
+    "full": Full(),
+}
+
+
+def _smoothed(scatter: Float, size: float, prior: CovariancePrior) -> Float:
+    covariance = (scatter + prior.smoothing * np.diag(prior.spread)) / (size + prior.smoothing)
+    return 0.5 * (covariance + covariance.T)
+
+
+def _bounded(covariance: Float, least: Float) -> Float:
+    """The covariance [D, D], with variances below diag(least) raised to that."""
+    unit = np.sqrt(least)
+    values, axes = np.linalg.eigh(covariance / np.outer(unit, unit))
+    if values[0] >= 1.0:
+        return covariance
+    bounded: Float = (axes * np.maximum(values, 1.0)) @ axes.T * np.outer(unit, unit)
+    return 0.5 * (bounded + bounded.T)
+
+
+def log_normal(x: Float, means: Float, expanded: Float) -> Float:
+    """log N(x_i; m_k, C_k) [n, K] of rows [n, D], means [K, D] and :meth:`Shape.expanded` covariances.
+
+    O(n K D) for variances, O(n K D^2) for covariances, O(n D (D + K)) for a single one.
+    """
+    n_components, d = means.shape
+    distances = np.empty((len(x), n_components))
+    if expanded.ndim == 2:
+        room = np.empty_like(x)
+        for k in range(n_components):
+            np.subtract(x, means[k], out=room)
+            distances[:, k] = np.square(room, out=room) @ (1.0 / expanded[k])
+        return -0.5 * (d * np.log(2.0 * np.pi) + np.log(expanded).sum(axis=1) + distances)
+    factors = np.linalg.cholesky(expanded)
+    log_determinants = 2.0 * np.log(factors.diagonal(axis1=1, axis2=2)).sum(axis=1)
+    whitening = np.swapaxes(np.linalg.inv(factors), 1, 2)  # rows times it have covariance I
+    if len(factors) == 1:
+        centre = means.mean(axis=0)
+        white, white_means = (x - centre) @ whitening[0], (means - centre) @ whitening[0]
+        for k in range(n_components):
+            distances[:, k] = np.square(white - white_means[k]).sum(axis=1)
+    else:
+        for k in range(n_components):
+            distances[:, k] = np.square((x - means[k]) @ whitening[k]).sum(axis=1)
+    return -0.5 * (d * np.log(2.0 * np.pi) + log_determinants + distances)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where EM for mixtures starts: centres among the rows, and each row assigned to the nearest one.
 #
 # Centres are rows drawn one after the other with a probability proportional to their squared distance from the nearest
 # centre so far (k-means++, Arthur & Vassilvitskii 2007; of a few candidates the one that leaves the least distance is
-# taken), or proportional to their weight alone (``random``). A component of which some rows are known has their mean as
-# its centre. As in Fig. 9.6 all components then weigh the same.
+# taken), or proportional to their weight alone (``random``). A component with known rows has their mean as its centre.
+# As in Fig. 9.6 all components then have the same weight.
 #
-# Which rows are drawn depends neither on their order nor on whether a row is there twice or has weight two: the rows
-# are put in an order of their own, by a projection, and a number between 0 and 1 points into their cumulated weights.
+# The draw depends neither on the order of the rows nor on whether a row occurs twice or has weight two: the rows are
+# sorted by a projection, and a number between 0 and 1 points into their cumulated weights.
 #
 # Letters: n rows, D columns, K components.
 
@@ -438,12 +686,7 @@ def squared_distances(points: Rows, centres: Float) -> Float:
 
 
 def start_model(
-    components: Components,
-    x: Rows,
-    weights: Float,
-    known: Int32 | None,
-    method: str | Float,
-    rng: np.random.Generator,
+    components: Components, x: Rows, weights: Float, known: Int32 | None, method: str | Float, rng: np.random.Generator
 ) -> MixtureModel:
     """The mixture that EM starts from.
 
@@ -454,7 +697,7 @@ def start_model(
     x, weights, known
         Rows [n, D], their weights [n] and known components [n] (-1: unknown), or None.
     method : {"k-means++", "random"} or float64 [K, D]
-        How centres are found, or rows that are the centres.
+        How centres are chosen, or rows that are the centres.
     rng : numpy.random.Generator
     """
     points, k = components.points(x), components.n_components

@@ -8,7 +8,7 @@ and the length sum_j x_j does not depend on the label. The most probable paramet
 
     theta_yj = (lambda + sum_{i: y_i = y} x_ij) / sum_j' (lambda + sum_{i: y_i = y} x_ij')          p(y) = n_y / n
 
-The coefficient (sum_j x_j)! / prod_j x_j! and p(sum_j x_j) are the same for all labels and are left out of scores, so
+The coefficient (sum_j x_j)! / prod_j x_j! and p(sum_j x_j) are the same for all labels and are omitted from scores, so
 that counts may be any non-negative real numbers. A row of weight w counts as w equal rows.
 
 Letters: n rows, Y labels, D symbols (columns).
@@ -29,7 +29,7 @@ Rows: TypeAlias = Any  # float64 [n, D]: an array, or a SciPy sparse matrix in C
 
 
 def check_counts(x: Rows) -> None:
-    """Refuse rows with a number that is negative, infinite or none."""
+    """Reject rows with a number that is negative, infinite or NaN."""
     values = x.data if sparse.issparse(x) else x
     if values.size and not (values.min() >= 0.0 and values.max() < np.inf):
         worst = values[~((values >= 0.0) & (values < np.inf))].flat[0]

@@ -46,16 +46,21 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), np.generic)
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` with Numba: cached on disk, the GIL released, IEEE arithmetic kept (-inf is legal)."""
-    return _compiled(function, False)
+    return _compiled(function)
+
+
+def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a small step of an inner loop: it is always inlined, as a call with many arrays costs too much."""
+    return _compiled(function, forceinline=True)
 
 
 def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """The same, but sums may be made in any order, and products added without rounding them first."""
-    return _compiled(function, {"reassoc", "contract", "arcp", "nsz"})
+    return _compiled(function, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 
-def _compiled(function: Callable[P, R], fastmath: bool | set[str]) -> Callable[P, R]:
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if isinstance(compiled, Dispatcher):  # with NUMBA_DISABLE_JIT it is the function itself
         compiled._cache = KernelCache(compiled)  # type: ignore[attr-defined]  # numba has few types
     return compiled

@@ -1,1 +1,1 @@
-"""Room 5, how to get there: optimizers over an objective."""
+"""How weights are found: optimizers over an objective."""

@@ -33,23 +33,26 @@ Andrew & Gao (2007), Scalable training of L1-regularized log-linear models, ICML
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Array, Float
-from loglinear.errors import ModelFileError, OptionError
-from loglinear.optimizers.optimizer import Optimizer, Result, l1_of_each, register
+from loglinear.errors import OptionError
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, StoredState, l1_of_each, register
 from loglinear.options import option
 
 Objective = Callable[[Float], tuple[float, Float]]
 
 
+PAIRS = ("s", "y", "s_y", "y_y")
+
+
 @dataclass
-class LBFGSState:
-    """Everything needed to go on as if never stopped; D weights, M pairs at most, m <= M pairs held.
+class LBFGSState(StoredState):
+    """Everything needed to continue as if never stopped; D weights, M pairs at most, m <= M pairs held.
 
     Attributes
     ----------
@@ -63,11 +66,14 @@ class LBFGSState:
         Differences of weights and of gradients; only the rows named in ``order`` are filled.
     s_y, y_y : float64[M]
         Inner products of each pair.
-    order : list of int
-        Rows of the pairs from the oldest to the newest [m].
     values : list of float
         Recent values, the newest last, as many as the stopping rule looks back.
+    order : list of int
+        Rows of the pairs from the oldest to the newest [m]; all rows of a state that was read.
     """
+
+    recent = "values"
+    arrays = ("weights", "gradient", *PAIRS)
 
     iteration: int
     evaluations: int
@@ -78,40 +84,21 @@ class LBFGSState:
     y: Float
     s_y: Float
     y_y: Float
-    order: list[int]
     values: list[float]
+    order: list[int] = field(init=False)
 
-    def to_arrays(self) -> dict[str, Array]:
-        """Copies of all of it as named arrays, for a checkpoint; the pairs from the oldest to the newest [m, D]."""
-        rows = np.array(self.order, dtype=np.int64)
-        return {
-            "counts": np.array([self.iteration, self.evaluations], dtype=np.int64),
-            "values": np.array([self.value, *self.values]),
-            "weights": self.weights.copy(),
-            "gradient": self.gradient.copy(),
-            "s": self.s[rows],
-            "y": self.y[rows],
-            "s_y": self.s_y[rows],
-            "y_y": self.y_y[rows],
-        }
+    def __post_init__(self) -> None:
+        self.order = list(range(self.s_y.size))
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> LBFGSState:
-        """Inverse of :meth:`to_arrays`; arrays of the right type are viewed, not copied (they may be read-only)."""
-        try:
-            iteration, evaluations = (int(count) for count in arrays["counts"])
-            names = ("values", "weights", "gradient", "s", "y", "s_y", "y_y")
-            values, weights, gradient, s, y, s_y, y_y = (np.asarray(arrays[name], dtype=np.float64) for name in names)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        m = s_y.size
-        fits = min(iteration, evaluations) >= 0 and values.ndim == weights.ndim == 1 and values.size >= 1
-        fits = fits and gradient.shape == weights.shape and s.shape == y.shape == (m, weights.size)
-        if not (fits and s_y.shape == y_y.shape == (m,) and bool(np.all(s_y > 0.0))):
-            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
-        recent = [float(value) for value in values]
-        order = list(range(m))
-        return cls(iteration, evaluations, recent[0], weights, gradient, s, y, s_y, y_y, order, recent[1:])
+    def copied(self, name: str) -> Array:
+        """A copy of an array; of the pairs [m, D] from the oldest to the newest."""
+        return getattr(self, name)[self.order] if name in PAIRS else super().copied(name)
+
+    def fits(self) -> bool:
+        m = self.s_y.size
+        shapes = self.gradient.shape == self.weights.shape and self.s.shape == self.y.shape == (m, self.weights.size)
+        fits = self.weights.ndim == 1 and shapes and self.s_y.shape == self.y_y.shape == (m,)
+        return fits and bool(np.all(self.s_y > 0.0))
 
 
 @register
@@ -143,6 +130,7 @@ class LBFGS(Optimizer):
     default_iterations = 1000
     iterations_are = "iterations"
     exact = True
+    state_class = LBFGSState
 
     memory: int = option("pairs of steps that the curvature is estimated from", default=10, least=1, most=200)
     max_iter: int = 1000
@@ -160,16 +148,13 @@ class LBFGS(Optimizer):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise OptionError(f"{name} must be a number from 0 up, not {getattr(self, name)}")
 
-    def restore(self, arrays: Mapping[str, Array]) -> LBFGSState:
-        return LBFGSState.from_arrays(arrays)
-
     def minimise(
         self,
         objective: Objective,
         weights0: npt.ArrayLike,
         *,
         l1: float | Float = 0.0,
-        callback: Callable[[LBFGSState], bool | None] | None = None,
+        callback: Callback = None,
         state: LBFGSState | None = None,
     ) -> Result:
         """Minimise objective(w) + Σ l1_i |w_i|.
@@ -186,30 +171,24 @@ class LBFGS(Optimizer):
         callback : callable, optional
             Sees the state after each iteration (its arrays change later: copy what you keep); True stops.
         state : LBFGSState, optional
-            Go on from here; it is not changed. With the same options, objective and ``l1``, the weights to come are
-            bit for bit those of the run that was not stopped.
+            Continue from here; it is not changed. With the same options, objective and ``l1`` the result is the same,
+            bit for bit, as without the interruption.
         """
         from loglinear.optimizers.lbfgs_run import Run  # here: it needs Numba, and options alone should not
 
         run = Run(self, objective, l1_of_each(l1, objective, np.size(weights0)), weights0, state)
         while True:
-            reason = run.converged()
-            if reason:
+            if reason := run.converged():
                 return Result(run.state, True, f"converged: {reason}")
             if run.state.iteration >= self.max_iter:
-                return Result(
-                    run.state, False, f"stopped after {run.state.iteration} iterations (max_iter {self.max_iter})"
-                )
+                return Result(run.state, False, f"{run.stopped} (max_iter {self.max_iter})")
             if not run.iterate():
-                if getattr(objective, "sharpen", bool)():  # the steps have become too small for single precision
+                if getattr(
+                    objective, "use_double_precision", bool
+                )():  # the steps have become too small for single precision
                     run.evaluate_again()
                     continue
-                return Result(
-                    run.state,
-                    False,
-                    f"stopped after {run.state.iteration} iterations: no step lowers the objective any more "
-                    "(it is flat up to rounding here, or its gradient is wrong)",
-                )
+                flat = "(it is flat up to rounding here, or its gradient is wrong)"
+                return Result(run.state, False, f"{run.stopped}: no step lowers the objective any more {flat}")
             if callback is not None and callback(run.state):
-                message = f"stopped after {run.state.iteration} iterations (by the callback)"
-                return Result(run.state, False, message)
+                return Result(run.state, False, f"{run.stopped} (by the callback)")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loglinear.arrays import Float, Int64
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
-from loglinear.optimizers.lbfgs import LBFGS, LBFGSState, Objective
+from loglinear.optimizers.lbfgs import LBFGS, PAIRS, LBFGSState, Objective
 
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
 
@@ -37,7 +37,7 @@ def dot(a: Float, b: Float) -> float:
     """Inner product of two vectors [D], always summed in the same order.
 
     The k-th partial sum takes the numbers k, k + 1024, k + 2048 ...: independent sums, so the processor adds several
-    at once without a licence to reorder, and rounding errors grow with D / 1024 only. Walking over slices from zero
+    at once without permission to reorder, and rounding errors grow with D / 1024 only. Walking over slices from zero
     (as everywhere here) lets the compiler see that no index is negative, without which it does not vectorise.
     """
     sums = np.zeros(_BLOCK)
@@ -89,7 +89,7 @@ def two_loop(s: Float, y: Float, s_y: Float, order: Int64, gamma: float, gradien
 @kernel
 def pseudo_gradient(weights: Float, gradient: Float, l1: Float, out: Float) -> None:
     """out ← ⋄F, the pseudo-gradient (Andrew & Gao 2007); all [D]."""
-    for i in range(weights.size):  # selections, not branches: the signs are as good as random
+    for i in range(weights.size):  # selections, not branches: the signs are practically random
         at_zero = gradient[i] - min(max(gradient[i], -l1[i]), l1[i])
         slope = gradient[i] + (l1[i] if weights[i] > 0.0 else -l1[i])
         out[i] = at_zero if weights[i] == 0.0 else slope
@@ -130,12 +130,7 @@ class Run:
     """One minimisation: the state and the few vectors beside it. ``l1`` is empty when nothing is penalised."""
 
     def __init__(
-        self,
-        options: LBFGS,
-        objective: Objective,
-        l1: float | Float,
-        weights0: npt.ArrayLike,
-        state: LBFGSState | None,
+        self, options: LBFGS, objective: Objective, l1: float | Float, weights0: npt.ArrayLike, state: LBFGSState | None
     ) -> None:
         self.options, self.objective = options, objective
         self.state = _first_state(weights0, options.memory) if state is None else _copied(state, options.memory)
@@ -152,7 +147,7 @@ class Run:
     def _evaluate(self, weights: Float) -> float:
         """Smooth value at ``weights``; its gradient goes to ``trial_gradient`` (the objective's own memory)."""
         value, gradient = self.objective(weights)
-        self.trial_gradient = np.require(gradient, np.float64, ["C", "W"])  # one type, so kernels compile once
+        self.trial_gradient = np.require(gradient, np.float64, ["C", "W"])  # one type, so that kernels compile once
         if self.trial_gradient.shape != weights.shape:
             raise ValueError(f"gradient of shape {self.trial_gradient.shape} for weights of shape {weights.shape}")
         self.state.evaluations += 1
@@ -162,7 +157,7 @@ class Run:
         state = self.state
         value = self._evaluate(state.weights)
         if self.l1.size:
-            state.gradient.fill(0.0)  # as direction and pseudo-gradient: a move of length zero only sums the penalty
+            state.gradient.fill(0.0)  # a move of length zero, to sum the penalty
             value += move_in_orthant(state.weights, state.gradient, 0.0, state.gradient, self.l1, self.trial)[0]
         state.gradient[:] = self.trial_gradient
         if not (math.isfinite(value) and math.isfinite(dot(state.gradient, state.gradient))):
@@ -174,7 +169,7 @@ class Run:
         state.values.append(value)
 
     def evaluate_again(self) -> None:
-        """Go on from here with an objective that has become more precise."""
+        """Continue from here with an objective that has become more precise."""
         self.state.values = []
         self._evaluate_start()
         self._update_steepest()
@@ -197,6 +192,11 @@ class Run:
                 )
         return ""
 
+    @property
+    def stopped(self) -> str:
+        """The beginning of a message that says why the run stopped."""
+        return f"stopped after {self.state.iteration} iterations"
+
     def iterate(self) -> bool:
         """One iteration; False when no step lowers the objective, not even along the gradient."""
         while True:
@@ -207,7 +207,7 @@ class Run:
                 return True
             if not self.state.order:
                 return False
-            self.state.order.clear()  # the pairs misled: once more from steepest descent
+            self.state.order.clear()  # the pairs were misleading: try again with steepest descent
 
     def _aim(self) -> float:
         """Fill ``direction``; returns its slope, which is negative."""
@@ -233,7 +233,7 @@ class Run:
         return wolfe(self._probe_line, self.state.value, slope, first, limit)
 
     def _probe_line(self, step: float) -> tuple[float, float]:
-        with np.errstate(over="ignore", invalid="ignore"):  # too far is the objective's to say
+        with np.errstate(over="ignore", invalid="ignore"):  # the objective says if this is too far
             np.multiply(self.direction, step, out=self.trial)
             self.trial += self.state.weights
         value = self._evaluate(self.trial)
@@ -267,22 +267,22 @@ def _first_state(weights0: npt.ArrayLike, memory: int) -> LBFGSState:
     weights = np.array(weights0, dtype=np.float64, order="C")
     if weights.ndim != 1:
         raise ValueError(f"weights must be a vector, not of shape {weights.shape}")
-    pairs = (memory, weights.size)
-    zeros = np.zeros
-    gradient = zeros(weights.size)
-    return LBFGSState(0, 0, 0.0, weights, gradient, zeros(pairs), zeros(pairs), zeros(memory), zeros(memory), [], [])
+    s, y = np.zeros((2, memory, weights.size))
+    state = LBFGSState(0, 0, 0.0, weights, np.zeros(weights.size), s, y, np.zeros(memory), np.zeros(memory), [])
+    state.order.clear()
+    return state
 
 
 def _copied(state: LBFGSState, memory: int) -> LBFGSState:
-    """``state`` in memory of its own, with room for ``memory`` pairs: its newest ones."""
+    """A copy of ``state`` with room for ``memory`` pairs, and its newest ones in it."""
     copy = _first_state(state.weights, memory)
     copy.iteration, copy.evaluations, copy.value = state.iteration, state.evaluations, state.value
     copy.gradient[:] = state.gradient
-    for row, source in enumerate(state.order[-memory:]):
-        copy.s[row], copy.y[row] = state.s[source], state.y[source]
-        copy.s_y[row], copy.y_y[row] = state.s_y[source], state.y_y[source]
-        copy.order.append(row)
     copy.values.extend(state.values)
+    rows = state.order[-memory:]
+    copy.order.extend(range(len(rows)))
+    for name in PAIRS:
+        getattr(copy, name)[: len(rows)] = getattr(state, name)[rows]
     return copy
 
 
@@ -314,13 +314,13 @@ def _penalties(l1: float | Float, size: int) -> Float:
 #
 # :func:`armijo` only shortens the step, for functions with kinks, where slopes at t say nothing about the bracket.
 #
-# Both call ``probe`` last at the step they accept, so the caller has everything about that point at hand.
+# The last call of ``probe`` is always at the accepted step, so that the caller has everything about that point.
 
 
 ARMIJO = 1e-4  # c1
 CURVATURE = 0.9  # c2
-_FLAT = 1e-10  # relative difference of values that may be rounding, where the slopes speak instead
-_ROUNDING = 1e-14  # the same where nothing else speaks
+_FLAT = 1e-10  # relative difference of values that may be rounding, so that the slopes decide
+_ROUNDING = 1e-14  # the same where there are no slopes
 _MARGIN = 0.1  # the next step keeps this share of the bracket away from its ends
 
 Probe = Callable[[float], tuple[float, float]]
@@ -423,7 +423,7 @@ def _inside(low: _Point, high: _Point) -> float:
 
 
 def _beyond(low: _Point, here: _Point) -> float:
-    """Larger step: where the slope would be zero if it went on changing as from ``low`` to ``here``, 2 to 10 times."""
+    """Larger step: where the slope, extrapolated from ``low`` and ``here``, would be zero; 2 to 10 times as far."""
     change = here.slope - low.slope
     forecast = here.step - here.slope * (here.step - low.step) / change if change > 0.0 else math.inf
     return min(max(forecast, 2.0 * here.step), 10.0 * here.step)

@@ -1,4 +1,4 @@
-"""Newton's method with a line search, for smooth convex objectives of few weights that know their second derivatives.
+"""Newton's method with a line search, for smooth convex objectives of few weights with a Hessian.
 
     w  <-  w - t H^-1 g,        t = 1, 1/2, 1/4, ... until the objective falls by a share of what the slope promises
 
@@ -7,16 +7,15 @@ Each iteration solves a system of D equations: O(D^3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from loglinear.arrays import Array, Arrays, Float
-from loglinear.errors import ModelFileError, OptionError
-from loglinear.optimizers.optimizer import Optimizer, Result, register
+from loglinear.arrays import Float
+from loglinear.errors import OptionError
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, StoredState, register
 
 MOST_WEIGHTS = 5000
 ENOUGH = 1e-4  # share of the promised fall that a step must bring
@@ -24,17 +23,15 @@ SMALLEST_STEP = 1e-10
 
 
 @dataclass
-class NewtonState:
-    """Weights, and how many iterations and evaluations brought them."""
+class NewtonState(StoredState):
+    """Weights, and how many iterations and evaluations it took to find them."""
+
+    arrays = ("weights",)
 
     iteration: int
     evaluations: int
     value: float
     weights: Float
-
-    def to_arrays(self) -> Arrays:
-        counts = np.array([self.iteration, self.evaluations], dtype=np.int64)
-        return {"counts": counts, "value": np.array([self.value]), "weights": self.weights.copy()}
 
 
 @register
@@ -48,33 +45,21 @@ class Newton(Optimizer):
     default_iterations = 100
     iterations_are = "iterations"
     exact = True
+    state_class = NewtonState
 
     max_iter: int = 100
     tolerance: float = 1e-5
     seed: int = 0
 
-    def restore(self, arrays: Mapping[str, Array]) -> NewtonState:
-        try:
-            iteration, evaluations = (int(count) for count in arrays["counts"])
-            return NewtonState(iteration, evaluations, float(arrays["value"][0]), np.array(arrays["weights"]))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-
     def minimise(
-        self,
-        objective: Any,
-        weights0: Float,
-        *,
-        l1: float = 0.0,
-        callback: Callable[[NewtonState], bool | None] | None = None,
-        state: NewtonState | None = None,
+        self, objective: Any, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
         if len(weights0) > MOST_WEIGHTS:
             raise OptionError(
                 f"optimizer='newton' is for at most {MOST_WEIGHTS:,} features, and there are {len(weights0):,}; "
                 "use lbfgs"
             )
-        now = state or NewtonState(0, 1, objective(weights0)[0], np.array(weights0))
+        now: NewtonState = state or NewtonState(0, 1, objective(weights0)[0], np.array(weights0))
         while True:
             value, gradient = objective(now.weights)
             direction = _solved(objective.hessian(now.weights), gradient)
@@ -96,7 +81,7 @@ class Newton(Optimizer):
 
 
 def _solved(hessian: Float, gradient: Float) -> Float:
-    """H^-1 g; a little is added to the diagonal of an H that is not positive definite."""
+    """H^-1 g, with a little added to the diagonal if H is not positive definite."""
     ridge, scale = 0.0, float(np.abs(np.diagonal(hessian)).max(initial=1.0))
     while True:
         try:

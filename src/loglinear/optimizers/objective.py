@@ -7,8 +7,8 @@ blocks that stay in cache: weights to part scores (features), part scores to los
 structure), part gradient to weight gradient (features). The shards' sums are then added in their order, so that the
 result is the same, to the last bit, for any number of threads.
 
-Where it applies, passes may be made in single precision (:class:`SinglePrecision`), several times
-quicker; whoever needs more calls :meth:`Objective.sharpen`.
+Some passes can be made in single precision (:class:`SinglePrecision`), which is several times faster;
+:meth:`Objective.use_double_precision` switches that off.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Objective:
     ----------
     features : PartFeatures
     corpus : EncodedExamples
-        S sequences; trees and the like count as sequences of their positions.
+        S sequences; a tree counts as the sequence of its positions.
     gold : Gold
     criterion : Criterion
     penalties
@@ -65,9 +65,9 @@ class Objective:
     n_threads : int
         Threads to use; the value does not depend on it.
     single_precision : bool
-        Whether passes may be made in single precision where that applies.
+        Whether to use single precision where that is supported.
     n_penalised : int, optional
-        Only the first so many weights are penalised; all if not given.
+        Only the first ``n_penalised`` weights are penalised; all if not given.
     """
 
     def __init__(
@@ -88,20 +88,20 @@ class Objective:
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
         self.n_threads = n_threads
-        self.terms: list[AnyObjective] = []  # more of the same kind: value and gradient [D]
+        self.terms: list[AnyObjective] = []  # added to the objective: value and gradient [D]
         self._single_precision = single_precision
 
     @cached_property
     def padded_layout(self) -> PaddedLayout:
-        """Weights and corpus laid out for passes in single precision, where they apply."""
+        """Weights and corpus laid out for passes in single precision."""
         costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
         return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:
-        """Passes in single precision, if they apply."""
-        if why_not(self.criterion, self.features, self.gold) is not None:
+        """Passes in single precision, if they are supported."""
+        if unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
         return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
 
@@ -113,21 +113,21 @@ class Objective:
     def _gradients(self) -> list[DenseGradient]:
         return [self.features.dense_gradient() for _ in self._shards]
 
-    def sharpen(self) -> bool:
-        """Go on in double precision; False if that makes no difference."""
+    def use_double_precision(self) -> bool:
+        """Use double precision from now on; False if that makes no difference."""
         was_quick, self._single_precision = self._single_precision and self._quick is not None, False
         return was_quick
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]; the gradient array is used again by the next call."""
-        found = self._quick(weights, self.n_threads) if self._single_precision and self._quick is not None else None
-        value, gradient = self._in_blocks(weights) if found is None else found
+        quick = self._quick(weights, self.n_threads) if self._single_precision and self._quick is not None else None
+        value, gradient = self._in_blocks(weights) if quick is None else quick
         for term in self.terms:
             more, more_gradient = term(weights)
             value += more
             gradient += more_gradient
         if self.l2:
-            with np.errstate(over="ignore"):  # an infinite value is a step too far, which the optimizer takes back
+            with np.errstate(over="ignore"):  # after too large a step, which the optimizer takes back
                 penalised = weights[: self.n_penalised]
                 value += self.l2 * float(np.sum(penalised**2))
                 gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
@@ -135,14 +135,12 @@ class Objective:
 
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:
         laid_out = self.features.lay_out(weights, self.penalties)
-        values = in_threads(
-            lambda shard: self._evaluate_shard(shard, laid_out), range(len(self._shards)), self.n_threads
-        )
-        value = float(sum(values))
+        shards = range(len(self._shards))
+        values = in_threads(lambda shard: self._evaluate_shard(shard, laid_out), shards, self.n_threads)
         gradient = self._gradients[0].vector
         for other in self._gradients[1:]:
             gradient += other.vector
-        return value, gradient
+        return float(sum(values)), gradient
 
     def _evaluate_shard(self, shard: int, laid_out: Any) -> float:
         gradient = self._gradients[shard]
@@ -165,7 +163,7 @@ class Objective:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Losses and gradient of first-order chains in single precision: several times quicker than block by block.
+# Losses and gradient of first-order chains in single precision: several times faster than block by block.
 #
 # For conditional log-likelihood and softmax-margin, with one label a position and no pair features. Sums over sequences
 # are made in double precision, those within a shard's gradient in single; the shards depend on the data alone, so that
@@ -174,8 +172,8 @@ class Objective:
 SHARDS = 4
 
 
-def why_not(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
-    """What speaks against passes in single precision, or None."""
+def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
+    """Why passes in single precision cannot be used, or None if they can."""
     if not isinstance(features, ChainFeatures):
         return "it goes over chains"
     if criterion.name not in ("cll", "softmax-margin"):
@@ -203,7 +201,7 @@ class SinglePrecision:
         self._gradients = [layout.zeros() for _ in shards]
 
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
-        """Value and gradient [D]; None where scores so far apart leave single precision."""
+        """Value and gradient [D]; None if the scores exceed the range of single precision."""
         layout = self.layout
         laid_out = layout.lay_out(weights)
         for part in (part for gradient in self._gradients for part in gradient):
@@ -228,7 +226,7 @@ def _total(parts: tuple[Float32, ...]) -> Float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Rows of numbers with flat labels, as compiled passes over them take them.
+# Rows of numbers with flat labels, for compiled passes over them.
 
 
 class FlatRows(NamedTuple):
@@ -258,7 +256,7 @@ class FlatRows(NamedTuple):
 
 
 def flat_rows(objective: Objective) -> FlatRows:
-    """Rows, labels, weights and costs of an objective over flat labels, as kernels take them."""
+    """Rows, labels, weights and costs of an objective over flat labels, for kernels."""
     features, corpus, criterion = objective.features, objective.corpus, objective.criterion
     assert isinstance(features, FlatFeatures) and isinstance(corpus, FlatCorpus)
     data, n_labels = corpus.rows, features.n_labels

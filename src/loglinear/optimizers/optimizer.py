@@ -1,24 +1,28 @@
 """The interface of an optimizer, and the registry of all of them.
 
-An optimizer takes an objective and weights to start from, and improves them iteration by iteration, telling a callback
-after each. What it needs to go on is its state, which a checkpoint keeps.
+An optimizer takes an objective and starting weights and improves them iteration by iteration, calling a callback after
+each one. Its state holds everything it needs to continue, and a checkpoint stores it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float
+from loglinear.errors import ModelFileError
 from loglinear.options import Registry, Spec
+
+Callback = Callable[[Any], bool | None] | None  #: sees the state after each iteration; True stops
 
 
 class State(Protocol):
-    """Everything needed to go on as if never stopped, and what a callback may look at."""
+    """Everything needed to continue as if never stopped, and what a callback may look at."""
 
     @property
     def iteration(self) -> int:
@@ -30,19 +34,94 @@ class State(Protocol):
 
     @property
     def value(self) -> float:
-        """The objective, as it was met."""
+        """The objective; stochastic optimizers accumulate it during the pass."""
 
     @property
     def weights(self) -> Float:
-        """The weights [D] that a model of now would have."""
+        """The current model's weights [D]."""
 
     def to_arrays(self) -> Arrays:
-        """All of it as named arrays, for a checkpoint."""
+        """The state as named arrays, for a checkpoint."""
+
+
+@contextmanager
+def reading_state() -> Iterator[None]:
+    """Report whatever goes wrong while a stored state is read as a damaged checkpoint."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train again") from None
+
+
+def check_parts_fit(fits: bool) -> None:
+    """Reject a stored state whose parts contradict each other."""
+    if not fits:
+        raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train again")
+
+
+class StoredState:
+    """A dataclass of counts, numbers and arrays that a checkpoint can store; subclasses name the fields.
+
+    counts
+        Integers, stored together as the array ``counts``.
+    numbers
+        Floats, stored together as the array ``values``.
+    recent
+        A list of floats stored behind them, or "" for none.
+    arrays
+        Arrays of floats, stored by name, or by the name that ``stored_as`` gives them.
+    """
+
+    counts: ClassVar[tuple[str, ...]] = ("iteration", "evaluations")
+    numbers: ClassVar[tuple[str, ...]] = ("value",)
+    recent: ClassVar[str] = ""
+    arrays: ClassVar[tuple[str, ...]]
+    stored_as: ClassVar[Mapping[str, str]] = {}
+
+    def to_arrays(self) -> Arrays:
+        """The state as named arrays, none of which the optimizer changes later."""
+        numbers = [getattr(self, name) for name in self.numbers]
+        numbers += getattr(self, self.recent) if self.recent else []
+        return {
+            "counts": np.array([getattr(self, name) for name in self.counts], dtype=np.int64),
+            "values": np.array(numbers, dtype=np.float64),
+            **{self.stored_as.get(name, name): self.copied(name) for name in self.arrays},
+        }
+
+    def copied(self, name: str) -> Array:
+        """A copy of one of the arrays."""
+        return getattr(self, name).copy()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Inverse of :meth:`to_arrays`."""
+        with reading_state():
+            fields: dict[str, Any] = dict(zip(cls.counts, map(int, arrays["counts"].tolist()), strict=True))
+            numbers = [float(number) for number in arrays["values"].tolist()]
+            n = len(cls.numbers)
+            fields |= zip(cls.numbers, numbers[:n], strict=True)
+            if cls.recent:
+                fields[cls.recent] = numbers[n:]
+            for name in cls.arrays:
+                fields[name] = _floats(arrays[cls.stored_as.get(name, name)])
+            state = cls(**fields)
+            fits = min(fields[name] for name in cls.counts) >= 0 and state.fits()
+        check_parts_fit(fits)
+        return state
+
+    def fits(self) -> bool:
+        """Whether the parts of a stored state agree with each other."""
+        return True
+
+
+def _floats(array: Array) -> Array:
+    """A copy of an array, in single precision if it is that, else in double."""
+    return np.array(array, dtype=np.float32 if np.asarray(array).dtype == np.float32 else np.float64)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Where an optimizer ended, whether it converged there, and why it stopped in plain words."""
+    """The final state of an optimizer, whether it converged, and why it stopped."""
 
     state: Any
     converged: bool
@@ -60,21 +139,23 @@ class Result:
 
 
 class Optimizer(ABC):
-    """How to get to good weights.
+    """A way to find good weights.
 
-    What a spec may set (``sgd:step=0.1``) are its :func:`~loglinear.options.option` fields. Class attributes feed the
-    command line, the error messages and the documentation:
+    A spec (``sgd:step=0.1``) sets its :func:`~loglinear.options.option` fields. Class attributes feed the command line,
+    the error messages and the documentation:
 
     name, summary
         What it is called, and what it does in one line.
     takes_l1, takes_l2
-        Whether it can serve these penalties.
+        Whether it supports these penalties.
     default_iterations
-        Most iterations unless told otherwise.
+        Default of the most iterations.
     iterations_are
         What several iterations are called.
     exact
-        Whether the value told after an iteration is the objective of its weights.
+        Whether the value reported after an iteration is the objective at its weights.
+    state_class
+        The class of its states.
     """
 
     name: ClassVar[str]
@@ -84,24 +165,20 @@ class Optimizer(ABC):
     default_iterations: ClassVar[int] = 50
     iterations_are: ClassVar[str] = "passes"
     exact: ClassVar[bool] = False
+    state_class: ClassVar[type[Any]]
 
     max_iter: int
 
     @abstractmethod
     def minimise(
-        self,
-        objective: Any,
-        weights0: Float,
-        *,
-        l1: float = 0.0,
-        callback: Callable[[Any], bool | None] | None = None,
-        state: Any = None,
+        self, objective: Any, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
-        """Lower ``objective`` from ``weights0`` [D]; the callback sees the state after each iteration, True stops."""
+        """Lower ``objective`` from ``weights0`` [D], or continue from a ``state`` of this optimizer."""
 
-    @abstractmethod
     def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of :meth:`State.to_arrays`."""
+        restored: State = self.state_class.from_arrays(arrays)
+        return restored
 
 
 OPTIMIZERS: Registry[Optimizer] = Registry(

@@ -1,19 +1,17 @@
-"""Passes over a corpus, a sequence at a time in a shuffled order: what stochastic and online learning share."""
+"""Passes over a corpus, one sequence at a time in shuffled order: what stochastic and online learning share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Array, Float, Int32, Int64
-from loglinear.errors import ModelFileError
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Result
+from loglinear.optimizers.optimizer import Callback, Result, StoredState
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import EncodedExamples, PartFeatures, Scores, SparseGradient, Structure
 
@@ -21,21 +19,21 @@ PERIOD = 10  # passes that the stopping rule looks back
 
 
 @dataclass
-class PassState:
-    """Everything needed to go on after a pass as if never stopped.
+class PassState(StoredState):
+    """Everything needed to continue after a pass as if never stopped.
 
     Attributes
     ----------
     iteration, evaluations : int
         Passes so far (the same number).
     value : float
-        Losses of the last pass as they were met, with the penalties.
+        Losses accumulated during the last pass, plus the penalties.
     moves : int
         Sequences of the last pass that moved the weights.
     current : float64 [D]
         The weights after the last step.
     sums, squares : float64 [D or 0]
-        Sum of the weights after each step, and of each squared derivative; empty if not kept.
+        Sum of the weights after each step, and of each squared derivative; empty if not needed.
     n_steps : int
         Steps so far.
     step : float
@@ -44,43 +42,33 @@ class PassState:
         Recent values, the newest last.
     """
 
-    iteration: int
-    evaluations: int
-    value: float
+    counts = ("iteration", "n_steps", "moves")
+    numbers = ("value", "step")
+    recent = "values"
+    arrays = ("current", "sums", "squares")
+
     current: Float
     sums: Float
     squares: Float
-    n_steps: int
     step: float
+    iteration: int = 0
+    value: float = np.inf
+    n_steps: int = 0
     values: list[float] = field(default_factory=list)
     moves: int = 1
 
     @property
+    def evaluations(self) -> int:
+        """Passes so far."""
+        return self.iteration
+
+    @property
     def weights(self) -> Float:
-        """The weights [D] of the model: the mean of all steps' if averaged."""
+        """The model's weights [D]: the mean over all steps if averaged."""
         return self.sums / self.n_steps if len(self.sums) and self.n_steps else self.current
 
-    def to_arrays(self) -> dict[str, Array]:
-        return {
-            "counts": np.array([self.iteration, self.n_steps, self.moves], dtype=np.int64),
-            "values": np.array([self.value, self.step, *self.values]),
-            "current": self.current.copy(),
-            "sums": self.sums.copy(),
-            "squares": self.squares.copy(),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> PassState:
-        """Inverse of :meth:`to_arrays`."""
-        try:
-            iteration, n_steps, moves = (int(count) for count in arrays["counts"])
-            value, step, *recent = (float(number) for number in arrays["values"])
-            current, sums, squares = (np.array(arrays[k], dtype=np.float64) for k in ("current", "sums", "squares"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        if min(iteration, n_steps) < 0 or {len(sums), len(squares)} - {0, len(current)}:
-            raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train anew")
-        return cls(iteration, iteration, value, current, sums, squares, n_steps, step, recent, moves)
+    def fits(self) -> bool:
+        return {len(self.sums), len(self.squares)} <= {0, len(self.current)}
 
 
 class SequencePasses(ABC):
@@ -89,16 +77,20 @@ class SequencePasses(ABC):
     Parameters
     ----------
     options
-        The optimizer: ``max_iter``, ``tolerance`` and ``seed`` are looked at.
+        The optimizer: its ``max_iter``, ``tolerance``, ``seed`` and ``average``.
     objective : Objective
     weights0 : float64 [D]
+        Where to start, unless a state says so.
     state : PassState, optional
+    step : float
+        Size of the first step.
     sequences : int64, optional
         The sequences to visit; all if not given.
+    l1, l2 : float
+        The penalties' share of one step.
+    adagrad : float, optional
+        AdaGrad's step, see :class:`LazyWeights`.
     """
-
-    lazy: LazyWeights
-    step: float
 
     def __init__(
         self,
@@ -106,49 +98,47 @@ class SequencePasses(ABC):
         objective: Objective,
         weights0: Float,
         state: PassState | None,
+        step: float = 1.0,
         sequences: Int64 | None = None,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        adagrad: float | None = None,
     ) -> None:
-        self._limits = options
+        self._limits, self.step = options, step
         self.objective, self.corpus = objective, objective.corpus
         self.features: PartFeatures = objective.features.as_lists()
         self.gradient = self.features.sparse_gradient()
-        self.start = weights0 if state is None else state.current
         self.sequences = np.arange(self.corpus.n_sequences) if sequences is None else sequences
-
-    def restore(self, state: PassState | None) -> None:
-        """Take over what a state holds beside the weights; to be called when :attr:`lazy` is there."""
-        self.lay_out(self.lazy.weights)
-        if state is None:
-            arrays = (self.lazy.weights, self.lazy.sums, self.lazy.squares)
-            self.state = PassState(0, 0, np.inf, *arrays, n_steps=0, step=self.step)
-            return
-        self.lazy.sums[...], self.lazy.squares[...] = state.sums, state.squares
-        self.state = replace(
-            state,
-            current=self.lazy.weights,
-            sums=self.lazy.sums,
-            squares=self.lazy.squares,
-            values=list(state.values),
+        start, n_steps = weights0 if state is None else state.current, len(self.sequences)
+        self.lazy = lazy = LazyWeights(
+            self.features, start, n_steps, l1, l2, options.average, adagrad, objective.n_penalised
         )
+        self.lay_out(lazy.weights)
+        self.state = PassState(lazy.weights, lazy.sums, lazy.squares, step)
+        if state is not None:
+            lazy.sums[...], lazy.squares[...] = state.sums, state.squares
+            self.state = replace(
+                state, current=lazy.weights, sums=lazy.sums, squares=lazy.squares, values=list(state.values)
+            )
 
     @abstractmethod
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
-        """Learn from one sequence, ``progress`` passes into the training; its loss before, and if the weights moved."""
+        """Learn from a sequence, ``progress`` passes into training; its loss before, and whether the weights moved."""
 
     def penalty(self, weights: Float) -> float:
-        """What the penalties add to the losses."""
+        """The penalties' part of the objective."""
         return 0.0
 
     def lay_out(self, weights: Float) -> None:
-        """Score by ``weights`` from now on, which may change."""
+        """Score with ``weights``, which may change, from now on."""
         self._weights = weights
         self._laid_out = self.features.lay_out(weights, self.objective.penalties)
 
     def prepare(self, sequence: int) -> tuple[Structure, Scores, Gold, Float]:
-        """The sequence's shape, part scores, annotation and weight."""
+        """Structure, part scores, annotation and weight of a sequence."""
         lo, hi = int(self.corpus.offsets[sequence]), int(self.corpus.offsets[sequence + 1])
         structure = self.features.structure(self.corpus, sequence, sequence + 1)
-        self._laid_out = self.features.laid_out_again(self._laid_out, self._weights, self.objective.penalties)
+        self._laid_out = self.features.refresh_layout(self._laid_out, self._weights, self.objective.penalties)
         scores = self.features.scores(self._laid_out, self.corpus, sequence, sequence + 1)
         weight = self.objective.sequence_weights[sequence : sequence + 1]
         return structure, scores, self.objective.gold.slice(lo, hi), weight
@@ -167,27 +157,25 @@ class SequencePasses(ABC):
         self.lazy.settle()
         return total, moves
 
-    def until_done(self, callback: Callable[[PassState], bool | None] | None) -> Result:
-        """Passes until there is nothing to learn, the objective stands still, or the callback says stop."""
+    def until_done(self, callback: Callback) -> Result:
+        """Make passes until nothing is left to learn, the objective settles, or the callback says stop."""
         state, limits = self.state, self._limits
         while True:
-            reason = self._converged(state)
-            if reason:
+            if reason := self._converged(state):
                 return Result(state, True, f"converged: {reason}")
             if state.iteration >= limits.max_iter:
-                return Result(state, False, f"stopped after {_passes(state.iteration)} (max_iter {limits.max_iter})")
+                return Result(state, False, f"stopped after {passes(state.iteration)} (max_iter {limits.max_iter})")
             losses, state.moves = self.one_pass(state.iteration + 1)
             state.iteration += 1
-            state.evaluations += 1
             state.n_steps += len(self.sequences)
             state.value = losses + self.penalty(state.weights)
             state.values = [*state.values, state.value][-PERIOD - 1 :]
             if callback is not None and callback(state):
-                return Result(state, False, f"stopped after {_passes(state.iteration)} (by the callback)")
+                return Result(state, False, f"stopped after {passes(state.iteration)} (by the callback)")
 
     def _converged(self, state: PassState) -> str:
         if state.iteration and not state.moves:
-            return f"nothing left to learn after {_passes(state.iteration)}"
+            return f"nothing left to learn after {passes(state.iteration)}"
         tolerance = self._limits.tolerance
         if tolerance and len(state.values) > PERIOD:
             before, now = state.values[0], state.values[-1]
@@ -196,46 +184,47 @@ class SequencePasses(ABC):
         return ""
 
 
-def _passes(n: int) -> str:
+def passes(n: int) -> str:
+    """How many passes, in words."""
     return f"{n} pass" + ("" if n == 1 else "es")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Weights that change a few at a time, with penalties and averages that are paid only when a weight is looked at.
+# Weights that change a few at a time, with penalties and averages that are applied only when a weight is used.
 #
 # Step i takes the gradient g of one sequence, then the penalties' share of that sequence (a proximal step):
 #
 #     w  <-  w - eta g                   for the few weights with a derivative
 #     w  <-  soft(w, eta l1) / (1 + 2 eta l2)        for all of them; soft(w, a) = sign(w) max(|w| - a, 0)
 #
-# A weight that no gradient touches from step j to step i has only the second line behind it. With
+# A weight that no gradient touches from step j to step i is only changed by the second line. With
 # r_m = 1 / (1 + 2 eta_m l2) and a_m = eta_m l1 that has a closed form over prefix sums kept for the steps of a pass
 # (cf. Lipton & Elkan 2015):
 #
 #     P_i = prod_{m<i} r_m      B_i = sum_{m<i} a_m / P_m      S_i = sum_{m<=i} P_m
 #     |w_i| = max(0, P_i (|w_j| / P_j - (B_i - B_j)))            sum_{j<m<=i} w_m = w_j (S_i - S_j) / P_j    (l1 = 0)
 #
-# So each group of weights that are looked at together (those of an attribute) carries the step it was last settled at.
-# AdaGrad's step eta / sqrt(1 + sum of squared derivatives)
-# belongs to the weight and stays the same while it is not touched: r and a are constants, and the sums geometric.
+# So each group of weights that are used together (those of an attribute) records the step it was last settled at.
+# AdaGrad's step eta / sqrt(1 + sum of squared derivatives) belongs to the weight and does not change while no gradient
+# touches it: r and a are constants, and the sums geometric.
 
 
-SMALLEST_PRODUCT = 1e-100  # of the shrinkings, before all weights are settled and it starts from one again
+SMALLEST_PRODUCT = 1e-100  # of the shrink factors: below it all weights are settled, and it is one again
 PRODUCT, THRESHOLD, SUM = 0, 1, 2  # rows of the prefix sums
 
 
 class Lazy(NamedTuple):
-    """Weights of D features in G groups, and what is needed to settle them.
+    """Weights of D features in G groups, with everything needed to settle them.
 
     Parameters
     ----------
     groups : int64 [G + 1]
-        Where the groups begin.
+        First feature of each group.
     weights : float64 [D]
     settled : int32 [G]
         The step that each group was last settled at.
     sums, squares : float64 [D or 0]
-        Sums of the weights after each step, and of squared derivatives; empty if not kept.
+        Sums of the weights after each step, and of squared derivatives; empty if not needed.
     prefix : float64 [3, steps + 1]
         P, B and S after each step of the pass.
     adagrad, l1, l2 : float
@@ -321,7 +310,7 @@ class LazyWeights:
     features : PartFeatures
         Of D features, as lists.
     weights : float64 [D]
-        Where to begin; copied.
+        Where to start; copied.
     n_steps : int
         Steps in a pass.
     l1, l2 : float
@@ -329,9 +318,9 @@ class LazyWeights:
     average : bool
         Whether to keep the sum of the weights after each step.
     adagrad : float, optional
-        AdaGrad's step; None for steps that are given.
+        AdaGrad's step; None if each step is given.
     n_penalised : int, optional
-        Only the first so many weights, which are whole groups, are penalised; all if not given.
+        Only the first ``n_penalised`` weights, which are whole groups, are penalised; all if not given.
     """
 
     def __init__(
@@ -364,19 +353,19 @@ class LazyWeights:
         self._now = 0
 
     def look_at(self, corpus: EncodedExamples, sequence: int) -> None:
-        """Settle all weights that the sequence's scores depend on."""
+        """Settle all weights that the scores of a sequence depend on."""
         if not (self.state.l1 or self.state.l2):
-            return  # nothing but the averages is owed
-        for pointer, ids, first_group in self._features.groups_met(corpus, sequence):
+            return  # without penalties, weights are up to date
+        for pointer, ids, first_group in self._features.active_groups(corpus, sequence):
             _settle(ids[pointer[0] : pointer[-1]], first_group, self._now, self.state)
 
     def descend(self, gradient: SparseGradient, step: float) -> None:
-        """Take ``step`` times the gradient off the weights, and clear it."""
+        """Subtract ``step`` times the gradient from the weights, and clear it."""
         _descend(gradient.touched, gradient.values, step, self._now, self.state)
         gradient.clear()
 
     def end_step(self, step: float) -> None:
-        """Take the penalties' share of a step of size ``step`` off all weights, when they are next looked at."""
+        """Record the penalties of a step of size ``step``; they are applied to weights when these are next used."""
         i, prefix = self._now, self.state.prefix
         product = prefix[PRODUCT, i]
         prefix[THRESHOLD, i + 1] = prefix[THRESHOLD, i] + step * self.state.l1 / product
@@ -387,7 +376,7 @@ class LazyWeights:
             self.settle()
 
     def settle(self) -> None:
-        """Settle all weights; the steps are counted from zero again."""
+        """Settle all weights and count steps from zero again."""
         _settle(np.arange(len(self.state.settled)), 0, self._now, self.state)
         self.state.settled.fill(0)
         self._now = 0

@@ -8,20 +8,20 @@ the penalties, lazily (:mod:`~loglinear.optimizers.passes`). If no step size is 
 powers of two, the one that lowers the objective of a sample most in one pass over it (Bottou 2010). With ``average``
 the result is the mean of the weights after each step.
 
-The objective told after each pass is the sum of the losses as they were met, with the penalties at its end.
+The objective reported after each pass is the sum of the losses before each step plus the penalties at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Float, Int64
+from loglinear.arrays import Float, Int64
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Optimizer, Result, register
-from loglinear.optimizers.passes import LazyWeights, PassState, SequencePasses
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, register
+from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import option
 
 SAMPLE = 500  # sequences that the step size is calibrated on
@@ -32,38 +32,28 @@ FIRST_TRIAL, SMALLEST_TRIAL, MOST_TRIALS = 0.25, 1e-12, 12
 class Stochastic(Optimizer):
     """What both share: passes over the sequences, one step each."""
 
+    state_class = PassState
+
     max_iter: int = 50
     tolerance: float = 1e-5
     seed: int = 0
     step: float | None = option("size of the first steps (calibrated on a sample if not given)", default=None, above=0)
     average: bool = option("keep the mean of the weights after each step", default=False)
 
-    def restore(self, arrays: Mapping[str, Array]) -> PassState:
-        return PassState.from_arrays(arrays)
-
     def minimise(
-        self,
-        objective: Objective,
-        weights0: Float,
-        *,
-        l1: float = 0.0,
-        callback: Callable[[PassState], bool | None] | None = None,
-        state: PassState | None = None,
+        self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
-        step = self.step
-        if state is not None:
-            step = state.step
-        elif step is None:
+        step = self.step if state is None else state.step
+        if step is None:
             step = self._calibrated(objective, weights0, l1)
-        run = _Run(self, objective, weights0, l1, step, state)
-        return run.until_done(callback)
+        return _Run(self, objective, weights0, l1, step, state).until_done(callback)
 
     def adaptive(self, step: float) -> float | None:
         """AdaGrad's step; None for others."""
         return None
 
     def step_at(self, step: float, passes: float) -> float:
-        """The size of a step after so many passes."""
+        """The size of a step after that many passes."""
         return step
 
     def _calibrated(self, objective: Objective, weights0: Float, l1: float) -> float:
@@ -106,14 +96,12 @@ class _Run(SequencePasses):
         state: PassState | None,
         sequences: Int64 | None = None,
     ) -> None:
-        super().__init__(options, objective, weights0, state, sequences)
-        self.options, self.step, self.total_l1 = options, step, l1
         share = 1.0 / objective.corpus.n_sequences
-        self.lazy = LazyWeights(
-            self.features, self.start, len(self.sequences), l1 * share, objective.l2 * share, options.average,
-            options.adaptive(step), objective.n_penalised,
-        )  # fmt: skip
-        self.restore(state)
+        penalties = {"l1": l1 * share, "l2": objective.l2 * share}
+        super().__init__(
+            options, objective, weights0, state, step, sequences, **penalties, adagrad=options.adaptive(step)
+        )
+        self.options, self.total_l1 = options, l1
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         self.lazy.look_at(self.corpus, sequence)

@@ -132,7 +132,7 @@ class PartFeatures(Protocol):
     def lay_out(self, weights: Float, penalties: Any) -> Any:
         """Prepare a weight vector [D] for :meth:`scores`."""
 
-    def laid_out_again(self, laid_out: Any, weights: Float, penalties: Any) -> Any:
+    def refresh_layout(self, laid_out: Any, weights: Float, penalties: Any) -> Any:
         """The layout after the weights have changed in place."""
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
@@ -150,7 +150,7 @@ class PartFeatures(Protocol):
     def sparse_gradient(self) -> SparseGradient:
         """A gradient of the few features of one example."""
 
-    def groups_met(self, corpus: Any, sequence: int) -> Iterable[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: Any, sequence: int) -> Iterable[tuple[Int64, Int32, int]]:
         """The groups that an example's scores depend on: lists ``ids[pointer[0]:pointer[-1]]``, each plus a first."""
 
 
@@ -178,7 +178,7 @@ class ListFeatures:
         """The weights themselves."""
         return weights
 
-    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
+    def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
         """The same."""
         return laid_out
 

@@ -1,8 +1,8 @@
 """One way to train, for every estimator that iterates.
 
     text, tables, trees          an estimator's inputs
-      -> problem                 the same in numbers, and what is to be learnt from them   (``problem``)
-      -> stages and phases       from which weights, by which optimizers                   (``plan``)
+      -> problem                 the same in numbers, and what to learn from them          (``problem``)
+      -> stages and phases       starting weights and optimizers                           (``plan``)
       -> run                     with progress, dev data, checkpoints and signals          (``run``)
       -> model and outcome       what was learnt, and how it went
 
@@ -14,8 +14,8 @@ stages have one, and those of some criteria begin with another criterion, or lea
     problem      the protocol an estimator's training data follows
     plan         which options go together; penalty, default optimizer and the phases that follow from the options
     run          :func:`train`: phases one after the other, signals, progress, patience, history
-    checkpoint   a model file of the weights so far, with all that is needed to go on as if never stopped
-    dev          data to stop early by
+    checkpoint   a model file of the weights so far, with everything needed to continue as if never stopped
+    dev          dev data, for early stopping
 
 This room knows weights, objectives, optimizers and time. It knows no estimator and no file format.
 """

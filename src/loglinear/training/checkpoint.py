@@ -1,4 +1,4 @@
-"""Checkpoints: a model file of the weights so far that also holds all that is needed to go on as if never stopped."""
+"""Checkpoints: a model file of the weights so far, with everything needed to continue as if never stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kept = tuple[Arrays, dict[str, Any]]
 
 
 def fingerprint(what: dict[str, Any], arrays: Iterable[Array | None]) -> str:
-    """Of all that a resumed run must share with the one that was interrupted: options and data."""
+    """A digest of what a resumed run must share with the interrupted one: options and data."""
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode())
     for array in arrays:
         digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
@@ -29,22 +29,18 @@ def fingerprint(what: dict[str, Any], arrays: Iterable[Array | None]) -> str:
 
 
 def fixed_options(options: Any) -> dict[str, str]:
-    """The options that a resumed training must have as the interrupted one had them.
+    """The options that must not change between the interrupted and the resumed training.
 
-    What a cost or an own base comes to is for the problem to say.
+    Costs, and a base of the user's own, are for the problem to identify: their text does not say what they are.
     """
-    given = {name: getattr(options, name) for name, each in declared(type(options)).items() if not each.varies}
-    return {name: str(value) for name, value in given.items() if name != "cost" and (name != "base" or is_plain(value))}
-
-
-def is_plain(value: Any) -> bool:
-    """Whether its text says all of it."""
-    return value is None or isinstance(value, str)
+    fixed = {name: getattr(options, name) for name, each in declared(type(options)).items() if not each.varies}
+    plain = fixed.get("base") is None or isinstance(fixed["base"], str)
+    return {name: str(value) for name, value in fixed.items() if name != "cost" and (name != "base" or plain)}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training keeps what it needs to go on.
+    """Where a training stores what it needs to continue.
 
     Parameters
     ----------
@@ -64,17 +60,17 @@ class Checkpoint:
 
     @property
     def written(self) -> str | None:
-        """The file's name, if it is there."""
+        """The file's name, if it exists."""
         return str(self.path) if self.path.exists() else None
 
     def save(self, weights: Sequence[Float], state: Arrays, notes: dict[str, Any]) -> None:
-        """Write the stages' weights so far, the run's arrays and notes; the file is whole at any moment."""
+        """Write the weights of the stages so far, the run's arrays and notes; the file is complete at any moment."""
         notes = {**notes, "fingerprint": self.mark, "complete": False}
         header, arrays = self.problem.storage(weights, self.options, notes)
         model_file.save(self.path, self.problem.kind, header, {**arrays, **state})
 
     def load(self) -> Kept | None:
-        """The run's arrays and notes; None if there is no file. One of another training is refused."""
+        """The run's arrays and notes; None if there is no file. Rejects the checkpoint of another training."""
         if not self.path.exists():
             return None
         stored = model_file.load(self.path, kind=self.problem.kind)
@@ -82,13 +78,13 @@ class Checkpoint:
         if notes.get("fingerprint") != self.mark:
             raise OptionError(
                 f"{self.path} is the checkpoint of a training with other data or options; give those again to go on, "
-                "or remove the file to start anew"
+                "or remove the file to start again"
             )
         return stored.arrays, notes
 
 
-def kept_before(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:
-    """What a training that goes on begins with, None for one that begins anew; refuses what is neither."""
+def resume_state(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:
+    """What a resumed training continues from, None for a new one; rejects an option without its counterpart."""
     if checkpoint is None:
         if resume:
             raise OptionError("resume=True needs the checkpoint to go on from")

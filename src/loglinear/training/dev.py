@@ -1,4 +1,4 @@
-"""Data to stop early by: what the model in training scores on it."""
+"""Dev data: the score of the model in training on it, for early stopping."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Dev:
 
     @classmethod
     def of(cls, problem: Problem, X: Any, y: Any = None) -> Dev | None:
-        """What a user gives as ``X_dev`` and ``y_dev``, in numbers; None if nothing is given."""
+        """The user's ``X_dev`` and ``y_dev`` in numbers, or None without them."""
         if X is not None:
             return cls(problem, problem.dev_data(X, y))
         if y is not None:

@@ -1,11 +1,11 @@
-"""What a training is to do: which options go together, and what follows from them.
+"""The plan of a training: which options go together, and what follows from them.
 
-    penalty            the factor of ||w||^2: l2, 1 / 2 variance, or what the problem takes by default
-    optimizer          the one asked for, or the first of the criterion's that applies to the problem
-    phases             first the criterion that the chosen one starts from, then its own
+    penalty            the factor of ||w||^2: l2, 1 / 2 variance, or the problem's default
+    optimizer          the one asked for, or the first of the criterion's list that applies to the problem
+    phases             first the criterion that the chosen one starts from, if any, then the chosen one
 
-Whatever makes no sense is refused here, before anything is trained, with a sentence that says why. What concerns one
-estimator's own options alone is checked beside them (:mod:`loglinear.estimators.options`).
+Combinations that make no sense are rejected here, before anything is trained, with a sentence that says why. Options of
+a single estimator are checked where they are declared (:mod:`loglinear.estimators.options`).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from loglinear.training.problem import MAIN, Learnable, Phase
 
 @dataclass(frozen=True)
 class Trained:
-    """What is trained, as far as criteria and optimizers must know.
+    """What is trained, as far as criteria and optimizers need to know.
 
     Parameters
     ----------
     name : str
         In messages: ``tagger``.
     parts : str
-        What the structure is one of, in messages: ``chains of labels``.
+        Its structures, in messages: ``chains of labels``.
     structure : type
     other_criteria : tuple of str
-        Names of criteria of its own that are checked where they are.
+        Names of its own criteria, which are checked elsewhere.
     registry : Registry, optional
-        Criteria of its own, instead of those of all structures.
+        Its own criteria, instead of those of all structures.
     without : tuple of str
-        Names of optimizers that do not go over this structure.
+        Names of optimizers that do not support this structure.
     pieces : bool
-        Whether criteria apply that cut a chain into pieces, or need no operation at all.
+        Whether criteria apply that cut a chain into pieces or need no operation of the structure.
     bases : bool
         Whether criteria of the registry with a generative base apply.
     """
@@ -62,8 +62,8 @@ class Trained:
         """The criteria to choose from."""
         return CRITERIA if self.registry is None else self.registry
 
-    def why_not(self, name: str) -> str | None:
-        """What speaks against a criterion, or None."""
+    def unsupported_reason(self, name: str) -> str | None:
+        """Why a criterion cannot train it, or None if it can."""
         if name in self.other_criteria or (self.registry is not None and name in self.registry):
             return None
         if name not in CRITERIA:
@@ -81,7 +81,7 @@ class Trained:
     def criteria(self) -> list[str]:
         """Names of the criteria that can train it."""
         known = dict.fromkeys([*self.other_criteria, *self.known])
-        return [name for name in known if self.why_not(name) is None]
+        return [name for name in known if self.unsupported_reason(name) is None]
 
     def optimizers(self, criterion: type[Any]) -> tuple[str, ...]:
         """Names of the optimizers that can train it by a criterion."""
@@ -89,16 +89,16 @@ class Trained:
 
 
 def check_training(options: Any, trained: Trained) -> None:
-    """Refuse a criterion, cost, optimizer and penalties that do not go together; ``options`` is the estimator."""
+    """Reject a criterion, cost, optimizer and penalties that do not go together; ``options`` is the estimator."""
     check_criterion(options, trained)
     check_optimizer(options, trained)
 
 
 def check_criterion(options: Any, trained: Trained) -> None:
-    """Refuse a criterion that does not train this, and a cost or a penalty that makes no sense with it."""
+    """Reject a criterion that cannot train this, and a cost or a penalty that makes no sense with it."""
     l2_factor(options.l2, options.variance)
     name = spec_name(options.criterion)
-    if why := trained.why_not(name):
+    if why := trained.unsupported_reason(name):
         reason = f"trains no {trained.name}: {why}" if name in CRITERIA else "is not known"
         raise OptionError(f"criterion={name!r} {reason}; there are: {', '.join(trained.criteria())}")
     if name not in trained.other_criteria:
@@ -106,43 +106,38 @@ def check_criterion(options: Any, trained: Trained) -> None:
 
 
 def check_cost(options: Any, name: str, uses_cost: bool) -> None:
-    """Refuse a cost that a criterion has no use for."""
+    """Reject a cost that a criterion does not use."""
     if options.cost is not None and not uses_cost:
         raise OptionError(f"criterion={name!r} takes no cost; those that do are {', '.join(cost_users())}")
 
 
 def check_optimizer(options: Any, trained: Trained) -> None:
-    """Refuse an optimizer that does not train the criterion on this, and penalties that it does not take."""
+    """Reject an optimizer that cannot train the criterion on this, and penalties that it does not support."""
     name = spec_name(options.criterion)
     if name in trained.other_criteria:
         return
     criterion = trained.known[name]
     able = trained.optimizers(criterion)
     spec = able[0] if options.optimizer is None else options.optimizer
-    _check_able(OPTIMIZERS.part(spec), criterion, able, trained.parts)
+    optimizer = OPTIMIZERS.part(spec).name
+    if optimizer not in able:
+        reason = _not_able(optimizer, criterion, trained.parts)
+        raise OptionError(f"criterion={name!r} is trained by {', '.join(able)}, not by {optimizer!r}: {reason}")
     check_penalties(options, spec, name)
 
 
-def _check_able(optimizer: type[Optimizer], criterion: Any, able: tuple[str, ...], parts: str) -> None:
-    if optimizer.name in able:
-        return
-    if optimizer.name in criterion.optimizers:
-        reason = f"that does not go over {parts}"
-    elif criterion.optimizers == ("online",):
-        reason = "its steps are its own"
-    elif optimizer.name != "online":
-        others = [other for other, each in CRITERIA.all().items() if optimizer.name in each.optimizers]
-        reason = f"that is for {', '.join(others)}"
-    else:
-        learners = ", ".join(other for other, each in CRITERIA.all().items() if each.optimizers == ("online",))
-        reason = f"it does not say how far to step, as {learners} do"
-    raise OptionError(
-        f"criterion={criterion.name!r} is trained by {', '.join(able)}, not by {optimizer.name!r}: {reason}"
-    )
+def _not_able(optimizer: str, criterion: Any, parts: str) -> str:
+    """Why an optimizer cannot train a criterion."""
+    if optimizer in criterion.optimizers:
+        return f"that does not go over {parts}"
+    if criterion.optimizers == ("online",):
+        return "its steps are its own"
+    others = ", ".join(name for name, other in CRITERIA.all().items() if optimizer in other.optimizers)
+    return f"it does not say how far to step, as {others} do" if optimizer == "online" else f"that is for {others}"
 
 
 def check_penalties(options: Any, spec: str, name: str) -> None:
-    """Refuse penalties that an optimizer does not take."""
+    """Reject penalties that an optimizer does not support."""
     optimizer = OPTIMIZERS.part(spec)
     for penalty in ("l1", "l2", "variance"):
         value = getattr(options, penalty)
@@ -162,12 +157,12 @@ def check_penalties(options: Any, spec: str, name: str) -> None:
 
 
 def refuse_iterating(name: str, reason: str, *, init: Any = None, dev: Any = None) -> None:
-    """Refuse what only a training that iterates can use, and say why criterion ``name`` does not.
+    """Reject arguments that only an iterative training uses, and say why criterion ``name`` is not one.
 
-    A checkpoint is no mistake: there is nothing to go on from, and so nothing is written.
+    A checkpoint is accepted: there is nothing to resume, so that none is written.
     """
-    given = {"a model to start from (init)": init, "dev data (X_dev)": dev}
-    unused = [what for what, value in given.items() if value is not None]
+    arguments = {"a model to start from (init)": init, "dev data (X_dev)": dev}
+    unused = [what for what, value in arguments.items() if value is not None]
     if unused:
         raise OptionError(f"criterion={name!r} {reason}; it has no use for {' and '.join(unused)}")
 
@@ -198,19 +193,17 @@ def first_that_applies(criterion: Criterion, applies: Callable[[str], bool]) -> 
 
 
 def planned_optimizer(part: Learnable, options: Any, criterion: Criterion, from_zero: bool) -> tuple[Optimizer, float]:
-    """The optimizer that finds the weights, and the factor of ||w||^2: none for one that takes no penalty."""
+    """The optimizer that finds the weights, and the factor of ||w||^2: 0 for an optimizer without penalties."""
     l2 = l2_factor(options.l2, options.variance, part.default_l2(criterion))
-    spec = options.optimizer
-    if spec is None:
-        spec = part.default_optimizer(criterion, l2, from_zero)
+    spec = options.optimizer or part.default_optimizer(criterion, l2, from_zero)
     kind = OPTIMIZERS.part(spec)
     most = part.default_iterations(kind) if options.max_iter is None else options.max_iter
-    made = make_optimizer(spec, max_iter=most, tolerance=options.tolerance, seed=options.seed)
-    return made, l2 if kind.takes_l2 else 0.0
+    optimizer = make_optimizer(spec, max_iter=most, tolerance=options.tolerance, seed=options.seed)
+    return optimizer, l2 if kind.takes_l2 else 0.0
 
 
 def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) -> list[Phase]:
-    """The phases that find a part's weights, from zero or from a model: the last is that of the criterion itself."""
+    """The phases that find a part's weights, from zero or from a model; the last is the criterion's own."""
     criterion = part.criterion(options.criterion, options.cost)
     first = part.criterion(criterion.starts_from) if criterion.starts_from and from_zero else None
     optimizer, l2 = planned_optimizer(part, options, criterion, from_zero and first is None)
@@ -225,10 +218,10 @@ def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) ->
     return [replace(phase, l1=options.l1) for phase in phases]
 
 
-def without_effect(spec: str) -> str:
-    """What to add to the report on data whose labels are all known: options that are given for hidden ones."""
-    given = CRITERIA.spec(spec)
-    moot = [f"{name}={given.values[name]!r}" for name in given.part.for_hidden if name in given.values]
+def unused_options_note(spec: str) -> str:
+    """A note for the training message: options that only affect hidden labels, when there are none."""
+    parsed = CRITERIA.spec(spec)
+    moot = [f"{name}={parsed.values[name]!r}" for name in parsed.part.for_hidden if name in parsed.values]
     if not moot:
         return ""
     return f"; all labels are known, so {', '.join(moot)} {'has' if len(moot) == 1 else 'have'} no effect"

@@ -1,6 +1,6 @@
-"""What an estimator hands over to be trained.
+"""What an estimator hands to training.
 
-A :class:`Problem` is a whole training: its stages, the model that their weights make, and what a checkpoint holds. Most
+A :class:`Problem` is a whole training: its stages, the model made of their weights, and what a checkpoint holds. Most
 stages are planned from options by :func:`~loglinear.training.plan.phases_of`, which asks a :class:`Learnable` for its
 criterion and its objective.
 """
@@ -35,8 +35,8 @@ class Phase:
         What progress and checkpoints call it; ``main`` is the one that dev data judges.
     optimizer : Optimizer
     prepare : callable
-        From the weights it starts from, and the arrays that a checkpoint kept (None without one), to the objective and
-        the arrays that a checkpoint is to keep.
+        From the starting weights and the arrays of a checkpoint (None without one) to the objective and the arrays
+        that the next checkpoint stores.
     l1 : float
         Factor of the sum of |w|.
     """
@@ -49,16 +49,16 @@ class Phase:
 
 @dataclass(frozen=True)
 class Stage:
-    """One vector of weights and the phases that find it, each from the weights of the one before.
+    """One vector of weights and the phases that find it, each starting where the one before ended.
 
     Parameters
     ----------
     begin : callable
-        From the weights of the stages before to the weights to start from [D], and the phases.
+        From the weights of the earlier stages to the starting weights [D] and the phases.
     score_start : bool
-        Whether dev data judges the start, too, so that it may prove to be the best.
+        Whether the starting weights are scored on dev data too, and may turn out to be the best.
     counts : bool
-        Whether its objective and iterations are the training's, or only its time and progress are.
+        Whether its objective and iterations count as the training's; its time and progress always do.
     """
 
     begin: Callable[[Sequence[Float]], tuple[Float, list[Phase]]]
@@ -67,7 +67,7 @@ class Stage:
 
 
 class Problem(Protocol):
-    """What is to be learnt, in numbers.
+    """What to learn, in numbers.
 
     Attributes
     ----------
@@ -81,16 +81,16 @@ class Problem(Protocol):
         """How the estimator ``options`` is trained; ``init`` is the model to start from, or None."""
 
     def trained_model(self, weights: Sequence[Float]) -> Any:
-        """The model that the stages' weights make; weights of stages that are still to come are left out."""
+        """The model made of the stages' weights so far."""
 
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
         """Header and arrays of a file of that model; the header's ``training`` holds ``notes``."""
 
     def arrays(self) -> Iterable[Array | None]:
-        """All numbers that the result depends on."""
+        """All arrays that the result depends on."""
 
     def identity(self, options: Any) -> dict[str, Any]:
-        """What else it depends on that plain options do not say: labels, costs, a base of the user's own."""
+        """What else the result depends on: labels, costs, a base of the user's own."""
 
     def dev_data(self, X: Any, y: Any) -> DevData:
         """Dev data in numbers."""
@@ -104,11 +104,11 @@ class DevData(Protocol):
 
     @property
     def arrays(self) -> list[Array | None]:
-        """All numbers that the score depends on."""
+        """All arrays that the score depends on."""
 
 
 class Learnable(ABC):
-    """Weights that a criterion can find; :func:`~loglinear.training.plan.phases_of` plans how."""
+    """Weights that a criterion can train; :func:`~loglinear.training.plan.phases_of` plans how."""
 
     @abstractmethod
     def criterion(self, spec: str, cost: Any = None) -> Any:
@@ -120,18 +120,18 @@ class Learnable(ABC):
 
     @abstractmethod
     def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
-        """The spec of the optimizer to use unless told otherwise; ``from_zero`` if the start is weights of zero."""
+        """Spec of the default optimizer; ``from_zero`` if training starts from weights of zero."""
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
-        """Most iterations unless told otherwise; None leaves it to the optimizer."""
+        """Default of the most iterations; None leaves it to the optimizer."""
         return None
 
     def default_l2(self, criterion: Any) -> float:
-        """The factor of ||w||^2 unless told otherwise."""
+        """Default factor of ||w||^2."""
         return 1.0
 
     def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        """The phases of a criterion that learns in several; None if one objective says it all."""
+        """The phases of a criterion that needs several; None if there is one objective."""
         return None
 
 

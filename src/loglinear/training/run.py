@@ -1,4 +1,4 @@
-"""The run of a training: phases one after the other, that can be watched, stopped early, interrupted and resumed."""
+"""The run of a training: phases one after the other that can be observed, stopped early, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ import numpy as np
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
 from loglinear.optimizers.optimizer import State, l1_of_each
-from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, kept_before
+from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, resume_state
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Problem, Stage
 
-PATIENCE = 20  # of options that do not say
+PATIENCE = 20  # default for options without one
 
 
 class TrainingInterrupted(KeyboardInterrupt):
     """Training was stopped by Ctrl-C or a termination signal.
 
-    The estimator holds the model of what was learnt so far; the checkpoint, if there is a place for one, all that is
-    needed to go on.
+    The estimator holds the model learnt so far; the checkpoint, if there is one, everything needed to continue.
     """
 
     def __init__(self, iteration: int, checkpoint: str | None) -> None:
@@ -95,11 +94,11 @@ class Outcome:
     weights : list of float64 [D]
         Of each stage.
     objective, iterations, evaluations, converged, message
-        Of all stages that count.
+        Of all stages that count, taken together.
     seconds : float
-        Of the whole training, that before an interruption included.
+        Of the whole training, including the time before an interruption.
     dev_score, best_iteration : float, int or None
-        Of the weights that dev data chose.
+        Of the weights that are best on dev data.
     history : list of Progress
     state : State or None
         Of the optimizer at the end of the first stage.
@@ -121,7 +120,7 @@ class Outcome:
     interruption: TrainingInterrupted | None = None
 
     def raise_interruption(self) -> None:
-        """Tell that the training did not end, once the estimator has kept what was learnt."""
+        """Raise the interruption, if there was one; called when the estimator has stored the model."""
         if self.interruption is not None:
             raise self.interruption
 
@@ -137,7 +136,7 @@ def train(
     resume: bool = False,
     observe: Callable[[Progress], None] | None = None,
 ) -> tuple[Any, Outcome]:
-    """Train a problem as the options of an estimator ask for: its model, and how it went.
+    """Train a problem with the options of an estimator: the model, and how the training went.
 
     Parameters
     ----------
@@ -145,32 +144,31 @@ def train(
     options
         The estimator.
     dev : Dev, optional
-        The weights of the first stage that score best on it are kept.
+        The result is the first stage's weights that score best on it.
     init
         The model to start from, as the problem takes it.
     checkpoint : path, optional
-        Where to keep a usable model and all that is needed to go on.
+        Where to store a usable model and everything needed to continue.
     checkpoint_seconds : float
-        Time between writing it.
+        Time between two checkpoints.
     resume : bool
-        Go on from the checkpoint if it is there.
+        Continue from the checkpoint if it exists.
     observe : callable, optional
         Sees a :class:`Progress` after each iteration.
     """
     stages = problem.stages(options, init)
-    kept = None
+    place = None
     if checkpoint is not None:
-        start = [] if not stages else [stages[0].begin([])[0]]
+        start = [stages[0].begin([])[0]] if stages else []
         arrays = [*problem.arrays(), *start, *([] if dev is None else dev.arrays)]
         mark = fingerprint({**fixed_options(options), **problem.identity(options)}, arrays)
-        kept = Checkpoint(Path(checkpoint), problem, options, mark)
-    before = kept_before(kept, resume)
+        place = Checkpoint(Path(checkpoint), problem, options, mark)
+    resumed = resume_state(place, resume)
     patience = getattr(options, "patience", PATIENCE)
     if observe is None and getattr(options, "verbose", False):
         observe = print_progress
     with catching_signals() as stop:
-        run = Run(stages, dev, patience, kept, checkpoint_seconds, observe, stop)
-        outcome = run.outcome(before)
+        outcome = Run(stages, dev, patience, place, checkpoint_seconds, observe, stop).outcome(resumed)
         return problem.trained_model(outcome.weights), outcome
 
 
@@ -186,9 +184,7 @@ def catching_signals() -> Iterator[threading.Event]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
-        with suppress(
-            OSError, ValueError, AttributeError
-        ):  # not through the stream, which may be in the middle of a write
+        with suppress(OSError, ValueError, AttributeError):  # not by print, which may be in the middle of a write
             os.write(sys.stderr.fileno(), b"\nstopping after this iteration (Ctrl-C once more stops at once)\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -200,7 +196,7 @@ def catching_signals() -> Iterator[threading.Event]:
 
 
 class _Stopped(Exception):
-    """A signal came: the iteration, and the weights [D] so far of the stage that it came in."""
+    """A signal arrived: the iteration, and the weights [D] so far of the current stage."""
 
     def __init__(self, iteration: int, weights: Float) -> None:
         self.iteration, self.weights = iteration, weights
@@ -214,15 +210,15 @@ class Run:
     ----------
     stages : list of Stage
     dev : Dev or None
-        Judges the main phase of the first stage.
+        Scores the main phase of the first stage.
     patience : int
-        A run ends after so many iterations without a better dev score.
+        A run ends after this many iterations without a better dev score.
     checkpoint : Checkpoint or None
         Written now and then, and when a signal stops the run.
     checkpoint_seconds : float
     observe : callable or None
     stop : threading.Event
-        Set when the run is to end after this iteration.
+        Set when the run should end after the current iteration.
     """
 
     stages: list[Stage]
@@ -238,7 +234,7 @@ class Run:
     state: State | None = None
 
     def outcome(self, kept: Kept | None) -> Outcome:
-        """Run all stages, or what a checkpoint leaves of them."""
+        """Run all stages, or those that a checkpoint has not finished."""
         self._began = self._saved = time.perf_counter()
         if kept is not None:
             self._restore(*kept)
@@ -257,7 +253,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time spent so far, that before an interruption included."""
+        """Time spent so far, including the time before an interruption."""
         return time.perf_counter() - self._began
 
     def _stage(self, number: int, kept: Kept | None) -> Float:
@@ -270,7 +266,7 @@ class Run:
         for phase in phases[reached:]:
             objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
             if keep and phase.name != MAIN and _same(keep, last_keep):
-                continue  # it would learn from the same as the phase before
+                continue  # it would learn from the same data as the phase before
             last_keep = keep
             if self.stop.is_set():
                 raise _Stopped(sum(each.iterations for each in self.ended), weights)
@@ -282,7 +278,7 @@ class Run:
         return weights
 
     def _summary(self, interruption: TrainingInterrupted | None) -> Outcome:
-        """All stages that count together: the last phase of each says what it came to."""
+        """The outcome of all stages that count; the last phase of each has its result."""
         counting = [each for each in self.ended if self.stages[each.stage].counts]
         last = list({each.stage: each for each in counting}.values())
         worst = next((each for each in last if not each.converged), last[-1] if last else None)
@@ -304,12 +300,12 @@ class Run:
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self, running: _PhaseRun, state: State) -> None:
-        """Write the checkpoint; a place that cannot take it is a warning, not the end."""
+        """Write the checkpoint; failing to do so is a warning, not an error."""
         assert self.checkpoint is not None
         best = running.best
         arrays = {f"optimizer.{name}": array for name, array in state.to_arrays().items()}
         arrays |= {f"phase.{name}": array for name, array in running.keep.items()}
-        arrays |= {f"done.{i}": own for i, own in enumerate(self.weights)}
+        arrays |= {f"done.{i}": weights for i, weights in enumerate(self.weights)}
         if best.weights is not None:
             arrays["best.weights"] = best.weights
         notes = {
@@ -342,7 +338,7 @@ class Run:
 
 
 class _PhaseRun:
-    """A phase at work: after each iteration it scores the dev data, keeps the best, tells, saves, and may stop."""
+    """The run of a phase and its callback: scores dev data, tracks the best weights, reports, saves, may stop."""
 
     def __init__(self, run: Run, stage: int, phase: Phase, objective: Any, keep: Arrays, dev: Dev | None) -> None:
         self.run, self.stage, self.phase, self.objective, self.keep, self.dev = run, stage, phase, objective, keep, dev
@@ -350,7 +346,7 @@ class _PhaseRun:
         self.out_of_patience = False
 
     def weights(self, start: Float, kept: Kept | None, score_start: bool) -> Float:
-        """Minimise from ``start`` [D], or go on from a checkpoint: the weights found, or the best on the dev data."""
+        """Minimise from ``start`` [D], or continue from a checkpoint: the final weights, or the best on dev data."""
         run, phase, state = self.run, self.phase, None
         if kept is not None:
             arrays, notes = kept
@@ -361,9 +357,8 @@ class _PhaseRun:
             self.best = Best(self.dev.score(start), 0, start.copy())
         result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
         final = result.state
-        judged = self.best.weights is not None
-        weights = np.array(final.weights) if self.best.weights is None else self.best.weights
-        message = result.message
+        best, message = self.best, result.message
+        weights = np.array(final.weights) if best.weights is None else best.weights
         if self.out_of_patience:
             what = phase.optimizer.iterations_are
             message = f"stopped after {final.iteration} {what}: no better dev score for {run.patience}"
@@ -371,7 +366,7 @@ class _PhaseRun:
             run.state = final
         stopped = run.stop.is_set()
         if run.checkpoint and (stopped or run.checkpoint.path.exists() or phase.name != MAIN):
-            run.save(self, final)  # kept until the caller has saved the model
+            run.save(self, final)  # it stays until the caller has saved the model
         run.ended.append(
             PhaseOutcome(
                 self.stage,
@@ -380,8 +375,8 @@ class _PhaseRun:
                 final.evaluations,
                 result.converged,
                 message,
-                self.best.score if judged else None,
-                self.best.iteration if judged else None,
+                None if best.weights is None else best.score,
+                None if best.weights is None else best.iteration,
             )
         )
         if stopped:
@@ -392,14 +387,14 @@ class _PhaseRun:
         """After an iteration; whether to stop. Where there are several starts, patience ends one of them."""
         run, best, score = self.run, self.best, None
         if self.dev is not None:
-            weights = getattr(now, "candidate", now.weights)  # of several starts, that of now
+            weights = getattr(now, "candidate", now.weights)  # of several starts, the current one's
             score = self.dev.score(weights)
             if score > best.score:
                 best.score, best.iteration, best.weights = score, now.iteration, weights.copy()
             since = max(best.iteration, getattr(now, "began_at", 0))
             self.out_of_patience = now.iteration - since >= run.patience
         best_score = None if score is None else best.score
-        phase = getattr(now, "phase", self.phase.name)  # an optimizer may have parts of its own
+        phase = getattr(now, "phase", self.phase.name)  # an optimizer may have its own parts
         progress = Progress(now.iteration, now.evaluations, now.value, run.seconds, score, best_score, phase)
         run.history.append(progress)
         if run.observe is not None:
@@ -412,15 +407,15 @@ class _PhaseRun:
         return run.stop.is_set() or self.out_of_patience
 
     def _objective_of(self, state: State) -> float:
-        """The objective of the weights, which an optimizer that learns as it goes along has only met on the way."""
+        """The objective at the final weights; optimizers that only track it during a pass need another evaluation."""
         if self.phase.optimizer.exact:
             return state.value
-        each = l1_of_each(self.phase.l1, self.objective, len(state.weights))
-        return float(self.objective(state.weights)[0] + float(np.sum(each * np.abs(state.weights))))
+        l1 = l1_of_each(self.phase.l1, self.objective, len(state.weights))
+        return float(self.objective(state.weights)[0] + float(np.sum(l1 * np.abs(state.weights))))
 
 
 def _part(prefix: str, arrays: Arrays) -> dict[str, Array]:
-    """The arrays whose names begin so, without that."""
+    """The arrays whose names begin with a prefix, named without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

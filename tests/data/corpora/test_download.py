@@ -11,7 +11,7 @@ import pytest
 from loglinear.data.corpora import download
 from loglinear.data.corpora.download import PublicCorpus
 from loglinear.errors import DataError, OptionError
-from loglinear.system import cache_folder, passed_over
+from loglinear.system import cache_folder, cache_warning
 
 TEXT = b"dog NN B-NP\n\n"
 
@@ -135,12 +135,12 @@ def test_files_brought_by_hand_are_checked(registry, served, inner):
 
 
 def test_a_cache_that_cannot_be_used_is_named(registry, monkeypatch, tmp_path):
-    assert passed_over() == ""
+    assert cache_warning() == ""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path / "file"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     cache_folder.cache_clear()
-    said = passed_over()
+    said = cache_warning()
     assert str(tmp_path / "file") in said and str(tmp_path / "home" / "loglinear") in said
 
 

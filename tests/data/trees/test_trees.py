@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear.data.trees.tree import Tree, parse_tree, parse_trees, read_trees
+from loglinear.data.trees.tree import Tree, parse_tree, parse_trees, read_trees, read_trees_and_sentences
 from loglinear.errors import DataError
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[3] / ".." / "shared" / "data"))
@@ -128,6 +128,19 @@ def test_bad_files_are_errors_that_name_them(tmp_path: Path, raw: bytes, line: i
     assert (caught.value.file, caught.value.line) == (str(path), line)
     with pytest.raises(DataError, match="cannot be read"):
         read_trees(tmp_path / "missing.mrg")
+
+
+def test_files_of_trees_and_sentences(tmp_path: Path) -> None:
+    path, tree = tmp_path / "some.txt", parse_tree("(ROOT (S (N a) (V b)))")
+    path.write_text("the dog\n\n(ROOT\n  (S (N a)\n (V b)))\n# no (sentence\n  a cat (1)\n(ROOT (S (N a) (V b)))\n")
+    assert read_trees_and_sentences(path) == [["the", "dog"], tree, ["a", "cat", "(1)"], tree]
+    path.write_text("a b\n(ROOT (S\nc d\n")
+    with pytest.raises(DataError, match="two words") as caught:
+        read_trees_and_sentences(path)
+    assert caught.value.line == 3
+    path.write_text("# nothing\n\n")
+    with pytest.raises(DataError, match="no tree and no sentence"):
+        read_trees_and_sentences(path)
 
 
 @pytest.mark.skipif(not HOSTILE, reason="no hostile_trees under LOGLINEAR_DATA")

@@ -63,7 +63,7 @@ def test_each_criterion_fits_a_treebank_and_its_file_answers_alike(spec, tmp_pat
 
 
 def test_all_criteria_are_tried():
-    assert {spec.partition(":")[0] for spec in SPECS} | {"pcfg"} == set(TREE_CRITERIA)
+    assert {spec.partition(":")[0] for spec in SPECS} | {"pcfg", "pcfg-em"} == set(TREE_CRITERIA)
 
 
 def test_two_threads_train_the_same_parser():

@@ -248,8 +248,8 @@ def broken(**methods):
     [
         (3, OptionError, "base=3 has no method log_prob"),
         (Plain, OptionError, "is a class; give an object of it"),
-        (broken(log_prob=lambda x, y: "much"), DataError, "log_prob said 'much', which is no number"),
-        (broken(log_prob=lambda x, y: np.nan), DataError, "log_prob said nan"),
+        (broken(log_prob=lambda x, y: "much"), DataError, "log_prob returned 'much'; expected a finite number"),
+        (broken(log_prob=lambda x, y: np.nan), DataError, "log_prob returned nan"),
         (broken(log_prob=lambda x, y: -np.inf), DataError, "training sequence 0 .* is -inf: a base gives"),
         (broken(sample=lambda n, rng: [([("a", "N")], ["O"])]), DataError, r"sample\(2000, rng\) must give 2000 pairs"),
         (broken(sample=lambda n, rng: [1] * n), DataError, r"must give pairs \(x, y\), not \[1\]"),

@@ -412,3 +412,13 @@ def test_the_command_line(tmp_path):
     }
     run("prune", model, "-o", tmp_path / "small.model", "--share", 0.5)
     assert Tagger.load(tmp_path / "small.model").structure == "segments"
+
+
+def test_experiments_take_the_structure(data, more_data):
+    tagger = make(max_iter=5)
+    best = loglinear.tune(*data, *more_data, grid={"max_length": [2, 3], "structure": ["segments"]}, tagger=tagger)
+    assert best.best_model.structure == "segments"
+    compared = loglinear.compare(
+        *data, *more_data, *more_data, criteria="all", tagger=make(max_iter=3, l2=None), quick=True, grid={"l2": [0.1]}
+    )
+    assert {system.name for system in compared.systems} == set(NAMES)

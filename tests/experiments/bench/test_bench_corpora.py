@@ -8,7 +8,7 @@ from loglinear import read_columns
 from loglinear.data import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.experiments import corpora
-from loglinear.experiments.bench.peer import maker, read_sentences, why_not
+from loglinear.experiments.bench.peer import maker, read_sentences, unsupported_reason
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.features.templates.sets import SETS, load_template
@@ -36,7 +36,7 @@ def test_strings_are_the_attributes_of_the_template(sentences, name):
 )
 def test_what_the_peer_cannot_have_is_said(template, part):
     templates = TemplateSet.parse(template)
-    assert part in why_not(templates)
+    assert part in unsupported_reason(templates)
     with pytest.raises(OptionError, match="python-crfsuite cannot"):
         maker(templates)
 
@@ -89,5 +89,5 @@ def test_absent_corpora_and_unknown_tasks_are_named(tmp_path, monkeypatch):
         with pytest.raises(OptionError, match=part):
             corpora.prepare(task, tmp_path)
     for size in ("nan", "inf", "1.5e2.", "12.5e0", "-1e5", "10"):
-        with pytest.raises(OptionError, match="no number of tokens"):
+        with pytest.raises(OptionError, match="not a number of tokens"):
             corpora.size_of(size)

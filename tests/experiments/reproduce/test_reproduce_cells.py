@@ -13,10 +13,10 @@ from loglinear.experiments.reproduce.tasks import (
     TREES,
     Cells,
     Job,
+    Run,
     beside,
     best,
     cell_shape,
-    penalty,
 )
 from loglinear.experiments.store import FORMAT, Store, read_results
 from loglinear.experiments.workers import Pool, warm_up
@@ -134,12 +134,12 @@ def test_the_third_figure_says_where_a_line_ends(workers, tmp_path):
     files = [tmp_path / "train.txt", tmp_path / "test.txt"]
     for file in files:
         file.write_text("")
-    charts = m_estimation.reproduce("conll2000", tuple(map(str, files)), cells_in(None, workers()))[3:]
+    charts = m_estimation.reproduce(Run("conll2000", tuple(map(str, files)), cells_in(None, workers())))[3:]
     points = {line["name"]: len(line["x"]) for line in charts[2].lines}
     fails = workers is NoMinimum
     assert points["HMM"] == 1 and points["CRF"] == 8 and points["M-est."] == 8 - fails
     assert "to none" in charts[2].note and ("M-est.: to c = 10" in charts[2].note) == fails
-    charts = m_estimation.reproduce("bundled", (), cells_in(None, workers()))[3:]
+    charts = m_estimation.reproduce(Run("bundled", (), cells_in(None, workers())))[3:]
     assert "to weak (c = 10)" in charts[2].note
 
 
@@ -155,19 +155,19 @@ def test_choosing_looks_at_dev_alone():
 def test_published_figures_stand_beside_ours():
     assert beside([1.0, 2.0, 90.0], (85.6, None, 87.11)) == ["85.60 - 87.11", "+2.89"]
     assert beside([1.0], (None,)) == ["-", "-"]
-    assert penalty(float("inf")) == {"l2": 0.0} and penalty(2.0) == {"variance": 2.0}
+    assert m_estimation.penalty(float("inf")) == {"l2": 0.0} and m_estimation.penalty(2.0) == {"variance": 2.0}
 
 
 def test_a_grid_is_the_papers():
-    grid = m_estimation.Grid((), cells_in(None))
-    assert len(grid.variances("CRF")) == 3
-    grid.files = ("x",)
-    assert len(grid.variances("CRF")) == 8 and len(grid.variances("HMM")) == 1
-    job = grid.job("CRF", m_estimation.EXTENDED, 0.1)
+    small, run = (Run("conll2000", files, cells_in(None)) for files in ((), ("x",)))
+    assert len(m_estimation.variances(small, "CRF")) == 3
+    assert len(m_estimation.variances(run, "CRF")) == 8 and len(m_estimation.variances(run, "HMM")) == 1
+    job = m_estimation.job(run, "CRF", m_estimation.EXTENDED, 0.1)
     assert job.unknown and job.options["order"] == 2 and job.options["max_iter"] == 100
-    assert not grid.job("M-est.", m_estimation.HMM, 1.0).unknown and not grid.job("HMM", m_estimation.HMM, 1.0).unknown
+    assert not any(m_estimation.job(run, name, m_estimation.HMM, 1.0).unknown for name in ("M-est.", "HMM"))
     for c, shown in ((0.4642, "0.4642"), (float("inf"), "inf"), (float("nan"), "-")):
-        ((label, job),) = grid.jobs("HMM" if shown == "-" else "CRF", m_estimation.HMM, 250, c).items()
+        name = "HMM" if shown == "-" else "CRF"
+        ((label, job),) = m_estimation.jobs(run, name, m_estimation.HMM, 250, c).items()
         assert (f", c={shown}, 250 sentences" in label) == (shown != "-") and job.n_train == 250
         cell = {"job": {"options": job.options}}
         assert m_estimation.shown_variance(cell) == shown
@@ -181,8 +181,7 @@ def test_risk_starts_from_the_cll_model_that_is_best_on_dev(tmp_path, monkeypatc
         return {name: {"dev": {"f1": 90.0 if "l2=0.1" in name else 80.0}} for name in jobs}
 
     monkeypatch.setattr(Cells, "trained", trained)
-    grid = softmax_margin.Grid("esp", ("x",), cells_in(tmp_path / "cells.json"))
-    grid.train(["CLL", "risk", "softmax-margin"])
+    softmax_margin.train(Run("esp", ("x",), cells_in(tmp_path / "cells.json")), ["CLL", "risk", "softmax-margin"])
     assert {job.init for name, job in asked.items() if "risk" in name} == {asked["esp CLL l2=0.1"].keep}
     assert all(not job.init for name, job in asked.items() if "risk" not in name)
     assert {job.options["l2"] for name, job in asked.items() if "risk" in name} == {0.0, 0.01}
@@ -258,12 +257,12 @@ def test_a_row_may_take_the_penalty_of_another_and_entities_are_trained_on_all_i
         }  # fmt: skip
 
     monkeypatch.setattr(Cells, "trained", trained)
-    (table,) = piecewise.entities("esp", ("x",), cells_in(None))
+    (table,) = piecewise.entities(Run("esp", ("x",), cells_in(None)))
     finals = {name: job for name, job in asked.items() if job.kind == "entities-all"}
     assert len(finals) == len(piecewise.ENTITIES) == len(table.rows)
     assert all(job.options["l2"] == 0.1 and job.options["pair_features"] for job in finals.values())
     assert sum("local" in name for name in asked) == 1, "its own penalties are not tried"
     asked.clear()
-    rows = piecewise.tags("conll2000", ("x",), cells_in(None))[0].rows
+    rows = piecewise.tags(Run("conll2000", ("x",), cells_in(None)))[0].rows
     assert [row.name for row in rows] == list(piecewise.TAGS) and {job.kind for job in asked.values()} == {"tags"}
     assert asked["conll2000 tags CRF, affixes and shapes, l2=0.1"].options["template"] == "pos"

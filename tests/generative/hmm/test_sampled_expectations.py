@@ -40,7 +40,7 @@ def test_sampled_and_exact_expectations_agree_within_the_sampling_error(seed, or
     data = model.sample(300, rng)
     encoder, encoded, features = features_of(lines, *data, 3, chain_order)
     base, samples = base_of(model), 10_000
-    exact = base.expected(encoder, features, encoded)
+    exact = base.expected(encoder, features, encoded, None, 1)
     found = Sampling(samples, seed=seed).estimate(base.draw, encoder, features, n_threads=2)
     common = exact * samples >= 100  # enough draws for the error to be nearly normal
     z = (found.mean - exact)[common] / found.error[common]
@@ -69,7 +69,7 @@ def test_what_is_not_exact_is_sampled(order):
     z = (found.mean - expected)[often] / found.error[often]
     assert often.sum() > 30 and np.abs(z).max() < 5.5 and np.sqrt(np.mean(z**2)) < 1.5
     with pytest.raises(OptionError, match=r"by sampling, as in base='hmm:samples=100000'"):
-        base.expected(encoder, features, encoded)
+        base.expected(encoder, features, encoded, None, 1)
 
 
 def test_draws_are_the_same_for_a_seed_and_any_number_of_threads():

@@ -13,7 +13,7 @@ from loglinear.criteria.criterion import make_criterion
 from loglinear.data.corpora.generator import generate_text_classes
 from loglinear.errors import OptionError
 from loglinear.optimizers.dual import flat
-from loglinear.optimizers.dual.chain import DualAscent, why_not_dual
+from loglinear.optimizers.dual.chain import DualAscent, dual_unsupported_reason
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, FlatProblem
 from loglinear.optimizers.dual.general import FinishState
 from loglinear.optimizers.lbfgs import LBFGS
@@ -207,7 +207,7 @@ def test_single_precision_is_given_up_where_it_does_not_do(monkeypatch):
     monkeypatch.setattr(flat, "SINGLE_FROM", 0)
     objective = text(n=2000)
     rough = FlatDual(max_iter=2, tolerance=1e-12).minimise(objective, zeros(objective)).state
-    assert rough.table.dtype == rough.kept.dtype == np.float32
+    assert rough.table.dtype == rough.alpha.dtype == np.float32
     found = FlatDual(max_iter=1000, tolerance=1e-6).minimise(objective, zeros(objective))
     assert found.converged
     assert found.value == pytest.approx(LBFGS(tolerance=1e-12).minimise(objective, zeros(objective)).value, rel=2e-6)
@@ -297,11 +297,11 @@ def test_a_callback_stops_it_and_zero_rows_are_no_trouble():
 def test_what_it_cannot_do_is_refused():
     objective = flat_objective(np.eye(3), [0, 1, 2], 3)
     gold, features = objective.gold, objective.features
-    assert why_not_dual(make_criterion("cll"), features, gold, 1.0) is None
-    assert "l2 is 0" in why_not_dual(make_criterion("cll"), features, gold, 0.0)
-    assert "it is for cll" in why_not_dual(make_criterion("perceptron"), features, gold, 1.0)
+    assert dual_unsupported_reason(make_criterion("cll"), features, gold, 1.0) is None
+    assert "l2 is 0" in dual_unsupported_reason(make_criterion("cll"), features, gold, 0.0)
+    assert "it is for cll" in dual_unsupported_reason(make_criterion("perceptron"), features, gold, 1.0)
     partial = Gold(np.array([-1, 1, 2], dtype=np.int32), np.ones((3, 3), dtype=np.uint8))
-    assert "one label" in why_not_dual(make_criterion("cll"), features, partial, 1.0)
+    assert "one label" in dual_unsupported_reason(make_criterion("cll"), features, partial, 1.0)
     objective.l2 = 0.0
     with pytest.raises(OptionError, match="use lbfgs"):
         DualAscent().minimise(objective, zeros(objective))

@@ -20,10 +20,10 @@ from problems.chain import random_scores
 NAMES = ("emission", "transition", "start", "stop", "edge", "trigram")
 
 
-def buffers(scores: ChainScores, with_edges: bool) -> tuple[np.ndarray, ...]:
+def buffers(scores: ChainScores, with_edges: bool) -> sums.Parts:
     n, y = scores.emission.shape
     cube = (y if scores.order == 2 else 0, y, y)
-    return (
+    return sums.Parts(
         np.empty((n, y)),
         np.zeros((y, y)),
         np.zeros(y),

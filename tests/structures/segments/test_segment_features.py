@@ -161,7 +161,7 @@ def test_the_sparse_gradient_of_a_sequence_is_the_dense_one(problem):
         np.testing.assert_allclose(sparse.values, wanted, atol=1e-12)
         assert sparse.squared_norm() == pytest.approx(float(wanted @ wanted))
         met = set()
-        for pointer, ids, first in features.groups_met(corpus, i):
+        for pointer, ids, first in features.active_groups(corpus, i):
             met |= {int(group) + first for group in ids[pointer[0] : pointer[-1]]}
         assert set(sparse.touched.tolist()) <= met
         where, derivatives = sparse.take()
@@ -181,7 +181,7 @@ def test_lists_score_as_rows_do_and_follow_the_weights(problem):
     lists = features.as_lists()
     laid_out = lists.lay_out(weights, penalties)
     weights[:] = rng.normal(size=len(weights))  # lists look at the weights themselves, tables are laid out again
-    laid_out = lists.laid_out_again(laid_out, weights, penalties)
+    laid_out = lists.refresh_layout(laid_out, weights, penalties)
     one = lists.scores(laid_out, corpus, 0, corpus.n_sequences)
     other = features.scores(features.lay_out(weights, penalties), corpus, 0, corpus.n_sequences)
     for name, part in other.parts().items():

@@ -75,7 +75,7 @@ def test_a_sentences_short_gradient_is_its_share_of_the_long_one(trees, seed):
         sparse.add(corpus, i, criterion.evaluate(structure, scores, gold.slice(lo, hi), np.ones(1))[1])
         chosen, values = sparse.take()
         total[chosen] += values
-        met = [first + ids[p[0] : p[-1]] for p, ids, first in features.groups_met(corpus, i)]
+        met = [first + ids[p[0] : p[-1]] for p, ids, first in features.active_groups(corpus, i)]
         groups = np.searchsorted(features.groups, chosen, side="right") - 1
         assert set(groups.tolist()) <= set(np.concatenate(met).tolist())
     np.testing.assert_allclose(total, objective_of("cll", coder, corpus, gold, features, l2=0.0)(weights)[1], atol=1e-9)

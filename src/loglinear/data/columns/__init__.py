@@ -1,4 +1,4 @@
-"""One door for all formats: which reader a file gets, by name or by what its name ends in."""
+"""One entry point for all formats of corpora: chooses the reader by format name or file extension."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(source: Source, format: str = "auto", **options: Any) -> Columns | Attr
     format : {"auto", "columns", "crfsuite", "jsonl", "text"}
         ``auto`` goes by the extension, see :func:`format_of`.
     **options
-        Handed to the reader of that format, for instance ``separator="tab"`` to :func:`read_columns`.
+        Passed to the reader of that format, for instance ``separator="tab"`` to :func:`read_columns`.
     """
     if format == "auto":
         format = format_of(source)

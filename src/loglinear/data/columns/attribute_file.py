@@ -1,14 +1,14 @@
-r"""CRFsuite attribute files: one token a line, its label and its features between tabs.
+r"""CRFsuite attribute files: one token per line, its label and its features separated by tabs.
 
 ::
 
     B-NP<TAB>w[0]=the<TAB>shape=x<TAB>length:3      an attribute without a value has the value 1
     I-NP<TAB>w[0]=10\:30                            a colon inside a name is \: and a backslash \\
 
-A blank line ends a sequence; a line ``@weight:2.5`` gives the sequence it stands in that weight; a line that begins
-with ``#`` and has no tab is a comment. Several tabs in a row separate like one, spaces belong to the names. The format
-is CRFsuite's (Okazaki 2007), except that a value that is not a number is an error here and zero there, and that a ``#``
-at the start of a later field is part of a name.
+A blank line ends a sequence; a line ``@weight:2.5`` sets the weight of the sequence it is in; a line that begins with
+``#`` and has no tab is a comment. Several tabs in a row count as one, and spaces are part of names. The format is
+CRFsuite's (Okazaki 2007) with two differences: a value that is not a number is an error here (CRFsuite reads it as
+zero), and a ``#`` at the start of a later field is part of a name.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def read_attributes(source: Source, labels: bool = True) -> Attributes:
     _check_lines(lines, chosen, name, labels)
     begins, finishes = lines.fields(chosen)
     counts = lines.counts[chosen].astype(np.int64)
-    breaks = np.cumsum(lines.counts == 0)[chosen]  # equal for two lines if and only if no blank line lies between
+    breaks = np.cumsum(lines.counts == 0)[chosen]  # equal for two lines if and only if no blank line is between them
     head, declared = None, np.zeros(len(chosen), dtype=np.bool_)
     if labels:
         first = offsets_of(counts)[:-1]
         head = lines.column(begins[first], finishes[first])
         declared = np.array([value.startswith(_WEIGHT) for value in head.values])[head.ids]
-        kept = ~np.repeat(declared, counts)
-        kept[first] = False
-        begins, finishes, counts = begins[kept], finishes[kept], counts - 1
+        is_attribute = ~np.repeat(declared, counts)
+        is_attribute[first] = False
+        begins, finishes, counts = begins[is_attribute], finishes[is_attribute], counts - 1
     tokens = ~declared
     if not tokens.any():
         raise DataError("the file holds no tokens", name)
@@ -86,31 +86,21 @@ def read_attributes(source: Source, labels: bool = True) -> Attributes:
 
 
 def _check_lines(lines: Lines, chosen: Int64, name: str, labels: bool) -> None:
-    """Refuse the first line with a carriage return inside, or, where labels are wanted, with none."""
+    """Reject the first line with a carriage return inside or, if there should be labels, without a label."""
     from loglinear.data.columns import scanning
 
     returns = lines.flags[chosen] & scanning.HAS_RETURN > 0
     before = np.maximum(lines.starts[chosen] - 1, 0)
     tabbed = (lines.buffer[before] == ord("\t")) & labels  # blanks before the first field are skipped
-    bad = returns | tabbed
-    if bad.any():
-        first = int(np.argmax(bad))
-        line = int(chosen[first]) + 1
-        if returns[first]:
-            raise DataError("a carriage return inside a line; end lines with LF or CRLF", name, line)
-        raise DataError("the line begins with a tab; a label is needed before the attributes", name, line)
+    for first in np.flatnonzero(returns | tabbed)[:1].tolist():
+        no_label = "the line begins with a tab; a label is needed before the attributes"
+        raise DataError(scanning.RETURN_INSIDE if returns[first] else no_label, name, int(chosen[first]) + 1)
 
 
 def _sequence_weights(
-    head: Column,
-    declared: Bool,
-    counts: Int64,
-    breaks: Int64,
-    groups: Int64,
-    numbers: Int64,
-    name: str,
+    head: Column, declared: Bool, counts: Int64, breaks: Int64, groups: Int64, numbers: Int64, name: str
 ) -> Float:
-    """Weights [S] of the sequences ``groups`` (numbers of blank lines before them), 1 where none is declared."""
+    """Weights [S] of the sequences ``groups`` (blank lines before each), 1 if none is declared."""
     weights = np.ones(len(groups))
     for row in np.flatnonzero(declared).tolist():
         field = head.values[head.ids[row]]
@@ -128,7 +118,7 @@ def _sequence_weights(
 
 
 def _labels(head: Column, tokens: Bool) -> Column:
-    """The label column, without first fields that are not labels, escapes undone, in order of first occurrence."""
+    """The label column: first fields of ``tokens``, unescaped, numbered in order of first occurrence."""
     ids = head.ids[tokens]
     used, first = np.unique(ids, return_index=True)
     values = {number: _unescaped(head.values[number]) for number in used[np.argsort(first)].tolist()}
@@ -144,13 +134,13 @@ def _unescaped(field: str) -> str:
 
 
 def _number(digits: str) -> float | None:
-    """A finite number, or None (Python's own reading would take ``nan``, ``1_000`` and digits of other scripts)."""
+    """A finite number, or None (``float`` would also accept ``nan``, ``1_000`` and digits of other scripts)."""
     value = float(digits) if _NUMBER.fullmatch(digits) else math.inf
     return value if math.isfinite(value) else None
 
 
 def _parsed(fields: Column, pointer: Int64, numbers: Int64, name: str) -> tuple[Column, Float | None]:
-    """Names of the attributes and their values [M] (None when all are 1); each distinct field is parsed once."""
+    """Names of the attributes and their values [M] (None if all are 1); each distinct field is parsed once."""
     index: dict[str, int] = {}
     renumber = np.empty(len(fields.values), dtype=np.int32)
     values = np.ones(len(fields.values))
@@ -182,8 +172,8 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
     Raises
     ------
     DataError
-        What the format cannot hold: a name or label that is empty or has a tab or a line end in it, a token without
-        label and attributes, a token whose line would be blank or a comment.
+        For what the format cannot hold: a name or label that is empty or contains a tab or a line end, a token with
+        neither label nor attributes, a token whose line would be blank or a comment.
     """
     from loglinear.data.columns import scanning
 
@@ -197,7 +187,7 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
     if lost.any():
         message = "a line that would be read as a blank line or a comment; give the token an attribute"
         raise corpus.error(message, int(np.argmax(lost)))
-    # The fields go before each token's line feed in a text of line feeds alone, one per token and one per sentence.
+    # Start from a text of line feeds, one per token and one per sentence; each token's fields go before its line feed.
     sentence = np.repeat(np.arange(corpus.n_sentences), np.diff(corpus.offsets))
     positions = np.repeat(np.arange(corpus.n_tokens) + sentence, counts)
     separators = np.full(len(ids), ord("\t"), dtype=np.uint8)
@@ -212,7 +202,7 @@ def write_attributes(corpus: Attributes, out: BinaryIO) -> None:
 
 
 def _token_fields(corpus: Attributes) -> tuple[list[bytes], Int64, Int64]:
-    """Distinct fields as bytes, the ids of all tokens' fields one after the other, and their number per token [N]."""
+    """Distinct fields as bytes, the concatenated ids of all tokens' fields, and the number of fields per token [N]."""
     counts = np.diff(corpus.pointer)
     tokens = np.repeat(np.arange(corpus.n_tokens), counts)
     names = _escaped(Column(corpus.ids, corpus.values), tokens, corpus)
@@ -231,7 +221,7 @@ def _token_fields(corpus: Attributes) -> tuple[list[bytes], Int64, Int64]:
 
 
 def _escaped(column: Column, tokens: Int64, corpus: Attributes) -> list[str]:
-    """Values as the format writes them; ``tokens`` is the position in the corpus of each entry, for messages."""
+    """Escaped values; ``tokens`` is the position in the corpus of each entry, for messages."""
     for number, value in enumerate(column.values):
         if (not value or _UNWRITABLE.search(value)) and (column.ids == number).any():
             message = f"{value!r:.60} cannot be written to a CRFsuite file (empty, or with a tab or line end)"

@@ -1,15 +1,15 @@
-"""CoNLL column files: one token a line, fields between blanks, a blank line between sentences.
+"""CoNLL column files: one token per line, fields separated by blanks, a blank line between sentences.
 
 ::
 
-    # sent_id = 1                       a comment, when it stands before the first token of a sentence
-    -DOCSTART- -X- O                    a document mark: no token; it ends a sentence
+    # sent_id = 1                       a comment, if it comes before the first token of a sentence
+    -DOCSTART- -X- O                    a document mark: not a token, but it ends a sentence
     Confidence NN B-NP
     in IN B-PP
 
 CRLF, a byte order mark, leading and trailing blanks, several blank lines and a missing last line feed are accepted, and
-kept when the file is written back with columns appended. See the CoNLL-2000 task (Tjong Kim Sang and Buchholz 2000)
-for the format; its corpus has tokens ``#``, which is why a comment must look like one.
+kept when the file is written back with columns appended. The format is that of the CoNLL-2000 task (Tjong Kim Sang and
+Buchholz 2000). Its corpus has ``#`` as a token, so not every line that begins with ``#`` is a comment.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from loglinear.data.files import Source, source_name, text_blocks
 from loglinear.errors import DataError
 
 Appended = Column | Sequence[str] | tuple[npt.NDArray[np.integer], Sequence[str]]
-BLOCK = 1 << 20  # bytes that are looked at together
+BLOCK = 1 << 20  # bytes read at a time
 _BLANK = re.compile(r"[ \t\r\n]")
 
 
 def read_columns(
     source: Source, *, separator: str = "auto", comments: str = "auto", docstart: bool = True, layout: bool = True
 ) -> Columns:
-    """Read a column file, block by block: with ``layout=False`` no more of its text is in memory than a block.
+    """Read a column file block by block; with ``layout=False`` only one block of its text is in memory at a time.
 
     Parameters
     ----------
@@ -42,8 +42,9 @@ def read_columns(
     separator : {"auto", "tab", "space"}
         ``auto``: runs of spaces and tabs. ``tab``: each tab, so that fields may hold spaces. ``space``: runs of spaces.
     comments : str
-        ``auto``: a line before the first token of a sentence that begins with ``#`` and has another number of fields
-        than the rows, or looks like ``# key = value``. ``none``: no line. Anything else: lines that begin with it.
+        ``auto``: a line is a comment if it begins with ``#``, comes before the first token of a sentence, and either
+        has a different number of fields than the rows or looks like ``# key = value``. ``none``: there are no comments.
+        Any other value: comments are the lines that begin with it.
     docstart : bool
         Whether lines with the first field ``-DOCSTART-`` are document marks (they end a sentence and are not tokens).
     layout : bool
@@ -69,7 +70,7 @@ def read_columns(
 def write_columns(corpus: Columns, out: BinaryIO, appended: Sequence[Appended] = ()) -> None:
     """Write a corpus as a column file, with columns appended to each row.
 
-    A corpus read from a column file is written back as it was: comments, blank lines and line ends stay, appended
+    A corpus read from a column file is written back unchanged: comments, blank lines and line ends stay, appended
     columns follow each row's last field after the row's own separator (a tab if the row has one, else a space), and
     ``-DOCSTART-`` lines get an ``O`` per column. Any other corpus is written with spaces between fields, or with tabs
     if a value holds a space, and a blank line after each sentence.
@@ -77,33 +78,31 @@ def write_columns(corpus: Columns, out: BinaryIO, appended: Sequence[Appended] =
     Parameters
     ----------
     corpus : Columns
-        What to write.
     out : binary file
-        Where to.
     appended : list of columns
         Each a :class:`Column`, a pair (ids [N], values), or N strings.
     """
     from loglinear.data.columns import scanning
 
     columns = [_as_column(column, corpus) for column in appended]
-    layout, lead = corpus.layout, True
+    layout = corpus.layout
     if layout is None:
-        columns, lead = [*corpus.columns, *columns], False
+        columns = [*corpus.columns, *columns]
         layout = _fresh_layout(corpus, columns)
     if not columns:
         out.write(layout.raw)
         return
-    base = [value.encode() for value in _checked_values(columns, corpus, layout)]
+    values = [value.encode() for value in _checked_values(columns, corpus, layout)]
     starts = np.cumsum([0] + [len(column.values) for column in columns[:-1]])
     ids = np.empty((len(layout.ends), len(columns)), dtype=np.int64)
     for number, column in enumerate(columns):
         ids[:, number] = column.ids[layout.tokens] + starts[number] if len(column) else 0
-    ids[layout.tokens < 0] = len(base)
+    ids[layout.tokens < 0] = len(values)
     separators = np.repeat(layout.separators, len(columns)).reshape(ids.shape)
-    if not lead:
+    if corpus.layout is None:  # nothing comes before the first column
         separators[:, 0] = 0
     positions = np.repeat(layout.ends, len(columns))
-    out.write(scanning.spliced(layout.raw, positions, separators.ravel(), ids.ravel(), [*base, b"O"]))
+    out.write(scanning.spliced(layout.raw, positions, separators.ravel(), ids.ravel(), [*values, b"O"]))
 
 
 def _as_column(column: Appended, corpus: Columns) -> Column:
@@ -126,13 +125,12 @@ def _fresh_layout(corpus: Columns, columns: list[Column]) -> Layout:
 
 
 def _checked_values(columns: list[Column], corpus: Columns, layout: Layout) -> list[str]:
-    """All values of the columns, after refusing one that would not be read back as one field."""
+    """All values of the columns; raises DataError for a value that could not be read back as one field."""
     for column in columns:
         for number, value in enumerate(column.values):
             core = value.replace(" ", "") if layout.spaced and value.strip(" ") == value else value
             if not core or _BLANK.search(core):
-                found = column.ids == number
-                if found.any():
+                for position in np.flatnonzero(column.ids == number)[:1].tolist():
                     message = f"{value!r:.60} cannot be written as a field of a column file (blank or empty)"
-                    raise corpus.error(message, int(np.argmax(found)))
+                    raise corpus.error(message, position)
     return [value for column in columns for value in column.values]

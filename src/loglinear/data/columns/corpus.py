@@ -1,12 +1,12 @@
-"""The types a corpus has once it is read: :class:`Column`, :class:`Columns` and :class:`Attributes`.
+"""The types of a corpus in memory: :class:`Column`, :class:`Columns` and :class:`Attributes`.
 
-A column of N strings is kept factorised, as the ids of its distinct values::
+A column of N strings is stored factorised, as the ids of its distinct values::
 
     word       the  dog  saw  the  cat          values = ["the", "dog", "saw", "cat"]
     ids         0    1    2    0    3           values[ids[t]] is the string at position t
 
-so that a corpus of millions of tokens holds one Python string per distinct value, and all that follows (templates,
-encoding, evaluation) is integer arithmetic. Sentences lie one after the other; sentence s is the slice
+so that a corpus of millions of tokens holds one Python string per distinct value, and all later steps (templates,
+encoding, evaluation) are integer arithmetic. Sentences are concatenated; sentence s is the slice
 ``offsets[s]:offsets[s + 1]``. Letters: S sentences, N positions (tokens) in all, M (token, attribute) pairs.
 """
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
 
+A = TypeVar("A")
 PYTHON = "<python>"
 
 
@@ -43,7 +44,7 @@ def offsets_of(lengths: npt.ArrayLike) -> Int64:
 
 
 def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> Int64:
-    """Indices of sentences as int64; anything else is rejected."""
+    """Sentence numbers (or a mask [S]) as int64; raises OptionError for anything else."""
     chosen = np.asarray(sentences)
     if chosen.dtype == np.bool_:
         if chosen.shape != (n_sentences,):
@@ -78,7 +79,7 @@ class Column:
 
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> Column:
-        """Factorise strings; O(N) with one dictionary look-up a string."""
+        """Factorise strings; O(N) with one dictionary look-up per string."""
         strings = list(strings)
         index = {value: number for number, value in enumerate(dict.fromkeys(strings))}
         ids = np.fromiter(map(index.__getitem__, strings), dtype=np.int32, count=len(strings))
@@ -88,17 +89,21 @@ class Column:
         """The N strings, one Python reference each."""
         return list(map(self.values.__getitem__, self.ids.tolist()))
 
+    def at(self, positions: Int64) -> Column:
+        """The column at some positions; ``values`` are shared."""
+        return Column(self.ids[positions], self.values)
+
 
 @dataclass(eq=False, slots=True)
 class Layout:
-    """What is needed to write a column file back with columns appended, every other byte kept.
+    """What is needed to write a column file back with columns appended and every other byte unchanged.
 
     Attributes
     ----------
     raw : bytes
         The whole file, uncompressed.
     ends : int64 [R]
-        Ascending byte positions where a line's last field ends: of token lines and of ``-DOCSTART-`` lines.
+        Byte positions, ascending, where the last field of a token line or ``-DOCSTART-`` line ends.
     separators : uint8 [R]
         Byte that separates fields on that line.
     tokens : int64 [R]
@@ -114,8 +119,32 @@ class Layout:
     spaced: bool
 
 
+class Sentences:
+    """S sentences with N tokens in all; sentence s is the positions ``offsets[s]:offsets[s + 1]``."""
+
+    offsets: Int64
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences S."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of positions N."""
+        return int(self.offsets[-1])
+
+    def __len__(self) -> int:
+        return self.n_sentences
+
+    def _selected(self, chosen: Int64) -> tuple[Int64, Int64]:
+        """Offsets of a corpus of the ``chosen`` sentences, and the positions of its tokens."""
+        lengths = np.diff(self.offsets)[chosen]
+        return offsets_of(lengths), ranges(self.offsets[:-1][chosen], lengths)
+
+
 @dataclass(eq=False)
-class _Corpus:
+class _Corpus(Sentences):
     """What :class:`Columns` and :class:`Attributes` share: sentences, and lines for messages.
 
     Attributes
@@ -132,34 +161,21 @@ class _Corpus:
     offsets: Int64
     lines: Int64
 
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences S."""
-        return len(self.offsets) - 1
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of positions N."""
-        return int(self.offsets[-1])
-
-    def __len__(self) -> int:
-        return self.n_sentences
-
     def place(self, position: int) -> tuple[int, int]:
-        """Sentence and position inside it (both from 0) of a position of the corpus."""
+        """The sentence that a position of the corpus is in, and the position within it (both from 0)."""
         sentence = int(np.searchsorted(self.offsets, position, side="right")) - 1
         return sentence, position - int(self.offsets[sentence])
 
     def error(self, message: str, position: int) -> DataError:
-        """A :class:`DataError` that names file and line of a position, or sequence and position of Python data."""
+        """A :class:`DataError` with the file and line of a position, or for Python data its sequence and position."""
         if self.name != PYTHON:
             return DataError(message, self.name, int(self.lines[position]))
         sentence, within = self.place(position)
         return DataError(f"sequence {sentence}, position {within} (from 0): {message}")
 
-    def _split(self, strings: list[str]) -> list[list[str]]:
-        bounds = self.offsets.tolist()
-        return [strings[bounds[s] : bounds[s + 1]] for s in range(self.n_sentences)]
+    def _split(self, tokens: list[A]) -> list[list[A]]:
+        """What belongs to the N tokens, as a list per sentence."""
+        return [tokens[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
 
 @dataclass(eq=False)
@@ -171,12 +187,12 @@ class Columns(_Corpus):
     columns : list of Column
         All columns of the file, the label column (if any) included.
     layout : Layout, optional
-        How the rows lie in a column file, for writing it back.
+        Where the rows are in a column file, for writing it back.
     records : list of bytes, optional
         The lines of a JSON Lines file, for writing them back.
     unlabelled : int, optional
-        Line of the first sentence that has no labels where the format says so (plain text, JSON Lines without
-        ``labels``); None when the last column may be taken for the labels.
+        Line of the first sentence without labels, if the format can tell (plain text, JSON Lines without ``labels``);
+        None if the last column may be the labels.
     """
 
     columns: list[Column]
@@ -190,7 +206,7 @@ class Columns(_Corpus):
         return len(self.columns)
 
     def column(self, number: int = -1) -> Column:
-        """Column by number, from 0, or negative from the last; an error says how many there are."""
+        """Column by number, from 0, or negative from the last; an error names the number of columns."""
         if not -self.n_columns <= number < self.n_columns:
             raise DataError(f"there is no column {number}: each row has {self.n_columns} (numbered from 0)", self.name)
         return self.columns[number]
@@ -199,9 +215,7 @@ class Columns(_Corpus):
         """Sentences as lists of tuples of strings: a Python view, for small data."""
         if not self.columns:
             return [[] for _ in range(self.n_sentences)]
-        tokens = list(zip(*(column.strings() for column in self.columns), strict=True))
-        bounds = self.offsets.tolist()
-        return [tokens[bounds[s] : bounds[s + 1]] for s in range(self.n_sentences)]
+        return self._split(list(zip(*(column.strings() for column in self.columns), strict=True)))
 
     def labels(self, column: int = -1) -> list[list[str]]:
         """One column (the last by default) as a list of strings per sentence."""
@@ -212,20 +226,19 @@ class Columns(_Corpus):
     def select(self, sentences: npt.ArrayLike) -> Columns:
         """The corpus of the given sentences (numbers from 0, or a mask [S]); columns share ``values``."""
         chosen = _sentence_numbers(sentences, self.n_sentences)
-        lengths = np.diff(self.offsets)[chosen]
-        positions = ranges(self.offsets[chosen], lengths)
+        offsets, positions = self._selected(chosen)
         return Columns(
             name=self.name,
-            offsets=offsets_of(lengths),
+            offsets=offsets,
             lines=self.lines[positions],
-            columns=[Column(column.ids[positions], column.values) for column in self.columns],
+            columns=[column.at(positions) for column in self.columns],
             records=None if self.records is None else [self.records[s] for s in chosen.tolist()],
             unlabelled=self.unlabelled,
         )
 
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[str | Sequence[str]]], name: str = PYTHON) -> Columns:
-        """Corpus of Python data.
+        """A corpus from Python data.
 
         Parameters
         ----------
@@ -263,7 +276,7 @@ def _as_tokens(sentence: Any, number: int) -> list[Any]:
 
 
 def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
-    """Columns of the tokens, each token a string or a row of strings, all of one kind."""
+    """Columns of the tokens, which must be all strings or all rows of strings."""
     kinds = set(map(type, tokens))
     if kinds == {str}:
         return [tokens]
@@ -287,7 +300,7 @@ def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
 
 
 def check_unicode(corpus: Columns) -> None:
-    """Refuse lone surrogates, which no file can hold; O(distinct values)."""
+    """Reject lone surrogates, which no file can hold; O(distinct values)."""
     for column in corpus.columns:
         for number, value in enumerate(column.values):
             if not value.isascii():
@@ -300,22 +313,22 @@ def check_unicode(corpus: Columns) -> None:
 
 @dataclass(eq=False)
 class Attributes(_Corpus):
-    """A corpus of ready-made features: each token a bag of weighted attributes, CSR over M pairs.
+    """A corpus with ready-made features: each token has a bag of weighted attributes, stored as CSR over M pairs.
 
     Attributes
     ----------
     label : Column, optional
-        The label of each token, None when the file has none.
+        The label of each token, None if the file has none.
     pointer : int64 [N + 1]
         Attributes of token t are ``ids[pointer[t]:pointer[t + 1]]``.
     ids : int32 [M]
         Number of the attribute.
     weights : float64 [M], optional
-        Value of the attribute at the token; None when all are 1.
+        Value of the attribute at the token; None if all are 1.
     values : list of str
         Attribute names, in order of first occurrence.
     sequence_weights : float64 [S], optional
-        Weight of each sequence, as the file declares it; None when all are 1.
+        Weight of each sequence, as the file declares it; None if all are 1.
     """
 
     label: Column | None
@@ -334,15 +347,14 @@ class Attributes(_Corpus):
     def select(self, sentences: npt.ArrayLike) -> Attributes:
         """The corpus of the given sentences (numbers from 0, or a mask [S]); ``values`` are shared."""
         chosen = _sentence_numbers(sentences, self.n_sentences)
-        lengths = np.diff(self.offsets)[chosen]
-        positions = ranges(self.offsets[chosen], lengths)
+        offsets, positions = self._selected(chosen)
         counts = np.diff(self.pointer)[positions]
         pairs = ranges(self.pointer[positions], counts)
         return Attributes(
             name=self.name,
-            offsets=offsets_of(lengths),
+            offsets=offsets,
             lines=self.lines[positions],
-            label=None if self.label is None else Column(self.label.ids[positions], self.label.values),
+            label=None if self.label is None else self.label.at(positions),
             pointer=offsets_of(counts),
             ids=self.ids[pairs],
             weights=None if self.weights is None else self.weights[pairs],

@@ -1,10 +1,8 @@
-"""Text cut into lines, fields and columns of numbers by compiled loops.
+"""Compiled loops that cut text into lines, fields and columns of numbers, and write changed text back.
 
-Kernels on bytes: lines and fields of a text, and insertions into a text.
-
-A text stays one array of bytes. :func:`scan_lines` finds its lines and counts their fields, :func:`field_bounds` marks
-where the fields of chosen lines begin and end (:class:`Factoriser` numbers the distinct ones). :func:`splice` is the
-way back: it copies a text with fields inserted.
+A text stays one array of bytes. :func:`lines_of` finds its lines and counts their fields, :meth:`Lines.fields` finds
+where the fields of chosen lines begin and end, and :class:`Factoriser` numbers the distinct ones. :func:`replaced` goes
+the other way: it copies a text with some parts replaced, and :func:`spliced` with fields inserted.
 
 Each is one pass, O(bytes). Letters: L lines, K chosen lines, F fields, I insertions.
 """
@@ -13,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,24 +24,19 @@ from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
 
 HAS_TAB, HAS_RETURN, HAS_EMPTY_FIELD = 1, 2, 4
+RETURN_INSIDE = "a carriage return inside a line; end lines with LF or CRLF"
 _LF, _TAB, _CR, _SPACE = 10, 9, 13, 32
 
 
 @kernel
 def _scan_lines(
-    buffer: UInt8,
-    start: int,
-    separator: UInt8,
-    trim: UInt8,
-    single: int,
-    starts: Int64,
-    ends: Int64,
-    counts: Int32,
-    flags: UInt8,
-) -> None:
-    """Fill, per line [L]: where its first field starts, where its last ends, its number of fields, its flags."""
+    buffer: UInt8, start: int, separator: UInt8, trim: UInt8, single: int, n_lines: int
+) -> tuple[Int64, Int64, Int32, UInt8]:
+    """For each line [L]: where its first field starts, where its last ends, its number of fields, its flags."""
+    starts, ends = np.empty(n_lines, np.int64), np.empty(n_lines, np.int64)
+    counts, flags = np.empty(n_lines, np.int32), np.empty(n_lines, np.uint8)
     n = len(buffer)
-    for line in range(len(starts)):
+    for line in range(n_lines):
         stop = start
         while stop < n and buffer[stop] != _LF:
             stop += 1
@@ -73,11 +67,12 @@ def _scan_lines(
         counts[line] = count if visible else 0
         flags[line] = flag
         start = stop + 1
+    return starts, ends, counts, flags
 
 
 @kernel
 def _field_bounds(buffer: UInt8, starts: Int64, ends: Int64, separator: UInt8, begins: Int64, finishes: Int64) -> None:
-    """Fill begin and end [F] of every field of the lines ``starts[k]:ends[k]`` [K], lines one after the other."""
+    """Fill begin and end [F] of every field of the lines ``starts[k]:ends[k]`` [K], line after line."""
     field = 0
     for line in range(len(starts)):
         in_field = False
@@ -96,21 +91,14 @@ def _field_bounds(buffer: UInt8, starts: Int64, ends: Int64, separator: UInt8, b
 
 
 @kernel
-def _splice(
-    buffer: UInt8,
-    positions: Int64,
-    separators: UInt8,
-    ids: Int64,
-    values: UInt8,
-    offsets: Int64,
-    out: UInt8,
+def _replace(
+    buffer: UInt8, places: Int64, separators: UInt8, ids: Int64, values: UInt8, offsets: Int64, out: UInt8
 ) -> None:
-    """Copy ``buffer`` to ``out``, inserting at positions [I], ascending, a separator (if not 0) and a value each."""
+    """Copy ``buffer`` to ``out`` with the bytes of each place [I, 2] replaced by a separator (if not 0) and a value."""
     source, target = 0, 0
-    for item in range(len(positions)):
-        while source < positions[item]:
-            out[target] = buffer[source]
-            source += 1
+    for item in range(len(places)):
+        for position in range(source, places[item, 0]):
+            out[target] = buffer[position]
             target += 1
         if separators[item]:
             out[target] = separators[item]
@@ -118,14 +106,14 @@ def _splice(
         for k in range(offsets[ids[item]], offsets[ids[item] + 1]):
             out[target] = values[k]
             target += 1
-    while source < len(buffer):
-        out[target] = buffer[source]
-        source += 1
+        source = places[item, 1]
+    for position in range(source, len(buffer)):
+        out[target] = buffer[position]
         target += 1
 
 
 class Separation(NamedTuple):
-    """How fields are separated: separating bytes, bytes trimmed at a line's end, whether each separator counts."""
+    """How fields are separated: separating bytes, bytes trimmed at a line's end, and whether each separator counts."""
 
     separators: bytes
     trimmed: bytes
@@ -150,7 +138,7 @@ class Lines:
     """The lines of a text; all arrays [L].
 
     ``starts`` and ``ends`` bound a line from its first field to the end of its last; ``counts`` is the number of
-    fields, 0 for a blank line; ``flags`` has HAS_TAB, HAS_RETURN (a carriage return that ends no line) and, where each
+    fields, 0 for a blank line; ``flags`` has HAS_TAB, HAS_RETURN (a carriage return inside the line) and, if each
     separator counts, HAS_EMPTY_FIELD.
     """
 
@@ -163,12 +151,12 @@ class Lines:
     flags: UInt8
 
     def begin_with(self, prefix: bytes) -> Bool:
-        """Mask [L] of the lines whose first field begins with the given bytes (no line feed among them)."""
-        found = self.starts + len(prefix) <= len(self.raw)
+        """Mask [L] of the lines whose first field begins with ``prefix``, which may not hold a line feed."""
+        matches = self.starts + len(prefix) <= len(self.raw)
         for k, byte in enumerate(prefix):
-            where = np.flatnonzero(found)
-            found[where] = self.buffer[self.starts[where] + k] == byte
-        return found
+            where = np.flatnonzero(matches)
+            matches[where] = self.buffer[self.starts[where] + k] == byte
+        return matches
 
     def fields(self, chosen: Int64) -> tuple[Int64, Int64]:
         """Begin and end [F] of all fields of the chosen lines, line after line."""
@@ -189,52 +177,61 @@ def lines_of(raw: bytes, start: int, separation: Separation) -> Lines:
     """Scan a text from byte ``start`` (after a byte order mark)."""
     n_lines = raw.count(b"\n", start) + (len(raw) > start and not raw.endswith(b"\n"))
     buffer = np.frombuffer(raw, dtype=np.uint8)
-    starts, ends = np.empty(n_lines, dtype=np.int64), np.empty(n_lines, dtype=np.int64)
-    counts, flags = np.empty(n_lines, dtype=np.int32), np.empty(n_lines, dtype=np.uint8)
-    separator, trim = separation.tables()
-    _scan_lines(buffer, start, separator, trim, int(separation.single), starts, ends, counts, flags)
-    return Lines(raw, buffer, separation, starts, ends, counts, flags)
+    scanned = _scan_lines(buffer, start, *separation.tables(), int(separation.single), n_lines)
+    return Lines(raw, buffer, separation, *scanned)
 
 
 def spliced(raw: bytes, positions: Int64, separators: UInt8, ids: npt.ArrayLike, values: list[bytes]) -> bytes:
     """The text with ``values[ids[i]]``, after ``separators[i]`` unless that is 0, inserted at ``positions[i]`` [I]."""
+    return replaced(raw, np.stack([positions, positions], axis=1), ids, values, separators)
+
+
+def replaced(
+    raw: bytes, places: Int64, ids: npt.ArrayLike, values: list[bytes], separators: UInt8 | None = None
+) -> bytes:
+    """The text with the bytes ``places[i, 0]`` to ``places[i, 1]`` [I, 2], ascending, replaced by ``values[ids[i]]``.
+
+    A value is preceded by ``separators[i]`` [I] unless that is 0; without ``separators``, none is.
+    """
     numbers = np.ascontiguousarray(ids, dtype=np.int64)
+    separators = np.zeros(len(places), dtype=np.uint8) if separators is None else np.ascontiguousarray(separators)
     offsets = offsets_of([len(value) for value in values])
-    size = len(raw) + int(np.diff(offsets)[numbers].sum()) + int(np.count_nonzero(separators))
+    removed = int((places[:, 1] - places[:, 0]).sum())
+    size = len(raw) - removed + int(np.diff(offsets)[numbers].sum()) + int(np.count_nonzero(separators))
     out = np.empty(size, dtype=np.uint8)
-    packed = np.frombuffer(b"".join(values), dtype=np.uint8)
-    buffer = np.frombuffer(raw, dtype=np.uint8)
-    _splice(buffer, np.ascontiguousarray(positions), np.ascontiguousarray(separators), numbers, packed, offsets, out)
+    packed, buffer = (np.frombuffer(text, dtype=np.uint8) for text in (b"".join(values), raw))
+    _replace(buffer, np.ascontiguousarray(places), separators, numbers, packed, offsets, out)
     return out.tobytes()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Equal byte strings to equal numbers, in order of first occurrence, one block of text after the other.
+# Numbering of byte strings: equal strings get equal numbers, in order of first occurrence, across blocks of text.
 #
-# The distinct strings lie one after the other in an arena of their own, so that a block of text can be let go once its
-# fields are numbered, and Python makes one string per distinct value and none per token. Look-up is by open addressing
-# over the 32-bit FNV-1a hash of Fowler, Noll and Vo, then an exact comparison; O(bytes) expected.
+# The distinct strings are copied to an arena, so that a block of text can be freed once its fields are numbered, and
+# Python makes one string per distinct value and none per token. Look-up is by open addressing over the 32-bit FNV-1a
+# hash of Fowler, Noll and Vo, then an exact comparison; O(bytes) expected.
+
+
+class _Strings(NamedTuple):
+    """A hash table of n distinct strings.
+
+    ``slots`` [a power of two, at most half of them taken] hold the number of a string or -1; ``hashes[k]`` is the hash
+    of string k, which is ``arena[places[k]:places[k + 1]]``.
+    """
+
+    slots: Int32
+    hashes: Int64
+    places: Int64
+    arena: UInt8
+    n: int
 
 
 @kernel
 def _factorise(
-    buffer: UInt8,
-    begins: Int64,
-    finishes: Int64,
-    first: int,
-    step: int,
-    slots: Int32,
-    hashes: Int64,
-    places: Int64,
-    arena: UInt8,
-    n: int,
-    ids: Int32,
-) -> tuple[Int32, Int64, Int64, UInt8, int]:
-    """Fill ids [F] of the fields ``first``, ``first + step``, ...; returns the table, grown, of ``n`` distinct strings.
-
-    ``slots`` [a power of two, at most half of them taken] name strings or are -1; string k is
-    ``arena[places[k]:places[k + 1]]``.
-    """
+    buffer: UInt8, begins: Int64, finishes: Int64, first: int, step: int, strings: _Strings, ids: Int32
+) -> _Strings:
+    """Fill ids [F] of the fields ``first``, ``first + step``, ...; returns the table with the new strings added."""
+    slots, hashes, places, arena, n = strings
     size = slots.shape[0]
     for item in range(ids.shape[0]):
         field = first + item * step
@@ -280,44 +277,44 @@ def _factorise(
             hashes[n] = code
             n += 1
         ids[item] = slots[slot]
-    return slots, hashes, places, arena, n
+    return _Strings(slots, hashes, places, arena, n)
 
 
 class Factoriser:
-    """The distinct strings met so far."""
+    """The distinct strings seen so far."""
 
     def __init__(self) -> None:
-        self._slots = np.full(1024, -1, dtype=np.int32)
-        self._hashes = np.empty(512, dtype=np.int64)
-        self._places = np.zeros(513, dtype=np.int64)
-        self._arena = np.empty(4096, dtype=np.uint8)
-        self._n = 0
+        self._strings = _Strings(
+            slots=np.full(1024, -1, dtype=np.int32),
+            hashes=np.empty(512, dtype=np.int64),
+            places=np.zeros(513, dtype=np.int64),
+            arena=np.empty(4096, dtype=np.uint8),
+            n=0,
+        )
 
     def ids(self, buffer: UInt8, begins: Int64, finishes: Int64, first: int = 0, step: int = 1) -> Int32:
         """Numbers of the fields ``first``, ``first + step``, ... of those that begin and finish at these bytes."""
         ids = np.empty(len(range(first, len(begins), step)), dtype=np.int32)
-        self._slots, self._hashes, self._places, self._arena, self._n = _factorise(
-            buffer, begins, finishes, first, step, self._slots, self._hashes, self._places, self._arena, self._n, ids
-        )
+        self._strings = _factorise(buffer, begins, finishes, first, step, self._strings, ids)
         return ids
 
     def strings(self) -> list[str]:
         """The distinct strings, by number."""
-        places = self._places[: self._n + 1].tolist()
-        packed = self._arena[: places[-1]].tobytes()
-        if packed.isascii():  # bytes and characters count the same: one decoding for all
+        places = self._strings.places[: self._strings.n + 1].tolist()
+        packed = self._strings.arena[: places[-1]].tobytes()
+        if packed.isascii():  # one byte per character: decode all of them at once
             text = packed.decode("ascii")
-            return [text[places[k] : places[k + 1]] for k in range(self._n)]
-        return [packed[places[k] : places[k + 1]].decode() for k in range(self._n)]
+            return [text[begin:end] for begin, end in pairwise(places)]
+        return [packed[begin:end].decode() for begin, end in pairwise(places)]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A column file read in blocks of whole lines, so that little of its text is in memory at a time.
 #
-# Of each block, rows are separated from blank lines, comments and document marks, their fields are numbered
-# (:class:`Factoriser`), and the bytes are let go, unless the file is to be written back. What a line is may depend on
-# those before it: whether a sentence has begun, how many fields a row has. That is what a reader remembers between
-# blocks.
+# In each block, rows are separated from blank lines, comments and document marks, and their fields are numbered
+# (:class:`Factoriser`). The bytes are then freed, unless the file is to be written back. The meaning of a line may
+# depend on earlier lines: whether a sentence has begun, and how many fields a row has. The reader remembers this
+# between blocks.
 
 
 SEPARATIONS = {"auto": BLANKS, "tab": TAB, "space": SPACES}
@@ -326,7 +323,7 @@ _KEY_VALUE = re.compile(rb"#[ \t]+[^ \t=].*[ \t]=([ \t]|$)")
 
 
 class ColumnBlocks:
-    """The rows of a column file so far; parameters as of :func:`~loglinear.data.columns.column_file.read_columns`."""
+    """The rows of a column file so far; parameters as for :func:`~loglinear.data.columns.column_file.read_columns`."""
 
     def __init__(self, name: str, separator: str, comments: str, docstart: bool, layout: bool) -> None:
         if separator not in SEPARATIONS:
@@ -335,11 +332,11 @@ class ColumnBlocks:
             raise OptionError(f"comments is {comments!r}; give auto, none, or what a comment begins with, such as #")
         self._name, self._separator, self._comments, self._docstart = name, separator, comments, docstart
         self._layout: _LayoutBlocks | None = _LayoutBlocks(separator) if layout else None
-        self._width, self._reference = 0, 0  # fields of a row; the line (from 1) that says so
-        self._held: list[bytes] = []  # blocks that may be comments only, kept until a row says how many fields it has
+        self._width, self._reference = 0, 0  # number of fields in a row; the line (from 1) that determined it
+        self._held: list[bytes] = []  # blocks that may hold only comments, kept until the first row shows its width
         self._held_size, self._looked_at = 0, 0
         self._n_lines = self._n_tokens = self._n_breaks = 0
-        self._breaks_at_token = -1  # breaks before the last token: a token after more of them begins a sentence
+        self._breaks_at_token = -1  # breaks before the last token: a token after more breaks begins a sentence
         self._in_sentence = False
         self._factorisers: list[Factoriser] = []
         self._ids: list[list[Int32]] = []
@@ -347,10 +344,10 @@ class ColumnBlocks:
         self._lines: list[Int64] = []
 
     def add(self, raw: bytes) -> None:
-        """Take the next block of whole lines."""
+        """Read the next block of whole lines."""
         self._held.append(raw)
         self._held_size += len(raw)
-        if self._held_size >= 2 * self._looked_at:  # looking again at all of it each time would be quadratic
+        if self._held_size >= 2 * self._looked_at:  # scanning everything again for each block would be quadratic
             self._take(final=False)
 
     def corpus(self) -> Columns:
@@ -386,7 +383,7 @@ class ColumnBlocks:
             self._number_fields(lines, chosen)
         breaks = self._n_breaks + np.cumsum(~filled | marks)
         if len(chosen):
-            at = breaks[chosen]  # equal for two tokens if and only if no break lies between
+            at = breaks[chosen]  # equal for two tokens if and only if there is no break between them
             self._starts.append(self._n_tokens + np.flatnonzero(np.diff(at, prepend=self._breaks_at_token)))
             self._breaks_at_token = int(at[-1])
         if len(breaks):
@@ -411,14 +408,14 @@ class ColumnBlocks:
                 looks[number] = _KEY_VALUE.match(lines.raw, lines.starts[number], lines.ends[number]) is not None
             width = self._width or lines.counts[_reference_row(rows, hashed, looks)]
             candidates = hashed & (looks | (lines.counts != width))
-        # A candidate is a comment if the last line that is none comes before the last break between sentences.
+        # A candidate is a comment if the last token before it comes before the last break between sentences.
         order = np.arange(len(rows))
         last_token = np.maximum.accumulate(np.where(rows & ~candidates, order, -1 if self._in_sentence else -2))
         last_break = np.maximum.accumulate(np.where(~rows, order, -2))
         if len(rows):
             self._in_sentence = bool(last_token[-1] > last_break[-1])
-        found: Bool = candidates & (last_token <= last_break)
-        return found
+        is_comment: Bool = candidates & (last_token <= last_break)
+        return is_comment
 
     def _check_rows(self, lines: Lines, chosen: Int64) -> None:
         """Reject the first line that does not have as many fields as the others."""
@@ -437,7 +434,7 @@ class ColumnBlocks:
         number = chosen[np.argmax(bad)]
         flags, line = int(lines.flags[number]), self._n_lines + int(number) + 1
         if flags & HAS_RETURN:
-            raise DataError("a carriage return inside a line; end lines with LF or CRLF", self._name, line)
+            raise DataError(RETURN_INSIDE, self._name, line)
         if flags & HAS_EMPTY_FIELD:
             raise DataError("an empty field; put exactly one tab between fields", self._name, line)
         first = f"the first row (line {self._reference}) has {self._width}"
@@ -453,7 +450,7 @@ class ColumnBlocks:
 
 
 class _LayoutBlocks:
-    """How the rows lie in the file, of which all bytes are kept."""
+    """All bytes of a file, and where its rows are."""
 
     def __init__(self, separator: str) -> None:
         self._separator = separator
@@ -464,14 +461,14 @@ class _LayoutBlocks:
         self._tokens: list[Int64] = []
 
     def add(self, lines: Lines, rows: Bool, marks: Bool, n_tokens: int) -> None:
-        """Take the lines of a block; ``n_tokens`` stand before it."""
-        kept = np.flatnonzero(rows | marks)
-        tabbed = lines.flags[kept] & HAS_TAB > 0
+        """Add the lines of a block that comes after ``n_tokens`` tokens."""
+        extended = np.flatnonzero(rows | marks)
+        tabbed = lines.flags[extended] & HAS_TAB > 0
         if self._separator != "auto":
-            tabbed = np.full(len(kept), self._separator == "tab")
+            tabbed = np.full(len(extended), self._separator == "tab")
         self._separators.append(np.where(tabbed, ord("\t"), ord(" ")).astype(np.uint8))
-        self._tokens.append(np.where(marks[kept], -1, n_tokens + np.cumsum(rows[kept]) - 1).astype(np.int64))
-        self._ends.append(self._n_bytes + lines.ends[kept])
+        self._tokens.append(np.where(marks[extended], -1, n_tokens + np.cumsum(rows[extended]) - 1).astype(np.int64))
+        self._ends.append(self._n_bytes + lines.ends[extended])
         self._raw.append(lines.raw)
         self._n_bytes += len(lines.raw)
 
@@ -487,15 +484,15 @@ class _LayoutBlocks:
 
 
 def _document_marks(lines: Lines) -> Bool:
-    found = lines.begin_with(_DOCSTART)
-    for number in np.flatnonzero(found).tolist():
+    marks = lines.begin_with(_DOCSTART)
+    for number in np.flatnonzero(marks).tolist():
         after = int(lines.starts[number]) + len(_DOCSTART)
-        found[number] = after == lines.ends[number] or lines.raw[after] in b" \t"
-    return found
+        marks[number] = after == lines.ends[number] or lines.raw[after] in b" \t"
+    return marks
 
 
 def _reference_row(rows: Bool, hashed: Bool, looks: Bool) -> int:
-    """Line (from 0) that says how many fields a row has: the first that cannot be a comment, else the first."""
+    """Line (from 0) that shows how many fields a row has: the first that cannot be a comment, else the first."""
     for mask in (rows & ~hashed, rows & ~looks, rows):
         if mask.any():
             return int(np.argmax(mask))

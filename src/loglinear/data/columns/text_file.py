@@ -1,9 +1,9 @@
 """Corpora as JSON Lines, and as plain text.
 
-JSON Lines: one sentence a line, ``{"tokens": ["a", "dog"], "labels": ["B-NP", "I-NP"]}``.
+JSON Lines: one sentence per line, ``{"tokens": ["a", "dog"], "labels": ["B-NP", "I-NP"]}``.
 
-A token is a string, or a list of strings, one per column. When every record has ``labels`` they become the last
-column; when one has none the corpus has no label column. Other keys are kept, and written back by :func:`write_jsonl`.
+A token is a string, or a list of strings, one per column. If every record has ``labels``, they become the last column;
+if any record has none, the corpus has no label column. :func:`write_jsonl` writes all other keys back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from loglinear.data.columns.corpus import Column, Columns, check_unicode, offsets_of
-from loglinear.data.files import Source, check_text, read_bytes, source_name
+from loglinear.data.files import Source, check_text, json_object, read_bytes, source_name
 from loglinear.errors import DataError
 
 
@@ -28,7 +28,7 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
     source : path, ``-`` or open binary file
         Also compressed with gzip.
     label_keys : sequence of str
-        Keys that hold a label for each token; each becomes a column, after those of the tokens, in this order.
+        Keys that hold a label for each token; each becomes a column after the tokens' own, in this order.
 
     Raises
     ------
@@ -48,11 +48,10 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
             continue
         tokens, tags = _parsed(line, name, number, label_keys)
         width = width or len(tokens[0])
-        if len({len(token) for token in tokens} | {width}) > 1:
-            message = (
-                f'rows of different lengths in "tokens"; the first row (line {(numbers or [number])[0]}) has {width}'
-            )
-            raise DataError(f"{message} columns, and every row needs as many", name, number)
+        if any(len(token) != width for token in tokens):
+            first = f"the first row (line {numbers[0] if numbers else number}) has {width} columns"
+            message = f'rows of different lengths in "tokens"; {first}, and every row needs as many'
+            raise DataError(message, name, number)
         if tags is None and unlabelled is None:
             unlabelled = number
         numbers.append(number)
@@ -76,20 +75,11 @@ def _no_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _loads(line: bytes) -> Any:
-    return json.loads(line, parse_constant=_no_constant)
-
-
 def _parsed(
     line: bytes, name: str, number: int, label_keys: Sequence[str]
 ) -> tuple[list[tuple[str, ...]], list[list[str]] | None]:
     """Rows of one record, and its labels under each key; None if one of the keys is missing."""
-    try:
-        record = _loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no valid JSON: {error}", name, number) from None
-    if not isinstance(record, dict):
-        raise DataError('a line must be an object such as {"tokens": ["a", "b"]}', name, number)
+    record = json_object(line, '{"tokens": ["a", "b"]}', name, number, parse_constant=_no_constant)
     tokens = record.get("tokens")
     if not isinstance(tokens, list) or not tokens:
         fault = "is missing" if tokens is None else "must be a list that is not empty"
@@ -113,30 +103,28 @@ def _parsed(
 def write_jsonl(corpus: Columns, out: BinaryIO, extra: Mapping[str, Sequence[Any]] | None = None) -> None:
     """Write a corpus as JSON Lines, with further keys.
 
-    A corpus read from JSON Lines keeps all keys of its records. Any other is written as ``tokens`` and, unless it is
-    known to have no labels or has one column only, its last column as ``labels``.
+    A corpus read from JSON Lines keeps all keys of its records. Any other corpus is written as ``tokens`` and, unless
+    it is known to have no labels or has only one column, its last column as ``labels``.
 
     Parameters
     ----------
     corpus : Columns
-        What to write.
     out : binary file
-        Where to.
     extra : mapping from key to S values
-        What to add to each record, anything JSON can hold; a key that is there already is replaced.
+        What to add to each record, anything JSON can hold; existing keys are replaced.
     """
     extra = extra or {}
     for key, values in extra.items():
         if len(values) != corpus.n_sentences:
             raise DataError(f"{key!r} has {len(values)} entries, the corpus {corpus.n_sentences} sentences")
-    records = _fresh_records(corpus) if corpus.records is None else map(_loads, corpus.records)
+    records = _fresh_records(corpus) if corpus.records is None else map(json.loads, corpus.records)
     for sentence, record in enumerate(records):
         record.update((key, values[sentence]) for key, values in extra.items())
-        written = json.dumps(record, ensure_ascii=False, allow_nan=False)
         try:
-            out.write(written.encode() + b"\n")
+            line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:  # a lone surrogate in one of the other keys, legal only as an escape
-            out.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            line = json.dumps(record, allow_nan=False).encode()
+        out.write(line + b"\n")
 
 
 def _fresh_records(corpus: Columns) -> list[dict[str, Any]]:
@@ -150,7 +138,7 @@ def _fresh_records(corpus: Columns) -> list[dict[str, Any]]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Plain text for tagging: one sentence a line, tokens between blanks (spaces and tabs); blank lines are skipped.
+# Plain text for tagging: one sentence per line, tokens separated by spaces and tabs; blank lines are skipped.
 
 
 def read_text(source: Source) -> Columns:
@@ -173,10 +161,8 @@ def read_text(source: Source) -> Columns:
     chosen = np.flatnonzero(lines.counts)
     if len(chosen) == 0:
         raise DataError("the file holds no tokens", name)
-    returns = lines.flags[chosen] & scanning.HAS_RETURN > 0
-    if returns.any():
-        line = int(chosen[np.argmax(returns)]) + 1
-        raise DataError("a carriage return inside a line; end lines with LF or CRLF", name, line)
+    for line in chosen[lines.flags[chosen] & scanning.HAS_RETURN > 0][:1].tolist():
+        raise DataError(scanning.RETURN_INSIDE, name, line + 1)
     lengths = lines.counts[chosen]
     column = lines.column(*lines.fields(chosen))
     return Columns(name, offsets_of(lengths), np.repeat(chosen + 1, lengths), [column], unlabelled=int(chosen[0]) + 1)

@@ -7,7 +7,7 @@ entity), ``dependency`` (word, tag, head, relation). The sentences are original 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -28,26 +28,26 @@ def _split(name: str) -> tuple[Tree, ...]:
 
 
 def bundled_trees(split: str, *, entities: bool = True) -> list[Tree]:
-    """Trees of a split, with entity marks on the labels (``NP=PER``) unless ``entities`` is False."""
+    """Trees of a split, with entity marks on their labels (``NP=PER``) unless ``entities`` is False."""
     return [tree if entities else without_entities(tree) for tree in _split(split)]
 
 
 def bundled_rows(split: str, task: str) -> list[Rows]:
-    """Token rows of a split: a list a sentence, a tuple a token, its columns as the task says."""
+    """Token rows of a split: a list per sentence of a tuple per token, with the columns of the task."""
     return list(map(task_rows(task), _split(split)))
 
 
 def bundled_text(split: str, task: str) -> str:
-    """The same as column text: a token a line, a blank line after each sentence."""
+    """Token rows of a split as column text: one token per line, a blank line after each sentence."""
     return rows_text(bundled_rows(split, task))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Columns derived from trees: parts of speech, named entities, and the rows of each task.
 #
-# An entity mark is a suffix ``=TYPE`` of a label, phrase or preterminal, with TYPE one of :data:`ENTITY_TYPES`; the
-# entity is the yield of the marked node, so entities are contiguous by construction. Of nested marks the outermost
-# counts.
+# An entity mark is a suffix ``=TYPE`` on the label of a phrase or preterminal, where TYPE is one of
+# :data:`ENTITY_TYPES`; the entity is the yield of the marked node, so entities are always contiguous. If marks are
+# nested, only the outermost counts.
 
 
 Rows = list[tuple[str, ...]]
@@ -55,7 +55,7 @@ _LABEL = re.compile(r"\(([^ ()]+)")
 
 
 def without_entities(tree: Tree) -> Tree:
-    """The same tree with the entity marks removed from its labels."""
+    """The tree with the entity marks removed from its labels."""
     return parse_tree(_LABEL.sub(lambda match: "(" + split_entity(match[1])[0], str(tree)))
 
 
@@ -68,7 +68,7 @@ def entity_tags(tree: Tree) -> list[str]:
     """Named entities in BIO (length T)."""
     tags: list[str] = []
     stack: list[tuple[Tree, str | None]] = [(tree, None)]
-    begun: str | None = None  # type of a marked node whose first word is still to come
+    begun: str | None = None  # type of a marked node whose first word has not been reached
     while stack:
         node, inside = stack.pop()
         if inside is None:
@@ -84,28 +84,20 @@ def entity_tags(tree: Tree) -> list[str]:
     return tags
 
 
-def _pos_rows(tree: Tree) -> Rows:
-    return list(zip(tree.leaves(), pos_tags(tree), strict=True))
-
-
-def _chunk_rows(tree: Tree) -> Rows:
-    return list(zip(tree.leaves(), pos_tags(tree), chunk_tags(tree), strict=True))
-
-
-def _entity_rows(tree: Tree) -> Rows:
-    return list(zip(tree.leaves(), pos_tags(tree), entity_tags(tree), strict=True))
+def _rows(tree: Tree, *columns: Iterable[str]) -> Rows:
+    return list(zip(tree.leaves(), pos_tags(tree), *columns, strict=True))
 
 
 def _dependency_rows(tree: Tree) -> Rows:
     heads, relations = dependencies(tree)
-    return list(zip(tree.leaves(), pos_tags(tree), map(str, heads), relations, strict=True))
+    return _rows(tree, map(str, heads), relations)
 
 
 #: Task name to the function that makes its rows from a tree.
 TASKS: dict[str, Callable[[Tree], Rows]] = {
-    "pos": _pos_rows,
-    "chunk": _chunk_rows,
-    "ner": _entity_rows,
+    "pos": _rows,
+    "chunk": lambda tree: _rows(tree, chunk_tags(tree)),
+    "ner": lambda tree: _rows(tree, entity_tags(tree)),
     "dependency": _dependency_rows,
 }
 
@@ -118,25 +110,25 @@ def task_rows(task: str) -> Callable[[Tree], Rows]:
 
 
 def rows_text(sentences: list[Rows]) -> str:
-    """Sentences as column text: a token a line, columns separated by a space, a blank line after each sentence."""
+    """Sentences as column text: one token per line, columns separated by a space, a blank line after each sentence."""
     return "".join("\n".join(map(" ".join, rows)) + "\n\n" for rows in sentences)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Base chunks in BIO, cut from trees by the rules of the CoNLL-2000 shared task.
+# Base chunks in BIO, derived from trees by the rules of the CoNLL-2000 shared task.
 #
-# A chunk runs from the left edge of a phrase to its head and holds no other chunk (Tjong Kim Sang and Buchholz 2000,
+# A chunk runs from the left edge of a phrase to its head and contains no other chunk (Tjong Kim Sang and Buchholz 2000,
 # after the conversion script of Buchholz). In detail:
 #
-# - NP: everything up to the head noun, pre-modifying ADJP, ADVP and QP included; a possessive NP is a chunk of its own
-#   and its ``'s`` begins the next one (``[NP Anna] [NP 's old car]``).
-# - VP: auxiliaries, the adverbs and ``not`` before a verb, and an infinitive or gerund that follows at once all join
-#   the verb (``[VP is widely expected to win]``); what stands after the last verb does not.
-# - PP, SBAR: the preposition or complementiser only (``[PP because of]``, ``[SBAR even if]``).
-# - ADJP, ADVP, PRT, CONJP, INTJ, LST: the words up to the last that is not inside a phrase of its own.
+# - NP: everything up to the head noun, including ADJP, ADVP and QP before it; a possessive NP is a separate chunk, and
+#   its ``'s`` begins the next one (``[NP Anna] [NP 's old car]``).
+# - VP: auxiliaries, adverbs and ``not`` before a verb, and an infinitive or gerund directly after it are in the verb's
+#   chunk (``[VP is widely expected to win]``); words after the last verb are not.
+# - PP, SBAR: only the preposition or complementiser (``[PP because of]``, ``[SBAR even if]``).
+# - ADJP, ADVP, PRT, CONJP, INTJ, LST: the words up to the last one that is not inside a smaller phrase.
 # - An auxiliary before its subject, conjunctions between phrases, and punctuation are outside.
 #
-# Where a phrase is interrupted by another chunk, the part with the head keeps the chunk and the rest is outside.
+# If another chunk interrupts a phrase, the part with the head is the chunk and the rest is outside.
 
 
 _CHUNK = {
@@ -162,8 +154,8 @@ class _Chunker:
     def __init__(self, tree: Layout) -> None:
         self.tree = tree
         self.owner = [-1] * len(tree.words)
-        self.absorbed = bytearray(len(tree.labels))  # wholly inside the chunk of a phrase above
-        self.joined: set[int] = set()  # VPs whose verbs went to the chunk of a VP above
+        self.absorbed = bytearray(len(tree.labels))  # nodes completely inside the chunk of a phrase above
+        self.joined: set[int] = set()  # VPs whose verbs belong to the chunk of a VP above
 
     def tags(self) -> list[str]:
         tree = self.tree
@@ -220,7 +212,7 @@ class _Chunker:
         own_words = [child for child in words if tree.labels[child] not in outside]
         heads = [child for child in own_words if kind != "NP" or tree.labels[child] in _NOUN]
         if kind in {"ADJP", "ADVP"} and not own_words:
-            return []  # phrases beside each other: each is a chunk of its own
+            return []  # phrases side by side: each is a separate chunk
         if kind == "NP" and not own_words and not any(tree.labels[child] in _NOMINAL for child in run):
             return []  # a modifier after the noun phrase it belongs to
         light = _NO_CONTENT.get(kind, outside)

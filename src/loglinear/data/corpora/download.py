@@ -1,10 +1,10 @@
-"""Public corpora, fetched once into the user's cache and checked.
+"""Public corpora, downloaded once into the user's cache and verified.
 
-A corpus comes as an archive of the public NLTK collection. What is checked is what is used: the SHA-256 of each file
-after unpacking (an archive may be repacked around the same files), and again whenever it is asked for, so that files
-brought by hand are checked too. The checksums are those of the files that this project measures with; CoNLL-2000's are
-also published by others. The Dutch files of CoNLL-2002 were not there to be looked at, and are taken as the archive has
-them.
+A corpus is an archive of the public NLTK collection. The SHA-256 of each unpacked file is verified, not that of the
+archive (which may be repacked with the same files). It is verified again whenever the corpus is requested, which also
+covers files that the user put there. The checksums are those of the files that this project measures with;
+CoNLL-2000's are also published by others. The Dutch files of CoNLL-2002 have no checksum, because they were not
+available when the list was made.
 """
 
 from __future__ import annotations
@@ -72,27 +72,26 @@ PUBLIC: dict[str, PublicCorpus] = {
 
 
 def corpora_cache() -> Path:
-    """The folder that fetched corpora are in, each in one of its own."""
+    """The folder with a subfolder for each downloaded corpus."""
     return cache_folder() / "corpora"
 
 
 def folder_of(name: str) -> Path | None:
-    """The folder that has all files of a corpus: its own in the cache, or one in that, made by unpacking."""
-    own, files = corpora_cache() / name, public_corpus(name).files
-    inner = sorted(path for path in own.iterdir() if path.is_dir()) if own.is_dir() else []
-    return next((folder for folder in (own, *inner) if all((folder / file).is_file() for file in files)), None)
+    """The folder that has all files of a corpus: its folder in the cache, or a subfolder made by unpacking."""
+    top, files = corpora_cache() / name, public_corpus(name).files
+    inner = sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
+    return next((folder for folder in (top, *inner) if all((folder / file).is_file() for file in files)), None)
 
 
 def wrong_files(name: str) -> list[str]:
-    """Those files of a corpus that are here and have another checksum than they should."""
+    """The existing files of a corpus whose checksum is wrong."""
     folder = folder_of(name) or corpora_cache() / name
-    known = {file: checksum for file, checksum in public_corpus(name).files.items() if checksum}
-    here = [file for file in known if (folder / file).is_file()]
-    return [file for file in here if _sha256((folder / file).read_bytes()) != known[file]]
+    known = {folder / file: checksum for file, checksum in public_corpus(name).files.items() if checksum}
+    return [path.name for path in known if path.is_file() and _sha256(path.read_bytes()) != known[path]]
 
 
 def wrong_content(name: str, files: list[str]) -> str:
-    """What to say of files of a corpus that have another content."""
+    """The message for files of a corpus that have a wrong checksum."""
     them = ", ".join(files)
     return f"not the right content (by SHA-256): {them}; `loglinear data get {name} --again` fetches all files again"
 
@@ -109,15 +108,15 @@ def public_corpus(name: str) -> PublicCorpus:
 
 
 def get(name: str, again: bool = False) -> Path:
-    """Fetch a corpus unless it is here (or ``again``), and give its folder.
+    """Download a corpus unless the cache has it (or always, with ``again``), and return its folder.
 
-    Nothing is left behind unless every file is there and right. What is here already is checked, and a file that is not
-    right is never replaced unless ``again`` says so.
+    The cache changes only if every downloaded file is correct. Files already in the cache are verified, and wrong ones
+    are replaced only with ``again``.
 
     Raises
     ------
     DataError
-        If it cannot be fetched, saying from where and to where to bring it by hand; or if a file is not the right one.
+        If the corpus cannot be downloaded (with instructions to do it by hand), or if a file has a wrong checksum.
     """
     corpus, folder = public_corpus(name), corpora_cache() / name
     here = folder_of(name)
@@ -153,14 +152,14 @@ def _download(name: str, corpus: PublicCorpus, target: Path) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The last cause of an error, in a few words."""
+    """A short description of the root cause of an error."""
     while error.__context__ is not None:
         error = error.__context__
     return f"{type(error).__name__}: {error}"[:120]
 
 
 def _unpack(corpus: PublicCorpus, archive: Path, folder: Path) -> None:
-    """The wanted files of the archive, whichever folder of it they are in, checked."""
+    """Unpack the corpus' files, from any folder of the archive, and verify them."""
     try:
         with zipfile.ZipFile(archive) as opened:
             members = {Path(member).name: member for member in opened.namelist()}
@@ -168,12 +167,10 @@ def _unpack(corpus: PublicCorpus, archive: Path, folder: Path) -> None:
                 if name not in members:
                     raise DataError(f"the archive has no file {name}", corpus.url)
                 content = opened.read(members[name])
-                found = _sha256(content)
-                if checksum and found != checksum:
-                    raise DataError(
-                        f"{name} is not the file that was expected (SHA-256 {found}, not {checksum}); nothing was kept",
-                        corpus.url,
-                    )
+                actual = _sha256(content)
+                if checksum and actual != checksum:
+                    sums = f"SHA-256 {actual}, not {checksum}"
+                    raise DataError(f"{name} is not the file that was expected ({sums}); nothing was kept", corpus.url)
                 (folder / name).write_bytes(content)
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
         raise DataError(f"the download is not a zip archive ({error}); nothing was kept", corpus.url) from None

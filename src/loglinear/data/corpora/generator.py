@@ -1,11 +1,10 @@
-"""Corpora of any size, made by a seed: sentences with trees, and rows of word counts in classes.
+"""Generated corpora of any size, determined by a seed: sentences with trees, and rows of word counts in classes.
 
-Sentences without end from a weighted grammar and a lexicon, with trees and entity marks, the same for a seed.
-
-For scale and for tests: the text is grammatical and meaningless, its vocabulary has the long tail of real text, and
-its columns agree with what :mod:`loglinear.data.corpora.bundled` finds in its trees. Every symbol and every word
-class has a random stream of its own, so the first n sentences are the same however many follow. Beyond a depth only
-the fragments that close soonest are drawn, so every sentence ends.
+Sentences come from a weighted grammar and a lexicon, with trees and entity marks. They are for benchmarks and tests:
+the text is grammatical but meaningless, its vocabulary has the long tail of real text, and its columns agree with those
+that :mod:`loglinear.data.corpora.bundled` derives from its trees. Every symbol and every word class has its own random
+stream, so the first n sentences do not depend on how many follow. Beyond a certain depth only the fragments that close
+soonest are drawn, so every sentence ends.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from loglinear.arrays import Int32, Int64
+from loglinear.arrays import Float, Int32, Int64
+from loglinear.data.columns.corpus import offsets_of
 from loglinear.data.corpora.bundled import Rows, chunk_tags, entity_tags, pos_tags, task_rows, without_entities
 from loglinear.data.trees.tree import Tree, parse_tree
 from loglinear.errors import DataError, OptionError
 
-if TYPE_CHECKING:
-    pass
+A = TypeVar("A")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Words for the generator: classes read from ``lexicon.txt``, inflected by rule, and open classes made up on demand.
 #
 # A word of a closed class at rank r (from 1) has weight 1 / (r + 2.7), the law of Zipf (1949) with Mandelbrot's shift.
-# Names and numbers are open: a rank is drawn from a power law without end and spelt out, so that the vocabulary keeps
-# growing with the text, as Heaps's law says it does.
+# Names and numbers are open classes: a rank is drawn from an unbounded power law and spelt out, so that the vocabulary
+# keeps growing with the text, as in Heaps's law.
 
 
 _BATCH = 4096  # words drawn at once; any value gives the same words
@@ -71,7 +70,7 @@ def verb_forms(entry: str) -> dict[str, str]:
 
 @cache
 def closed_classes() -> dict[str, list[str]]:
-    """The classes of ``lexicon.txt``: class name to words, the frequent first."""
+    """The classes of ``lexicon.txt``: class name to words, frequent ones first."""
     classes: dict[str, list[str]] = {}
     name = kind = ""
     text = files("loglinear.data.corpora").joinpath("lexicon.txt").read_text(encoding="utf-8")
@@ -93,7 +92,7 @@ def closed_classes() -> dict[str, list[str]]:
 
 
 def _name(rank: int, ends: str) -> str:
-    """Spell a rank as a name: frequent ranks have an onset, a nucleus and an end, rarer ones syllables between."""
+    """Spell a rank as a name: an onset, a nucleus and an end, with more syllables between them for rarer ranks."""
     classes = closed_classes()
     onsets, nuclei, middles, last = (classes[name] for name in ("onset", "nucleus", "middle", ends))
     size = len(onsets) * len(nuclei) * len(last)
@@ -114,33 +113,22 @@ def _ranks(generator: np.random.Generator, exponent: float) -> Int64:
     return np.minimum(drawn, _LAST_RANK).astype(np.int64)
 
 
-def _surnames(generator: np.random.Generator) -> list[str]:
-    return [_name(rank, "person_end") for rank in _ranks(generator, 1.3).tolist()]
+def _acronym(rank: int) -> str:
+    length = 2 + (rank > 16) + (rank > 300)
+    return "".join("ABCDEFGIMNOPRSTU"[(rank * 11 // 16**place) % 16] for place in range(length))
 
 
-def _places(generator: np.random.Generator) -> list[str]:
-    return [_name(rank, "place_end") for rank in _ranks(generator, 1.35).tolist()]
+_Draw = Callable[[np.random.Generator], list[str]]
 
 
-def _acronyms(generator: np.random.Generator) -> list[str]:
-    letters = "ABCDEFGIMNOPRSTU"
-    return [
-        "".join(letters[(rank * 11 // 16**place) % 16] for place in range(2 + (rank > 16) + (rank > 300)))
-        for rank in _ranks(generator, 1.8).tolist()
-    ]
-
-
-def _cardinals(generator: np.random.Generator) -> list[str]:
-    return [f"{20 + rank % 2_000_000:,}" for rank in _ranks(generator, 1.4).tolist()]
+def _spelt(exponent: float, spell: Callable[[int], str]) -> _Draw:
+    """A function that draws a batch of ranks with this exponent and spells them."""
+    return lambda generator: [spell(rank) for rank in _ranks(generator, exponent).tolist()]
 
 
 def _amounts(generator: np.random.Generator) -> list[str]:
     whole, digit = _ranks(generator, 1.5) % 1000, generator.integers(0, 14, _BATCH)
     return [f"{w}.{d}" if d < 10 else str(w) for w, d in zip(whole.tolist(), digit.tolist(), strict=True)]
-
-
-def _years(generator: np.random.Generator) -> list[str]:
-    return [str(2026 - rank % 400) for rank in _ranks(generator, 1.5).tolist()]
 
 
 def _days(generator: np.random.Generator) -> list[str]:
@@ -149,54 +137,54 @@ def _days(generator: np.random.Generator) -> list[str]:
 
 def _compounds(generator: np.random.Generator) -> list[str]:
     nouns, ends = closed_classes()["noun.s"], closed_classes()["compound_end"]
-    picked = (_ranks(generator, 1.4) % len(nouns)).tolist()
-    return [
-        f"{nouns[n]}-{ends[e]}" for n, e in zip(picked, generator.integers(0, len(ends), _BATCH).tolist(), strict=True)
-    ]
+    picked, endings = _ranks(generator, 1.4) % len(nouns), generator.integers(0, len(ends), _BATCH)
+    return [f"{nouns[n]}-{ends[e]}" for n, e in zip(picked.tolist(), endings.tolist(), strict=True)]
 
 
 #: Open class to the function that draws a batch of its words.
-OPEN_CLASSES: dict[str, Callable[[np.random.Generator], list[str]]] = {
-    "surname": _surnames, "place": _places, "acronym": _acronyms, "cardinal": _cardinals, "amount": _amounts,
-    "year": _years, "day": _days, "compound": _compounds,
-}  # fmt: skip
+OPEN_CLASSES: dict[str, _Draw] = {
+    "surname": _spelt(1.3, lambda rank: _name(rank, "person_end")),
+    "place": _spelt(1.35, lambda rank: _name(rank, "place_end")),
+    "acronym": _spelt(1.8, _acronym),
+    "cardinal": _spelt(1.4, lambda rank: f"{20 + rank % 2_000_000:,}"),
+    "year": _spelt(1.5, lambda rank: str(2026 - rank % 400)),
+    "amount": _amounts,
+    "day": _days,
+    "compound": _compounds,
+}
 
 
-def _closed_draw(words: list[str]) -> Callable[[np.random.Generator], list[str]]:
-    weights = 1.0 / (np.arange(len(words)) + 3.7)
+def _weighted_stream(choices: list[A], weights: Float, generator: np.random.Generator) -> Iterator[A]:
+    """An endless stream of choices, drawn in proportion to their weights."""
     bounds = np.cumsum(weights) / weights.sum()
-
-    def draw(generator: np.random.Generator) -> list[str]:
+    while True:
         picked = np.searchsorted(bounds, generator.random(_BATCH), side="right")
-        return [words[index] for index in np.minimum(picked, len(words) - 1).tolist()]
-
-    return draw
+        yield from [choices[index] for index in np.minimum(picked, len(choices) - 1).tolist()]
 
 
 def word_stream(name: str, generator: np.random.Generator) -> Iterator[str]:
-    """Words of a class without end, drawn from ``generator``."""
+    """An endless stream of words of a class, drawn from ``generator``."""
     if name in OPEN_CLASSES:
-        draw = OPEN_CLASSES[name]
-    elif name in closed_classes():
-        draw = _closed_draw(closed_classes()[name])
-    else:
+        return chain.from_iterable(OPEN_CLASSES[name](generator) for _ in repeat(None))
+    if name not in closed_classes():
         raise DataError(f"the grammar names a word class that the lexicon lacks: {name}")
-    return chain.from_iterable(draw(generator) for _ in iter(int, 1))
+    words = closed_classes()[name]
+    return _weighted_stream(words, 1.0 / (np.arange(len(words), dtype=np.float64) + 3.7), generator)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The generator's grammar: a weighted tree-substitution grammar read from ``grammar.txt``.
 #
-# A sentence is made by putting tree fragments into the open places (*sites*) of other fragments, each fragment chosen
-# with probability weight / sum of its symbol's weights. Fragments are cut so that a chunk never depends on what is put
-# into a site, nor does an entity; hence the columns of every word are known when the grammar is read, and making a
+# A sentence is made by putting tree fragments into the open places (*sites*) of other fragments; each fragment is
+# chosen with probability weight / sum of its symbol's weights. Fragments are cut so that chunks and entities never
+# depend on what is put into a site. So the columns of every word are known when the grammar is read, and generating a
 # corpus only draws fragments and words.
 
 
 START = "Sentence"
 SITE = "@"  # label of a site in a fragment; its word is the symbol
 _SITE = re.compile(r"@([\w.]+)")
-# What a site looks like to its surroundings, and the prefix of a symbol that continues a chunk.
+# What a site looks like to the rest of the fragment.
 _STAND_IN = {
     "NP": "(NP (NN x))",
     "PP": "(PP (IN x) (NP (NN x)))",
@@ -252,16 +240,11 @@ def _blocks() -> Iterator[tuple[str, float, str]]:
             yield symbol.replace("%", form), float(weight), _SITE.sub(rf"({SITE} \1)", written)
 
 
-def _with_stand_ins(tree: Tree, roots: dict[str, str]) -> str:
-    """The fragment's text with a stand-in for every site."""
-    return re.sub(rf"\({SITE} ([\w.]+)\)", lambda match: _STAND_IN[roots[match[1]]], str(tree))
-
-
 def _items(symbol: str, tree: Tree, roots: dict[str, str]) -> list[Item]:
-    """Lay a fragment out and give each of its own words its columns."""
-    text = _with_stand_ins(tree, roots)
+    """The sites and words of a fragment in reading order, words with their columns."""
+    text = re.sub(rf"\({SITE} ([\w.]+)\)", lambda match: _STAND_IN[roots[match[1]]], str(tree))
     before = 0
-    if symbol in _CONTINUING:
+    if symbol in _CONTINUING:  # the fragment continues the chunk of a modal before it
         text, before = f"(VP (MD x) {text})", 1
     whole = parse_tree(text)
     tags, chunks, entities = pos_tags(whole)[before:], chunk_tags(whole)[before:], entity_tags(whole)[before:]
@@ -276,10 +259,10 @@ def _items(symbol: str, tree: Tree, roots: dict[str, str]) -> list[Item]:
             continue
         tag, chunk, entity = tags[position], chunks[position], entities[position]
         columns = {"pos": (tag,), "chunk": (tag, chunk), "ner": (tag, entity)}
-        is_class = node.word.startswith("*")
-        items.append(
-            Item(word=None if is_class else node.word, word_class=node.word[1:] if is_class else None, columns=columns)
-        )
+        if node.word.startswith("*"):
+            items.append(Item(word_class=node.word[1:], columns=columns))
+        else:
+            items.append(Item(word=node.word, columns=columns))
         position += 1
     return items
 
@@ -299,7 +282,7 @@ def grammar() -> Grammar:
 
 @cache
 def heights() -> dict[str, int]:
-    """Least number of fragments on a path below each symbol, itself included."""
+    """The fewest fragments on a path down from each symbol."""
     rules = grammar()
     known: dict[str, int] = {}
     while len(known) < len(rules):
@@ -316,7 +299,7 @@ def heights() -> dict[str, int]:
 
 
 def closing(fragment: Fragment) -> int:
-    """Least number of fragments on a path that begins with ``fragment``."""
+    """The fewest fragments on a path down from ``fragment``, itself included."""
     return 1 + max((heights()[site] for site in fragment.sites()), default=0)
 
 
@@ -324,7 +307,7 @@ def closing(fragment: Fragment) -> int:
 # The generator: sentences drawn from the grammar.
 
 
-_MAX_DEPTH = 7  # fragments above one another before the sentence is brought to its end
+_MAX_DEPTH = 7  # nested fragments; deeper ones are chosen to end the sentence soon
 _VOWELS = frozenset("aeiouAEIOU")
 _CONSONANT_SOUND = ("one", "uni", "use", "eu", "Eu")
 _VOWEL_SOUND = ("hour", "honest", "heir")
@@ -334,18 +317,14 @@ _Place = tuple[str | None, Callable[[], str], _Tail]  # symbol of a site or None
 _Drawn = tuple[Fragment, list[_Place]]
 
 
-def _stream(choices: list[_Drawn], generator: np.random.Generator) -> Iterator[_Drawn]:
-    """Draw among weighted fragments without end."""
+def _fragment_stream(choices: list[_Drawn], seed: np.random.SeedSequence) -> Callable[[], _Drawn]:
+    """A function that draws the next fragment, by weight."""
     weights = np.array([fragment.weight for fragment, _ in choices])
-    bounds = np.cumsum(weights) / weights.sum()
-    last = len(choices) - 1
-    while True:
-        picked = np.searchsorted(bounds, generator.random(_BATCH), side="right")
-        yield from [choices[index] for index in np.minimum(picked, last).tolist()]
+    return _weighted_stream(choices, weights, np.random.default_rng(seed)).__next__
 
 
 def _with_articles(words: list[str]) -> None:
-    """Turn ``a`` into ``an`` where the next word sounds like it, and begin the sentence with a capital, in place."""
+    """Turn ``a`` into ``an`` before a vowel sound and capitalise the first word, in place."""
     for position, word in enumerate(words):
         if word == "a":
             following = words[position + 1]
@@ -385,8 +364,8 @@ class _Sampler:
                 choices.append((fragment, places))
             least = min(closing(fragment) for fragment, _ in choices)
             shortest = [choice for choice in choices if closing(choice[0]) == least]
-            self._any[symbol] = _stream(choices, np.random.default_rng(next(seeds))).__next__
-            self._shortest[symbol] = _stream(shortest, np.random.default_rng(next(seeds))).__next__
+            self._any[symbol] = _fragment_stream(choices, next(seeds))
+            self._shortest[symbol] = _fragment_stream(shortest, next(seeds))
 
     def sentence(self) -> tuple[list[Fragment], list[str], list[_Tail]]:
         """Draw fragments (parents first, left to right), words and the columns of each word."""
@@ -409,7 +388,7 @@ class _Sampler:
 
 
 def _grow(template: Tree, fragments: Iterator[Fragment], words: Iterator[str]) -> Tree:
-    """Build the tree of a sentence; its depth is bounded by the depth of the derivation."""
+    """Build the tree of a sentence; the recursion is as deep as the tree."""
     if template.word is None:
         return Tree(template.label, [_grow(child, fragments, words) for child in template.children])
     if template.label == SITE:
@@ -430,7 +409,7 @@ def generate_trees(n: int | None, seed: int = 0, *, entities: bool = True) -> It
     n : int or None
         Number of sentences; None never ends.
     seed : int
-        The same seed gives the same sentences, the first ones whatever ``n``.
+        The same seed gives the same sentences; ``n`` only determines how many.
     entities : bool
         Keep the entity marks on the labels.
     """
@@ -444,7 +423,7 @@ def generate_trees(n: int | None, seed: int = 0, *, entities: bool = True) -> It
 
 
 def generate_rows(n: int | None, seed: int = 0, task: str = "chunk") -> Iterator[Rows]:
-    """Yield the token rows of generated sentences, the same sentences as :func:`generate_trees` gives.
+    """Yield the token rows of generated sentences, the same sentences as those of :func:`generate_trees`.
 
     Parameters
     ----------
@@ -467,15 +446,15 @@ def generate_rows(n: int | None, seed: int = 0, task: str = "chunk") -> Iterator
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Rows of word counts in classes, made by a seed: a text classification problem of any size.
+# Rows of word counts in classes, determined by a seed: a text classification problem of any size.
 #
-# Words have Zipf's frequencies, f(k) proportional to 1 / (k + 2.7). Some words are more or less frequent in a class, by
-# the exponential of a normal number. A row draws its words from its class alone, so that the classes overlap as topics
-# do; a part of the rows has the label of another class.
+# Words follow Zipf's law: f(k) is proportional to 1 / (k + 2.7). In each class the frequencies of some words are
+# multiplied by the exponential of a normal number. All words of a row are drawn from its class, and the classes overlap
+# as topics do; some rows get the label of another class.
 
 
 SHIFT = 2.7  # of Zipf's law (Mandelbrot)
-TELLING, STRENGTH = 0.25, 1.0  # share of the words that tell a class, and how much
+TELLING, STRENGTH = 0.25, 1.0  # share of words whose frequency depends on the class, and how strongly
 
 
 def generate_text_classes(
@@ -511,17 +490,17 @@ def generate_text_classes(
     rng = np.random.default_rng(seed)
     topics = rng.integers(n_classes, size=n_rows).astype(np.int32)
     lengths = rng.integers(shortest, longest + 1, size=n_rows)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
+    starts = offsets_of(lengths)
     frequencies = 1.0 / (np.arange(n_columns) + SHIFT)
     words = np.empty(int(starts[-1]), dtype=np.int32)
     for topic in range(n_classes):
         tells = rng.random(n_columns) < TELLING
         upto = np.cumsum(frequencies * np.exp(np.where(tells, STRENGTH * rng.normal(size=n_columns), 0.0)))
-        mine = np.repeat(topics == topic, lengths)
-        drawn = np.searchsorted(upto, rng.random(int(mine.sum())) * upto[-1], side="right")
-        words[mine] = np.minimum(drawn, n_columns - 1)
+        in_topic = np.repeat(topics == topic, lengths)
+        drawn = np.searchsorted(upto, rng.random(int(in_topic.sum())) * upto[-1], side="right")
+        words[in_topic] = np.minimum(drawn, n_columns - 1)
     counts = sp.csr_matrix((np.ones(len(words)), words, starts), shape=(n_rows, n_columns))
     counts.sum_duplicates()
-    anew = rng.random(n_rows) < mislabelled
-    classes = np.where(anew, rng.integers(n_classes, size=n_rows), topics).astype(np.int32)
+    redrawn = rng.random(n_rows) < mislabelled
+    classes = np.where(redrawn, rng.integers(n_classes, size=n_rows), topics).astype(np.int32)
     return counts, classes

@@ -1,4 +1,4 @@
-"""Constituency trees: ``tree`` has them and their bracketed text, ``cleaning`` reads treebanks, ``heads`` finds heads
-and dependencies, ``transforms`` and ``annotation`` make the binary trees that grammars are read off, ``drawing``
-draws.
+"""Constituency trees: ``tree`` has the trees and their bracketed text, ``cleaning`` reads treebanks, ``heads`` finds
+heads and dependencies, ``transforms`` and ``annotation`` make the binary trees that grammars are read off, and
+``drawing`` draws trees.
 """

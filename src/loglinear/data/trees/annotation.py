@@ -1,9 +1,9 @@
-"""From a treebank to the trees a grammar is read off: notes on labels, rare ones taken back, then binary rules.
+"""From a treebank to the trees a grammar is read off: notes on labels, rare ones removed, then binary rules.
 
-Splitting a label makes a grammar sharper and its counts thinner. So a note stays only where it can be estimated: the
-notes of a label that is seen fewer than ``least`` times are taken back from the last to the first, and intermediate
-nodes that are seen fewer than ``least_intermediate`` times remember fewer siblings (in the spirit of the selective
-splits of Klein and Manning 2003).
+Splitting a label makes a grammar more precise but its counts smaller. So a note is kept only if it can be estimated:
+the notes of a label that occurs fewer than ``least`` times are removed from the last to the first, and intermediate
+nodes that occur fewer than ``least_intermediate`` times remember fewer siblings (in the spirit of the selective splits
+of Klein and Manning 2003).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from loglinear.data.trees.cleaning import part_marked
 from loglinear.data.trees.heads import Layout, head_children, layout
@@ -35,20 +36,22 @@ class TreeTransform:
     Parameters
     ----------
     annotation : {"rich", "parent", "none"}
-        ``rich``: notes on what kind of phrase or part of speech it is, for English; ``parent``: the labels of
-        ``vertical`` - 1 ancestors; ``none``: neither.
+        ``rich``: notes on the kind of phrase or part of speech, for English; ``parent``: the labels of ``vertical`` - 1
+        ancestors; ``none``: neither.
     vertical : int
         For ``parent``: labels that a phrase knows, its own and those of its ancestors.
     horizontal : int or None
         Siblings that an intermediate node remembers; all if None.
     factor : {"head", "right", "left"}
-        In which order the children of a phrase come apart.
+        In which order the children of a phrase are split off.
     marks : str
-        Characters that begin the user's own notes in the labels of the treebank, as ``^-``; none if empty.
+        Characters that begin the user's own notes in the labels of the treebank, such as ``^-``; none if empty.
     least, least_intermediate : int
-        How often a label must be seen to keep its notes, an intermediate node to remember its siblings. For ``rich``.
+        For ``rich``: how often a label must occur to keep its notes, and an intermediate node to remember its siblings.
     notes : tuple of str
         Names of the notes of ``rich``.
+    noted_siblings : bool
+        Whether intermediate nodes remember siblings with their notes.
     """
 
     annotation: str = "rich"
@@ -67,7 +70,7 @@ class TreeTransform:
             raise OptionError(f"annotation={self.annotation!r} is not one of {', '.join(ANNOTATIONS)}")
         if self.marks and self.annotation != "none":
             raise OptionError(
-                f"marks={self.marks!r} says that the trees have notes of their own; use it with annotation='none'"
+                f"marks={self.marks!r} means that the trees already have notes; use it with annotation='none'"
             )
 
     def apply(self, trees: Sequence[Tree]) -> list[Tree]:
@@ -79,7 +82,7 @@ class TreeTransform:
             return [binarise(tree, vertical, self.horizontal, self.factor) for tree in trees]
         notes = [notes_on(tree, self.notes) for tree in trees]
         if self.least > 1:
-            _take_back(trees, notes, self.least)
+            _remove_rare(trees, notes, self.least)
         binary = [
             factorise(tree, about, self.horizontal, self.factor, self.noted_siblings)
             for tree, about in zip(trees, notes, strict=True)
@@ -87,41 +90,37 @@ class TreeTransform:
         return forgetful(binary, self.least_intermediate) if self.least_intermediate > 1 else binary
 
     def _marked(self, tree: Tree) -> Tree:
-        """A tree with notes of the user's in its labels."""
+        """A binary tree from one with the user's notes in its labels."""
         parted = [part_marked(node.label, self.marks) for node in tree.nodes()]
         bases = iter([base for base, _ in reversed(parted)])
         plain = fold(tree, lambda node, children: Tree(next(bases), children, node.word))
-        notes = [[], *([noted(note)] if note else [] for _, note in parted[1:])]  # there is one root
+        notes = [[], *([noted(note)] if note else [] for _, note in parted[1:])]  # the root has none
         return factorise(plain, notes, self.horizontal, self.factor, self.noted_siblings)
 
 
-def _take_back(trees: Sequence[Tree], notes: list[list[list[str]]], least: int) -> None:
-    """Shorten, in place, the notes of labels that are seen fewer than ``least`` times, until none is left of them."""
-    labels = [[node.label for node in tree.nodes()] for tree in trees]
+def _remove_rare(trees: Sequence[Tree], notes: list[list[list[str]]], least: int) -> None:
+    """Shorten, in place, the notes of labels that occur fewer than ``least`` times, until no such label has notes."""
+    labels = [node.label for tree in trees for node in tree.nodes()]
+    noted_labels = list(zip(labels, chain.from_iterable(notes), strict=True))
     while True:
-        seen = Counter(
-            (label, *about)
-            for some, notes_of in zip(labels, notes, strict=True)
-            for label, about in zip(some, notes_of, strict=True)
-        )
-        rare = {key for key, count in seen.items() if count < least and len(key) > 1}
+        counts = Counter((label, *about) for label, about in noted_labels)
+        rare = {key for key, count in counts.items() if count < least and len(key) > 1}
         if not rare:
             return
-        longest = max(map(len, rare))  # the finest first: what it leaves behind counts for the next coarser one
-        for some, notes_of in zip(labels, notes, strict=True):
-            for label, about in zip(some, notes_of, strict=True):
-                if len(about) + 1 == longest and (label, *about) in rare:
-                    about.pop()
+        longest = max(map(len, rare))  # the finest first: without its last note it counts for the next coarser one
+        for label, about in noted_labels:
+            if len(about) + 1 == longest and (label, *about) in rare:
+                about.pop()
 
 
 def forgetful(trees: Sequence[Tree], least: int) -> list[Tree]:
-    """Binary trees whose intermediate labels are seen ``least`` times, or remember no sibling."""
-    seen = Counter(node.label for tree in trees for node in tree.nodes() if is_intermediate(node.label))
+    """Binary trees whose intermediate labels occur at least ``least`` times or remember no sibling."""
+    counts = Counter(node.label for tree in trees for node in tree.nodes() if is_intermediate(node.label))
     renamed: dict[str, str] = {}
-    for length in range(max(map(_memory, seen), default=0), 0, -1):
-        for label in [label for label, count in seen.items() if count < least and _memory(label) == length]:
+    for length in range(max(map(_memory, counts), default=0), 0, -1):
+        for label in [label for label, count in counts.items() if count < least and _memory(label) == length]:
             renamed[label] = _shorter(label)
-            seen[renamed[label]] += seen.pop(label)
+            counts[renamed[label]] += counts.pop(label)
 
     def make(node: Tree, children: list[Tree]) -> Tree:
         label = node.label
@@ -139,19 +138,19 @@ def _memory(label: str) -> int:
 
 
 def _shorter(label: str) -> str:
-    """The intermediate label with one sibling less: ``@A|H>B`` for ``@A|H>B,C``, then ``@A|H>``."""
+    """The intermediate label with one sibling fewer: ``@A|H>B`` for ``@A|H>B,C``, then ``@A|H>``."""
     last = [match.start() for match in _SEPARATOR.finditer(label) if match[1]][-1]
     return label[:last] if label[last] == "," else label[: last + 1]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a node's label does not say but a grammar should know: notes on phrases and parts of speech.
+# Notes on phrases and parts of speech: what their labels do not show but a grammar should know.
 #
-# A treebank's labels are too coarse for a grammar: the NP of a subject is not the NP of an object, and a finite VP is
-# no infinitive. Johnson (1998) and Klein and Manning (2003, *Accurate unlexicalized parsing*) split labels by what can
-# be seen in the tree; this is our version of their splits for English, each a small function of a node, named in
-# :data:`PHRASE_NOTES` and :data:`TAG_NOTES`. No note needs a list of words beyond a few forms of *be* and *have*,
-# ``&``, ``but`` and ``%``; on other languages most of them find nothing to say.
+# A treebank's labels are too coarse for a grammar: the NP of a subject differs from the NP of an object, and a finite
+# VP from an infinitive. Johnson (1998) and Klein and Manning (2003, *Accurate unlexicalized parsing*) split labels by
+# properties of the tree; this is our version of their splits for English, each a small function of a node, named in
+# :data:`PHRASE_NOTES` and :data:`TAG_NOTES`. The notes use no word lists except a few forms of *be* and *have*, ``&``,
+# ``but`` and ``%``; in other languages most of them never apply.
 
 
 _FINITE = frozenset({"VBZ", "VBD", "VBP", "MD"})
@@ -163,7 +162,7 @@ _CLAUSES = frozenset({"S", "SINV", "SQ", "SBAR", "SBARQ"})
 
 
 class NodeView:
-    """A tree as parallel lists over its M nodes, with what notes look at.
+    """A tree as parallel lists over its M nodes, with what the notes need.
 
     Attributes
     ----------
@@ -173,7 +172,7 @@ class NodeView:
     head_tags : list of int
         The preterminal node that heads each node.
     with_verb : list of bool
-        Whether a verb is below.
+        Whether there is a verb below.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -191,13 +190,12 @@ class NodeView:
         for node in range(size - 1, 0, -1):  # children come after their parent
             parent = self.parents[node]
             self.with_verb[parent] = self.with_verb[parent] or self.with_verb[node]
+        for node in range(size - 1, -1, -1):
             if self.heads[node] >= 0:
                 self.head_tags[node] = self.head_tags[self.heads[node]]
-        if self.heads[0] >= 0:
-            self.head_tags[0] = self.head_tags[self.heads[0]]
 
     def parent_label(self, node: int) -> str:
-        """Label of the parent, nothing at the root."""
+        """Label of the parent, empty at the root."""
         return self.labels[self.parents[node]] if self.parents[node] >= 0 else ""
 
     def word(self, node: int) -> str:
@@ -206,10 +204,6 @@ class NodeView:
 
 
 Note = Callable[[NodeView, int], str]
-
-
-def _parent(view: NodeView, node: int) -> str:
-    return view.parent_label(node)
 
 
 def _grandparent(view: NodeView, node: int) -> str:
@@ -312,7 +306,7 @@ def _preposition(view: NodeView, node: int) -> str:
 
 #: Notes on phrases, by name.
 PHRASE_NOTES: dict[str, Note] = {
-    "parent": _parent,
+    "parent": NodeView.parent_label,
     "verb-form": _verb_form,
     "base": _base,
     "possessive": _possessive,
@@ -361,7 +355,7 @@ def _conjunction(view: NodeView, node: int) -> str:
 
 
 def _percent(view: NodeView, node: int) -> str:
-    """``%`` is a noun of its own kind."""
+    """``%`` is a special kind of noun."""
     return "%" if view.word(node) == "%" else ""
 
 
@@ -373,7 +367,7 @@ def _own_word(view: NodeView, node: int) -> str:
 
 #: Notes on parts of speech, by name.
 TAG_NOTES: dict[str, Note] = {
-    "tag-parent": _parent,
+    "tag-parent": NodeView.parent_label,
     "auxiliary": _auxiliary,
     "in-place": _in_place,
     "conjunction": _conjunction,
@@ -391,5 +385,5 @@ def notes_on(tree: Tree, names: Sequence[str]) -> list[list[str]]:
     notes: list[list[str]] = [[]]
     for node in range(1, len(view.labels)):
         chosen = of_phrases if view.children[node] else of_tags
-        notes.append([said for note in chosen if (said := note(view, node))])
+        notes.append([text for note in chosen if (text := note(view, node))])
     return notes

@@ -1,8 +1,8 @@
-"""Treebank files as parsers want them: no traces, no function tags, no phrase over itself, one root label.
+"""Reading treebanks as parsers need them: no traces, no function tags, no phrase over itself, one root label.
 
-The Penn Treebank marks what a phrase does (``NP-SBJ``), which phrases belong together (``NP-1``, ``NP=2``) and where
-something is left out (``(-NONE- *T*-1)``). :func:`clean` removes these marks, so that the trees are over the words of
-the sentence alone, as in PARSEVAL.
+The Penn Treebank marks the function of a phrase (``NP-SBJ``), phrases that belong together (``NP-1``, ``NP=2``) and
+omitted words (``(-NONE- *T*-1)``). :func:`clean` removes these marks, so that a tree covers only the words of its
+sentence, as in PARSEVAL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def clean(tree: Tree, function_tags: bool = False, marks: str = "") -> Tree | No
     function_tags : bool
         Whether to keep what follows ``-``, ``=`` or ``|`` in a phrase label.
     marks : str
-        Characters that begin notes of the user's own in labels; they are kept, as are function tags.
+        Characters that begin the user's own notes in labels; these notes are kept, and so are function tags.
 
     Returns
     -------
@@ -38,27 +38,27 @@ def clean(tree: Tree, function_tags: bool = False, marks: str = "") -> Tree | No
     def make(node: Tree, children: list[Tree | None]) -> Tree | None:
         if node.word is not None:
             return None if node.label == EMPTY_TAG else node
-        kept = [child for child in children if child is not None]
+        filled = [child for child in children if child is not None]
         label = node.label if function_tags or marks else phrase_label(node.label) or node.label
-        if len(kept) == 1 and kept[0].label == label and kept[0].word is None:
-            return kept[0]
-        return Tree(label, kept) if kept else None
+        if len(filled) == 1 and filled[0].label == label and filled[0].word is None:
+            return filled[0]
+        return Tree(label, filled) if filled else None
 
     cleaned = fold(tree, make)
     return None if cleaned is None else rooted(cleaned, marks)
 
 
 def rooted(tree: Tree, marks: str = "") -> Tree:
-    """The tree with the label :data:`ROOT` at its top: a root of another name is renamed, a missing one added."""
+    """The tree with :data:`ROOT` as its top label: a root with another name is renamed, a missing one is added."""
     if tree.word is None and part_marked(tree.label, marks)[0] in ROOT_LABELS:
         return tree if tree.label == ROOT else Tree(ROOT, tree.children)
     return Tree(ROOT, [tree])
 
 
 def part_marked(label: str, marks: str) -> tuple[str, str]:
-    """A label as base and the user's note, which begins with one of ``marks``: ``NP^S-B`` is ``NP`` and ``^S-B``.
+    """Split a label into its base and the user's note, which begins with one of ``marks``: ``NP`` and ``^S-B``.
 
-    A label keeps its first character and, like ``-LRB-``, a hyphen at its end that closes one at its beginning.
+    The note does not begin at a label's first character, nor, in a label such as ``-LRB-``, before the second hyphen.
     """
     begin = label.find("-", 1) + 1 if label.startswith("-") else 1
     places = [place for mark in marks if (place := label.find(mark, max(begin, 1))) >= 0]
@@ -72,12 +72,12 @@ def without_marks(tree: Tree, marks: str) -> Tree:
 
 
 def read_treebank(source: Source, function_tags: bool = False, marks: str = "") -> list[Tree]:
-    """Read a file of trees and clean them; those without a word are left out, with a warning that says where.
+    """Read a file of trees and clean them; trees without words are dropped, with a warning that names the first.
 
     Raises
     ------
     DataError
-        As :func:`~loglinear.data.trees.tree.read_trees`, and where no tree is left.
+        As for :func:`~loglinear.data.trees.tree.read_trees`, and if no tree is left.
     """
     name = source_name(source)
     trees: list[Tree] = []

@@ -1,7 +1,7 @@
-"""Pictures of trees: in box characters for a terminal, and as SVG.
+"""Drawings of trees: in box characters for a terminal, and as SVG.
 
-Each subtree is as wide as its label or its children side by side, whichever is more; a node stands above the middle of
-its first and last child. Rows are the depths of the tree, and words stand under their tags::
+Each subtree is as wide as its label or as its children side by side, whichever is wider; a node is centred above its
+first and last child. Each depth of the tree is a row, and words are below their tags::
 
               ROOT
                │
@@ -13,7 +13,7 @@ its first and last child. Rows are the depths of the tree, and words stand under
        │    │     │
       the  dog   ran
 
-A tree that is too wide for the terminal is drawn as an outline instead, a node a line.
+A tree that is too wide for the terminal is drawn as an outline instead, one node per line.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ class _Drawing:
 
 def text_width(text: str) -> int:
     """Cells that a text takes in a terminal: two for wide characters, none for combining ones."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _drawing(tree: Tree) -> _Drawing:
@@ -62,14 +59,13 @@ def _drawing(tree: Tree) -> _Drawing:
         if isinstance(item, Tree):
             inner: tuple[Tree | str, ...] = item.children if item.word is None else (item.word,)
             stack.extend((child, number, depth + 1) for child in reversed(inner))
-    widths: list[float] = [0.0] * len(texts)
+    widths, insides = [0.0] * len(texts), [0.0] * len(texts)  # of a subtree, and of its children side by side
     for number in range(len(texts) - 1, -1, -1):
-        inside = sum(widths[child] for child in children[number]) + GAP * max(len(children[number]) - 1, 0)
-        widths[number] = max(text_width(texts[number]), inside)
+        insides[number] = sum(widths[child] + GAP for child in children[number]) - GAP
+        widths[number] = max(text_width(texts[number]), insides[number])
     lefts = [0.0] * len(texts)
     for number, below in enumerate(children):
-        inside = sum(widths[child] for child in below) + GAP * max(len(below) - 1, 0)
-        left = lefts[number] + (widths[number] - inside) / 2
+        left = lefts[number] + (widths[number] - insides[number]) / 2
         for child in below:
             lefts[child] = left
             left += widths[child] + GAP
@@ -78,7 +74,7 @@ def _drawing(tree: Tree) -> _Drawing:
         below = children[number]
         middle = lefts[number] + widths[number] / 2
         half = text_width(texts[number]) / 2
-        if below:  # above its children, as far as its label stays within its place
+        if below:  # above its children, but not so far that its label leaves its place
             wanted = (centres[below[0]] + centres[below[-1]]) / 2
             middle = min(max(wanted, lefts[number] + half), lefts[number] + widths[number] - half)
         centres[number] = middle
@@ -118,11 +114,8 @@ def _joint(left: bool, right: bool, up: bool, down: bool) -> str:
     """The box character with lines to these sides."""
     if not left and not right:
         return "│"
-    return {
-        (False, False): "─", (True, False): "┴" if left and right else "┘" if left else "└",
-        (False, True): "┬" if left and right else "┐" if left else "┌",
-        (True, True): "┼" if left and right else "┤" if left else "├",
-    }[up, down]  # fmt: skip
+    both_sides, to_left, to_right = ("┼┤├" if down else "┴┘└") if up else ("┬┐┌" if down else "───")
+    return both_sides if left and right else to_left if left else to_right
 
 
 def _row(texts: dict[int, str]) -> str:
@@ -134,7 +127,7 @@ def _row(texts: dict[int, str]) -> str:
 
 
 def outline(tree: Tree) -> str:
-    """The tree a node a line, children below their parent, ending in a line feed."""
+    """The tree with one node per line, children below their parent, ending in a line feed."""
     lines: list[str] = []
     stack: list[tuple[Tree, str, str]] = [(tree, "", "")]
     while stack:
@@ -148,7 +141,7 @@ def outline(tree: Tree) -> str:
 
 
 def draw_svg(tree: Tree, size: float = 16.0) -> str:
-    """The tree as an SVG document that needs nothing else; ``size`` is that of the letters in pixels."""
+    """The tree as a self-contained SVG document; ``size`` is the font size in pixels."""
     drawing = _drawing(tree)
     cell, row = 0.62 * size, 2.6 * size
     width = cell * drawing.width + 2 * size
@@ -173,5 +166,5 @@ def draw_svg(tree: Tree, size: float = 16.0) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text for XML, which has no place for control characters and lone surrogates."""
+    """Text for XML, which cannot hold control characters and lone surrogates."""
     return escape("".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -1,11 +1,9 @@
-"""What the labels of a treebank say: the heads of phrases, functions, entities and punctuation.
-
-Projective dependencies from trees by head rules.
+"""Head rules: the heads of phrases, and projective dependencies from constituency trees; the parts of labels.
 
 Each phrase has a head child, found by a table in the manner of Magerman (1995) and Collins (1999); the head word of
-every other child depends on the head word of the phrase. One word has head 0, the root; a tree gives a projective
-dependency tree with no cycle whatever the table says. Auxiliaries head their verb phrase and prepositions and
-complementisers their phrase, as in Collins's table; a relative or question word depends on the verb of its clause.
+every other child depends on the head word of the phrase. One word has head 0, the root. Any table gives projective
+dependency trees without cycles. As in Collins's table, auxiliaries head their verb phrase, and prepositions and
+complementisers their phrase; a relative or question word depends on the verb of its clause.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _FINITE = "VBD VBZ VBP MD"
 _NP_RULE = f"< {_NOUNS} / > NP WHNP / < $ CD PRP QP EX WP WDT / < POS JJ JJR JJS ADJP DT VBG VBN RB"
 _CLAUSE_RULE = "> VP / > S SINV SQ SBARQ / > ADJP UCP / > NP / > SBAR PP ADVP"
 
-#: Label to head rule: groups tried in turn; ``>`` takes the leftmost child with a label of the group, ``<`` the last.
+#: Label to head rule: groups tried in turn; ``>`` takes the first child with a label of the group, ``<`` the last.
 _RULES = {
     "NP": _NP_RULE, "WHNP": _NP_RULE, "NX": _NP_RULE, "NML": _NP_RULE, "NAC": _NP_RULE,
     "QP": "> $ / < CD NN NNS / < JJ JJR RB DT",
@@ -154,7 +152,7 @@ def dependencies(tree: Tree) -> tuple[list[int], list[str]]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What labels are made of: entity marks, function tags, and the tags of punctuation; trees as parallel lists.
+# Parts of labels (entity marks, function tags), the tags of punctuation, and trees as parallel lists.
 
 
 ENTITY_TYPES = ("PER", "ORG", "LOC", "MISC")
@@ -164,12 +162,12 @@ _FUNCTION = re.compile(r"[-=|].*", re.DOTALL)
 
 
 def split_entity(label: str) -> tuple[str, str | None]:
-    """A label as ``(label without the mark, entity type or None)``."""
+    """Split a label into ``(label without the mark, entity type or None)``."""
     match = _MARK.match(label)
     return (match[1], match[2]) if match else (label, None)
 
 
-@lru_cache(maxsize=10_000)  # a treebank has few labels, and many nodes
+@lru_cache(maxsize=10_000)  # a treebank has many nodes but few labels
 def phrase_label(label: str) -> str:
     """A phrase label without entity mark, function tags and indices (``NP-SBJ-1`` becomes ``NP``)."""
     return label if label.startswith("-") else _FUNCTION.sub("", label)
@@ -207,7 +205,7 @@ class Layout:
 
 
 def layout(tree: Tree) -> Layout:
-    """Lay a tree out as parallel lists."""
+    """Convert a tree to parallel lists."""
     result = Layout([], [], [], [], [])
     stack = [(tree, -1)]
     while stack:

@@ -2,17 +2,17 @@
 
 A label of a transformed tree is one of
 
-    base^notes          a node of the tree; notes say more about it, as its parent: NP^S
-    @...                an intermediate node, which stands for some of its parent's children
+    base^notes          a node of the tree with notes about it, such as its parent: NP^S
+    @...                an intermediate node, which covers some of its parent's children
 
-with ``\\`` before a ``\\`` or ``^`` of the base, before an ``@`` that it begins with, and, within the label of an
-intermediate node, before ``,``, ``|``, ``<`` and ``>``. So :func:`restore` needs nothing but the tree: it drops
-intermediate nodes and notes,
+with ``\\`` before a ``\\`` or ``^`` of the base, before an ``@`` at its start, and, within the label of an intermediate
+node, before ``,``, ``|``, ``<`` and ``>``. So :func:`restore` needs only the tree: it drops intermediate nodes and
+notes,
 
     restore(binarise(tree)) == tree.
 
 **Vertical** markovisation of order v notes the labels of v - 1 ancestors (Johnson 1998). **Horizontal** markovisation
-of order h lets intermediate nodes remember h of the siblings they stand for, not all: *head-outward*, from the head
+of order h lets intermediate nodes remember only h of the siblings they cover, either *head-outward*, from the head
 child to both sides (Collins 1999; Klein and Manning 2003), or from one end to the other. A -> L2 L1 H R1 R2 becomes
 
     head     A -> L2 @A|H<L1     @A|H<L1 -> L1 @A|H>R2,R1     @A|H>R2,R1 -> @A|H>R1 R2     @A|H>R1 -> H R1
@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from loglinear.data.trees.heads import head_children, layout
 from loglinear.data.trees.tree import Tree, fold
@@ -43,19 +44,19 @@ def noted(base: str, notes: Sequence[str] = ()) -> str:
     return NOTES.join((_escaped(base), *notes))
 
 
-@lru_cache(maxsize=10_000)  # a treebank has few labels, and many nodes
+@lru_cache(maxsize=10_000)  # a treebank has many nodes but few labels
 def _escaped(base: str) -> str:
     return _TO_ESCAPE.sub(r"\\\g<0>", base)
 
 
 def base_label(label: str) -> str:
-    """The label without its notes, as it was in the tree that was transformed."""
+    """The label without its notes, as in the original tree."""
     matched = _BASE.match(label)
     return _ESCAPED.sub(r"\1", matched[0] if matched else label)
 
 
 def is_intermediate(label: str) -> bool:
-    """Whether a node of this label stands for some of its parent's children."""
+    """Whether this is the label of an intermediate node."""
     return label.startswith(INTERMEDIATE)
 
 
@@ -68,31 +69,31 @@ def binarise(
     ----------
     tree : Tree
     vertical : int
-        Labels that a phrase knows, its own and those of its nearest ancestors: 1 none, 2 its parent's.
+        Labels that a phrase knows, its own and those of its nearest ancestors: 1 only its own, 2 also its parent's.
     horizontal : int or None
         Siblings that an intermediate node remembers; all if None.
     factor : {"head", "right", "left"}
-        In which order the children come apart.
+        In which order the children are split off.
     tag_parents : bool
         Whether parts of speech know their ancestors as phrases do.
 
     Returns
     -------
     Tree
-        One that :func:`restore` turns back into ``tree``.
+        A binary tree that :func:`restore` turns back into ``tree``.
     """
     check_orders(vertical, horizontal, factor)
     notes: list[Sequence[str]] = []
-    to_come: list[tuple[str, ...]] = [()]  # the ancestors of the nodes to come, the next one's last
+    ancestors: list[tuple[str, ...]] = [()]  # those of the nodes still to visit, the next node's last
     for node in tree.nodes():
-        above = to_come.pop()
+        above = ancestors.pop()
         notes.append(above if node.word is None or tag_parents else ())
-        to_come.extend([(noted(node.label), *above)[: vertical - 1]] * len(node.children))
+        ancestors.extend([(noted(node.label), *above)[: vertical - 1]] * len(node.children))
     return factorise(tree, notes, horizontal, factor)
 
 
 def check_orders(vertical: int, horizontal: int | None, factor: str) -> None:
-    """Refuse orders of markovisation that make no sense."""
+    """Reject invalid orders of markovisation."""
     if isinstance(vertical, bool) or not isinstance(vertical, int) or vertical < 1:
         raise OptionError(f"vertical={vertical!r} must be a whole number from 1 up")
     if horizontal is not None and (isinstance(horizontal, bool) or not isinstance(horizontal, int) or horizontal < 0):
@@ -102,15 +103,11 @@ def check_orders(vertical: int, horizontal: int | None, factor: str) -> None:
 
 
 def factorise(
-    tree: Tree,
-    notes: Sequence[Sequence[str]],
-    horizontal: int | None,
-    factor: str = "head",
-    noted_siblings: bool = False,
+    tree: Tree, notes: Sequence[Sequence[str]], horizontal: int | None, factor: str, noted_siblings: bool = False
 ) -> Tree:
-    """Binarise a tree whose nodes have ``notes``, a list for each in the order of :meth:`Tree.nodes`.
+    """Binarise a tree whose nodes have ``notes``, a list for each node in the order of :meth:`Tree.nodes`.
 
-    ``noted_siblings`` lets intermediate nodes remember siblings with their notes, not only their labels.
+    With ``noted_siblings`` intermediate nodes remember siblings with their notes, not only their labels.
     """
     heads = head_children(layout(tree)) if factor == "head" else [0] * len(notes)
     backwards = zip(reversed(notes), reversed(heads), strict=True)  # the order in which nodes are folded
@@ -133,12 +130,12 @@ def factorise(
 
 @lru_cache(maxsize=10_000)
 def _inside(label: str) -> str:
-    """A label as it stands within that of an intermediate node."""
+    """A label as it is written within that of an intermediate node."""
     return _TO_ESCAPE_INSIDE.sub(r"\\\g<0>", label)
 
 
 def _headed(label: str, children: list[Tree], names: list[str], head: int, horizontal: int | None) -> Tree:
-    """Left children come off first, from the outside in, then the right ones."""
+    """Split off the left children first, from the outside in, then the right ones."""
     first, last = 0, len(children) - 1
     parts: list[tuple[str, Tree, bool]] = []  # label of the node that a child hangs from, the child, whether left
     here = label
@@ -163,12 +160,10 @@ def _rightward(label: str, children: list[Tree], names: list[str], head: int, ho
 
 
 def _leftward(label: str, children: list[Tree], names: list[str], head: int, horizontal: int | None) -> Tree:
-    node = children[0]
+    node, end = children[0], len(children) - 1
     for last in range(1, len(children)):
         rest = ",".join(names[last::-1][:horizontal])
-        node = Tree(
-            f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < len(children) - 1 else label, [node, children[last]]
-        )
+        node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < end else label, [node, children[last]])
     return node
 
 
@@ -180,14 +175,14 @@ _SPLITS: dict[str, Callable[[str, list[Tree], list[str], int, int | None], Tree]
 
 
 def restore(tree: Tree) -> Tree:
-    """The tree that was binarised: intermediate nodes give their children to their parent, notes go."""
+    """Undo :func:`binarise`: intermediate nodes give their children to their parent, and notes are dropped."""
     if is_intermediate(tree.label):
         raise DataError(f"a tree cannot have an intermediate node at its root: {tree.label!r:.80}")
 
     def make(node: Tree, children: list[list[Tree]]) -> list[Tree]:
         if node.word is not None:
             return [Tree(base_label(node.label), word=node.word)]
-        flat = [child for some in children for child in some]
+        flat = list(chain.from_iterable(children))
         return flat if is_intermediate(node.label) else [Tree(base_label(node.label), flat)]
 
     return fold(tree, make)[0]

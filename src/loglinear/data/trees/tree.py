@@ -2,16 +2,17 @@
 
 A tree is written ``(ROOT (S (NP (DT The) (NN dog)) (VP (VBD ran))))``: an opening bracket and a label, then either
 subtrees or, in a *preterminal*, exactly one word. This is the notation of the Penn Treebank (Marcus, Santorini and
-Marcinkiewicz 1993). A file holds one tree a line or trees laid out over several lines; blank lines and, between
-trees, lines that begin with ``#`` are skipped. The unlabelled outer bracket of the Penn files is read as ``ROOT``.
+Marcinkiewicz 1993). A file holds one tree per line or trees laid out over several lines; blank lines are skipped, and
+so are lines between trees that begin with ``#``. The unlabelled outer bracket of the Penn files is read as ``ROOT``.
 
-Nothing here recurses, so that a tree may be deeper than Python's recursion limit.
+Nothing here recurses, so a tree may be deeper than Python's recursion limit.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from loglinear.data.files import Source, check_text, read_bytes, source_name
@@ -52,7 +53,7 @@ class Tree:
 
     @property
     def is_preterminal(self) -> bool:
-        """Whether the node stands directly over a word."""
+        """Whether the node is directly above a word."""
         return self.word is not None
 
     def nodes(self) -> Iterator[Tree]:
@@ -74,7 +75,7 @@ class Tree:
     def spans(self) -> list[tuple[str, int, int]]:
         """Phrases as ``(label, start, end)`` over positions, end excluded, a parent before its children."""
         result: list[tuple[str, int, int]] = []
-        open_spans: list[tuple[int, int]] = []  # (index in result, nodes of it still to come)
+        open_spans: list[tuple[int, int]] = []  # (index in result, children not seen yet)
         position = 0
         for node in self.nodes():
             if node.word is None:
@@ -119,15 +120,13 @@ class Tree:
         return parse_tree, (str(self),)  # the default would recurse
 
 
+@dataclass(slots=True)
 class _Open:
     """A bracket that is not closed yet."""
 
-    __slots__ = ("children", "label", "word")
-
-    def __init__(self) -> None:
-        self.label: str | None = None
-        self.children: list[Tree] = []
-        self.word: str | None = None
+    label: str | None = None
+    children: list[Tree] = field(default_factory=list)
+    word: str | None = None
 
 
 def _take_word(node: _Open, word: str, file: str | None, line: int) -> None:
@@ -156,11 +155,14 @@ def _close(stack: list[_Open], file: str | None, line: int) -> Tree:
 
 
 def fold(tree: Tree, make: Callable[[Tree, list[A]], A]) -> A:
-    """``make(node, what it made of the node's children)``, from the last of :meth:`Tree.nodes` to the first."""
-    made: list[A] = []
-    for node in reversed(list(tree.nodes())):  # no recursion; the leftmost child is made last, and lies on top
-        made.append(make(node, [made.pop() for _ in node.children]))
-    return made[0]
+    """Call ``make(node, results of its children)`` for all nodes, from the last of :meth:`Tree.nodes` to the first.
+
+    Returns the root's result.
+    """
+    results: list[A] = []
+    for node in reversed(list(tree.nodes())):  # no recursion; the leftmost child comes last, so it is on top
+        results.append(make(node, [results.pop() for _ in node.children]))
+    return results[0]
 
 
 def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
@@ -169,14 +171,14 @@ def parse_trees(text: str, file: str | None = None) -> Iterator[Tree]:
     Parameters
     ----------
     text : str
-        Bracketed trees, one a line or over several lines.
+        Bracketed trees, one per line or over several lines.
     file : str, optional
         Name of the source for messages.
 
     Raises
     ------
     DataError
-        Unbalanced brackets, an empty tree, a word beside subtrees, two words under one tag.
+        Unbalanced brackets, an empty tree, a word next to subtrees, two words under one tag.
     """
     for line, tree in numbered_trees(text, file):
         if tree is None:
@@ -196,7 +198,7 @@ def numbered_trees(text: str, file: str | None = None) -> Iterator[tuple[int, Tr
             yield number, None
             continue
         if stack and opening and line.startswith(opening):
-            # the next tree begins like this one did at the margin, so a bracket is missing before it
+            # the next tree begins at the margin like this one did, so a bracket is missing before it
             break
         for match in _TOKEN.finditer(line):
             token = match[0]
@@ -223,13 +225,13 @@ def numbered_trees(text: str, file: str | None = None) -> Iterator[tuple[int, Tr
 
 
 def _opening(line: str) -> str:
-    """The root's opening bracket with its label, or with the next bracket when it has none."""
+    """The root's opening bracket with its label, or with the next bracket if it has none."""
     match = re.match(r"\([ \t]*(?:\(|[^ \t\r\f\v()]+(?=[ \t(]))", line)
     return match[0] if match else ""
 
 
 def parse_tree(text: str) -> Tree:
-    """Read the one tree of ``text``."""
+    """Read the only tree of ``text``."""
     trees = list(parse_trees(text))
     if len(trees) != 1:
         raise DataError(f"expected one tree, found {len(trees)}")
@@ -242,7 +244,7 @@ def read_trees(source: Source) -> list[Tree]:
     Raises
     ------
     DataError
-        With file and line, for a file that is not there, is not UTF-8, holds no tree, an empty or a malformed one.
+        For a file that does not exist, is not UTF-8, or holds no tree or an empty or malformed one; with file and line.
     """
     name = source_name(source)
     trees = list(parse_trees(read_text_of(source), name))
@@ -251,14 +253,37 @@ def read_trees(source: Source) -> list[Tree]:
     return trees
 
 
+def read_trees_and_sentences(source: Source) -> list[Tree | list[str]]:
+    """Read a file of trees and of sentences: lines outside trees that do not begin with a bracket, in words.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_trees`.
+    """
+    name, lines = source_name(source), read_text_of(source).split("\n")
+    items: list[tuple[int, Tree | list[str]]] = []
+    depth = 0  # brackets that are open
+    for number, line in enumerate(lines, 1):
+        if not depth and line.strip() and not line.lstrip().startswith(("(", "#")):
+            items.append((number, line.split()))
+            lines[number - 1] = ""
+        elif depth or not line.startswith("#"):
+            depth += line.count("(") - line.count(")")
+    items += [(number, tree) for number, tree in numbered_trees("\n".join(lines), name) if tree is not None]
+    if not items:
+        raise DataError("no tree and no sentence in the file", name)
+    return [item for _, item in sorted(items, key=lambda item: item[0])]
+
+
 def read_text_of(source: Source) -> str:
-    """The text of a source, with the errors of :func:`read_trees`."""
+    """The text of a source; raises the same errors as :func:`read_trees`."""
     raw = read_bytes(source)
     return raw[check_text(raw, source_name(source)) :].decode()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Words on their way into trees: brackets by their Penn names, and the tree of a sentence that has no parse.
+# Words in trees: brackets by their Penn names, and the tree of a sentence that has no parse.
 
 
 NO_PARSE = "NOPARSE"
@@ -266,19 +291,19 @@ _BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-
 
 
 def tree_word(word: str) -> str:
-    """A word as it stands in a tree: a bracket by its name in the Penn Treebank, as ``-LRB-`` for ``(``."""
+    """A word as it is written in a tree: brackets have names, as in the Penn Treebank: ``-LRB-`` for ``(``."""
     if word in _BRACKETS:
         return _BRACKETS[word]
     return word.replace("(", "-LRB-").replace(")", "-RRB-") if "(" in word or ")" in word else word
 
 
 def fallback_tree(words: Sequence[str], tags: Sequence[str]) -> Tree:
-    """The flagged tree of a sentence without a parse: its words in a row under :data:`NO_PARSE`."""
+    """The tree for a sentence without a parse: all its words under :data:`NO_PARSE`."""
     return Tree(ROOT, [Tree(NO_PARSE, [Tree(tag, word=word) for tag, word in zip(tags, words, strict=True)])])
 
 
 def is_fallback(tree: Tree) -> bool:
-    """Whether the tree looks like one of :func:`fallback_tree`, as may a flat one of a treebank with such a label."""
+    """Whether the tree looks like one of :func:`fallback_tree` (a treebank's tree with such a label may, too)."""
     if len(tree.children) != 1 or tree.children[0].label != NO_PARSE:
         return False
     row = tree.children[0].children

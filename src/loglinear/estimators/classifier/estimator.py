@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,37 +20,154 @@ from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
 from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
-from loglinear.estimators.estimator import Estimator, Fitted, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import ClassifierOptions, check_classifier, own_base
 from loglinear.model_file import Reader, plain
 from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import Outcome, Progress
 
 Trained = LinearModel | CandidateModel
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What can be asked of a trained classifier: labels, probabilities, scores, and why.
 
+@documented
+class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Gives each example one of several labels, by linear scores.
 
-class ClassifierPredictor(Fitted[Trained]):
-    """Prediction with a trained model; the estimator adds how it is trained.
+    The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
+    (9.10), so that ``criterion="cll"`` with ``l2=0.5 / C`` is scikit-learn's ``LogisticRegression(C=C)``, and
+    ``"max-margin"`` with a penalised bias its ``LinearSVC(C=C, loss="hinge")``.
+
+    ``X`` is an array, a data frame or a SciPy sparse matrix of numbers; a list of strings (documents, counted as
+    ``text`` says); a list of dicts or of lists of names (Python features); with a ``template``, a list of examples that
+    are sequences of rows (lists) or one row (a tuple of strings); a table; with ``features`` or a ``feature_map``, a
+    list of anything.
+
+    PARAMETERS
 
     Attributes
     ----------
     classes_ : array [Y]
         The labels, sorted.
+    coef_ : float64 [R, A]
+        Weights, R = 1 with two labels, else Y. With a ``feature_map``: [1, D].
+    intercept_ : float64 [R]
+    n_features_in_ : int
+    feature_names_in_ : array of str [A]
+        The columns' names, if they have any.
     model_ : LinearModel or CandidateModel
-    threads : int or None
-    features : callable or None
-        The user's function from an example to features.
+    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
+    dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    label_column_ : str or None
+        For tables, the column of the labels.
     """
 
+    kind = classifier_file.KIND
+    functions = ("features", "feature_map", "candidates", "base")
+    in_file = ("model_", "classes_", "coef_", "intercept_")
     classes_: Array
-    threads: int | None
-    features: Any
+    n_features_in_: int
+    feature_names_in_: Array
+    label_column_: str | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
+        return tags
+
+    @property
+    def kinds_(self) -> dict[str, str] | None:
+        """What the columns of the table are, None if the model was not trained on one."""
+        encoder = self._fitted().encoder
+        return encoder.features.kinds if isinstance(encoder, TableRows) else None
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    @trains
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        *,
+        sample_weight: Any = None,
+        init: Classifier | str | Path | None = None,
+        label_column: str | None = None,
+        **run: Unpack[RunKeywords],
+    ) -> Classifier:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Examples and their labels.
+        X_dev, y_dev
+            Data to stop early by; the weights with the best accuracy on it are kept.
+        sample_weight : array of float [S], optional
+            Weight of each example's loss.
+        init : Classifier or path, optional
+            Start from the weights of this model where it has the same columns and labels.
+        KEYWORDS
+        label_column : str, optional
+            For tables, instead of ``y`` and ``y_dev``: the column that holds the labels.
+        """
+        check_classifier(self)
+        self.label_column_ = label_column
+        if label_column is not None:
+            X, y = split_labels(X, y, label_column)
+            if X_dev is not None:
+                X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
+        problem = prepared(self, X, y, sample_weight, thread_count(self.threads))
+        training = ClassifierTraining(self, problem, problem.parts(self))
+        if training.in_closed_form:
+            refuse_iterating(spec_name(self.criterion), "has a closed form", init=init, dev=X_dev)
+            model, outcome = training.solved()
+        else:
+            start = None if init is None else self._started(init)
+            model, outcome = training.trained(dev=Dev.of(training, X_dev, y_dev), init=start, **run)
+        self._set_model(model)
+        keep_outcome(self, outcome)
+        outcome.raise_interruption()
+        if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
+            said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
+            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=3)
+        return self
+
+    def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
+        """The model that training starts from."""
+        model = (init if isinstance(init, Classifier) else Classifier.load(init))._fitted()
+        if isinstance(model, CandidateModel) != (self.feature_map is not None):
+            raise OptionError("init: a model with a feature_map and one without have no weights in common")
+        return model
+
+    def _set_model(self, model: LinearModel | CandidateModel) -> None:
+        """Set the model, and its parts under scikit-learn's names."""
+        self.model_, self.classes_ = model, model.labels
+        if isinstance(model, CandidateModel):
+            names: list[str] | None = model.encoder.names.names()
+            self.coef_, self.intercept_ = model.weights[np.newaxis], np.zeros(1)
+        else:
+            named = not isinstance(model.encoder, NumberRows) or model.encoder.columns is not None
+            names = model.encoder.names() if named else None
+            self.coef_, self.intercept_ = model.scores.coef, model.scores.intercept
+        self.n_features_in_ = self.coef_.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # -- use -----------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Float:
         """Scores: [S] with two labels, that of the second less that of the first, else [S, Y]."""
@@ -112,160 +229,6 @@ class ClassifierPredictor(Fitted[Trained]):
             return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         examples = X if self.features is None else made_features(self.features, X)
         return model.encoder.transform(examples, thread_count(self.threads))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The estimator.
-
-FUNCTIONS = ("features", "feature_map", "candidates")
-
-
-@documented
-class Classifier(ClassifierOptions, ClassifierPredictor, Estimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Gives each example one of several labels, by linear scores.
-
-    The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
-    (9.10), so that ``criterion="cll"`` with ``l2=0.5 / C`` is scikit-learn's ``LogisticRegression(C=C)``, and
-    ``"max-margin"`` with a penalised bias its ``LinearSVC(C=C, loss="hinge")``.
-
-    ``X`` is an array, a data frame or a SciPy sparse matrix of numbers; a list of strings (documents, counted as
-    ``text`` says); a list of dicts or of lists of names (Python features); with a ``template``, a list of examples that
-    are sequences of rows (lists) or one row (a tuple of strings); a table; with ``features`` or a ``feature_map``, a
-    list of anything.
-
-    PARAMETERS
-
-    Attributes
-    ----------
-    classes_ : array [Y]
-        The labels, sorted.
-    coef_ : float64 [R, A]
-        Weights, R = 1 with two labels, else Y. With a ``feature_map``: [1, D].
-    intercept_ : float64 [R]
-    n_features_in_ : int
-    feature_names_in_ : array of str [A]
-        The columns' names, if they have any.
-    model_ : LinearModel or CandidateModel
-    objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
-    dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
-    label_column_ : str or None
-        For tables, the column of the labels.
-    """
-
-    kind = classifier_file.KIND
-    functions = (*FUNCTIONS, "base")
-    in_file = ("model_", "classes_", "coef_", "intercept_")
-    objective_: float | None
-    n_iter_: int | None
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
-    n_features_in_: int
-    feature_names_in_: Array
-    label_column_: str | None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
-        return tags
-
-    @property
-    def kinds_(self) -> dict[str, str] | None:
-        """What the columns of the table are, None if the model was not trained on one."""
-        encoder = self._fitted().encoder
-        return encoder.features.kinds if isinstance(encoder, TableRows) else None
-
-    # -- training ------------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        X_dev: Any = None,
-        y_dev: Any = None,
-        *,
-        sample_weight: Any = None,
-        init: Classifier | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
-        label_column: str | None = None,
-    ) -> Classifier:
-        """Train.
-
-        Parameters
-        ----------
-        X, y
-            Examples and their labels.
-        X_dev, y_dev
-            Data to stop early by; the weights with the best accuracy on it are kept.
-        sample_weight : array of float [S], optional
-            Weight of each example's loss.
-        init : Classifier or path, optional
-            Start from the weights of this model where it has the same columns and labels.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
-        label_column : str, optional
-            For tables, instead of ``y`` and ``y_dev``: the column that holds the labels.
-        """
-        check_classifier(self)
-        self.label_column_ = label_column
-        if label_column is not None:
-            X, y = split_labels(X, y, label_column)
-            if X_dev is not None:
-                X_dev, y_dev = split_labels(X_dev, y_dev, label_column)
-        training = ClassifierTraining.of(self, prepared(self, X, y, sample_weight, thread_count(self.threads)))
-        if training.in_closed_form:
-            refuse_iterating(spec_name(self.criterion), "has a closed form", init=init, dev=X_dev)
-            self._keep(*training.solved())
-            return self
-        model, outcome = training.trained(
-            dev=Dev.of(training, X_dev, y_dev), init=None if init is None else self._started(init),
-            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
-        self._keep(model, outcome)
-        outcome.raise_interruption()
-        if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
-            said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
-            warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=2)
-        return self
-
-    def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
-        """The model that training starts from."""
-        model = (init if isinstance(init, Classifier) else Classifier.load(init))._fitted()
-        if isinstance(model, CandidateModel) != (self.feature_map is not None):
-            raise OptionError("init: a model with a feature_map and one without have no weights in common")
-        return model
-
-    def _keep(self, model: LinearModel | CandidateModel, outcome: Outcome) -> None:
-        self._set_model(model)
-        keep_outcome(self, outcome)
-
-    def _set_model(self, model: LinearModel | CandidateModel) -> None:
-        """What users look at in a model, by scikit-learn's names."""
-        self.model_, self.classes_ = model, model.labels
-        if isinstance(model, CandidateModel):
-            names: list[str] | None = model.encoder.names.names()
-            self.coef_, self.intercept_ = model.weights[np.newaxis], np.zeros(1)
-        else:
-            named = not isinstance(model.encoder, NumberRows) or model.encoder.columns is not None
-            names = model.encoder.names() if named else None
-            self.coef_, self.intercept_ = model.scores.coef, model.scores.intercept
-        self.n_features_in_ = self.coef_.shape[1]
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     # -- files ---------------------------------------------------------------------------------------------------
 

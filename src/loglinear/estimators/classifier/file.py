@@ -17,13 +17,7 @@ from loglinear.arrays import Arrays
 from loglinear.errors import OptionError
 from loglinear.estimators.classifier import model as classifier_model
 from loglinear.estimators.classifier.inputs import ENCODERS
-from loglinear.estimators.classifier.model import (
-    CandidateEncoder,
-    CandidateModel,
-    LinearModel,
-    LinearScores,
-    functions_again,
-)
+from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
 from loglinear.features.names import NameEncoder
 from loglinear.model_file import Reader, label_header, string_arrays
 
@@ -65,19 +59,26 @@ def check_given(read: Reader, given: Mapping[str, Any]) -> None:
 
     ``given`` has each of them by option, None where there is none.
     """
-    kind, by_function = read.section("encoder").text("kind"), read.flag("by_function")
-    functions_again(kind, by_function, {name: each for name, each in given.items() if name != "base"}, read.file)
+    has_map, by_function = read.section("encoder").text("kind") == classifier_model.KIND, read.flag("by_function")
+    needed = "feature_map" if has_map else "features" if by_function else None
+    if needed is not None and given[needed] is None:
+        raise OptionError(f"{read.file} was trained with a function of your own; give it again, as in {needed}=...")
+    known = {needed, "base", "candidates" if has_map else None}
+    for option, value in given.items():
+        if value is not None and option not in known:
+            raise OptionError(f"{read.file} was trained without {option}; leave it out")
     if read.flag("own_base", False) != (given["base"] is not None):
         again = "over a base of your own; give it again, as in base=..."
         raise OptionError(f"{read.file} was trained {again if given['base'] is None else 'without such a base'}")
 
 
 def from_storage(read: Reader, given: Mapping[str, Any]) -> LinearModel | CandidateModel:
-    """The model of a file; ``given`` are the user's functions and base by option, none if it is only looked at."""
-    labels, strings, own = read.labels(least=2), read.strings("strings"), read.section("encoder")
-    kind = own.choice("kind", [*ENCODERS, classifier_model.KIND])
+    """The model of a file; ``given`` are the user's functions and base by option, none to only look at the model."""
+    labels, strings, part = read.labels(least=2), read.strings("strings"), read.section("encoder")
+    kind = part.choice("kind", [*ENCODERS, classifier_model.KIND])
+    encoders: dict[str, Any] = {**ENCODERS, classifier_model.KIND: NameEncoder}
     with read.building("encoder"):
-        encoder = ENCODERS.get(kind, NameEncoder).from_storage(own.header, own.arrays, strings)
+        encoder = encoders[kind].from_storage(part.header, part.arrays, strings)
     if kind == classifier_model.KIND:
         feature_map: Any = given.get("feature_map")  # None if the model is only looked at
         candidates = CandidateEncoder(feature_map, given.get("candidates"), encoder)

@@ -1,4 +1,4 @@
-"""From what users hand to a classifier to rows of numbers [S, A].
+"""A classifier's inputs, as rows of numbers [S, A].
 
     numbers      dense arrays, data frames, SciPy sparse matrices: the columns as they are
     documents    strings: how often each word, token or run of characters occurs (``text``)
@@ -6,15 +6,16 @@
     template     rows of columns: the attributes that a template makes, those of all positions of an example added up
     table        what :func:`~loglinear.data.tables.read_table` reads: numbers, categories and texts
 
-Each has a class of the same shape: ``fit`` and ``transform`` make rows, ``names`` says what the columns are, the rest
+Each has a :class:`RowEncoder`: ``fit`` and ``transform`` make rows, ``names`` says what the columns are, and the rest
 is what a model file keeps.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,11 +34,11 @@ from loglinear.features.templates.sets import load_template
 Arrays = Mapping[str, Array]
 Rows = Any  #: float64 [S, A], or a SciPy matrix in CSR
 NUMBERS, DOCUMENTS, NAMES, TEMPLATE, TABLE = "numbers", "documents", "names", "template", "table"
-HOLDERS = (str, list, tuple, set, frozenset, Mapping)  # that an example of nothing may be
+HOLDERS = (str, list, tuple, set, frozenset, Mapping)  # types of examples that may be empty
 
 
 def kind_of(X: Any) -> str:
-    """What kind of data ``X`` is, by its type and, for lists, its first example that is not empty."""
+    """The kind of data in ``X``, by its type and, for lists, its first example that is not empty."""
     if isinstance(X, Attributes):
         return NAMES
     if isinstance(X, TableFile):
@@ -56,11 +57,8 @@ def kind_of(X: Any) -> str:
         return DOCUMENTS if isinstance(first, str) else NAMES if isinstance(first, HOLDERS) else NUMBERS
     if isinstance(first, str):
         return DOCUMENTS
-    if isinstance(first, Mapping | set | frozenset):
-        return NAMES
-    if isinstance(first, list | tuple) and isinstance(first[0], str):
-        return NAMES
-    return NUMBERS
+    named = isinstance(first, Mapping | set | frozenset)
+    return NAMES if named or (isinstance(first, list | tuple) and isinstance(first[0], str)) else NUMBERS
 
 
 def rows_of(encoded: EncodedCorpus, n_columns: int) -> sp.csr_matrix:
@@ -72,49 +70,66 @@ def rows_of(encoded: EncodedCorpus, n_columns: int) -> sp.csr_matrix:
     return rows
 
 
-class RowEncoder(Protocol):
-    """What makes rows of examples."""
+class RowEncoder(ABC):
+    """Makes rows of examples."""
 
     kind: ClassVar[str]
 
     @property
     def n_columns(self) -> int:
         """A."""
+        return len(self.names())
 
+    @abstractmethod
     def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
-        """Find the columns that training examples have, and make their rows."""
+        """Find the columns of training examples, and make their rows."""
 
+    @abstractmethod
     def transform(self, X: Any, n_threads: int) -> Rows:
-        """Rows of other examples; what training did not know is left out."""
+        """Rows of other examples; what training did not see is left out."""
 
+    @abstractmethod
     def names(self) -> list[str]:
-        """What each column is called [A]."""
+        """The columns' names [A]."""
 
+    @abstractmethod
     def to_header(self) -> dict[str, Any]:
-        """What a model file's header keeps."""
+        """Its part of a model file's header."""
 
     def to_arrays(self) -> dict[str, Array]:
-        """What its arrays keep."""
+        """Its arrays in a model file."""
+        return {}
 
     @property
     def strings(self) -> list[str]:
-        """The strings it keeps beside these."""
+        """Its strings in a model file."""
+        return self.names()
+
+    @classmethod
+    @abstractmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> RowEncoder:
+        """Rebuild from what was stored."""
 
 
-class NumberRows:
+class NumberRows(RowEncoder):
     """Columns of numbers; the estimator checks them, as scikit-learn's do.
 
     Parameters
     ----------
-    n_columns : int
+    size : int
+        How many columns there are.
     columns : list of str, optional
         Their names, if they have any.
     """
 
-    kind: ClassVar[str] = NUMBERS
+    kind = NUMBERS
 
-    def __init__(self, n_columns: int, columns: list[str] | None = None) -> None:
-        self.n_columns, self.columns = n_columns, columns
+    def __init__(self, size: int, columns: list[str] | None = None) -> None:
+        self._size, self.columns = size, columns
+
+    @property
+    def n_columns(self) -> int:
+        return self._size
 
     def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
         return X
@@ -123,13 +138,10 @@ class NumberRows:
         return X
 
     def names(self) -> list[str]:
-        return [f"x{i}" for i in range(self.n_columns)] if self.columns is None else self.columns
+        return [f"x{i}" for i in range(self._size)] if self.columns is None else self.columns
 
     def to_header(self) -> dict[str, Any]:
-        return {"columns": self.n_columns, "named": self.columns is not None}
-
-    def to_arrays(self) -> dict[str, Array]:
-        return {}
+        return {"columns": self._size, "named": self.columns is not None}
 
     @property
     def strings(self) -> list[str]:
@@ -137,31 +149,26 @@ class NumberRows:
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NumberRows:
-        """Rebuild from what was stored."""
         n = header["columns"]
         if type(n) is not int or n < 1 or (header["named"] and len(strings) != n):
             raise ValueError("the columns do not fit together")
         return cls(n, strings if header["named"] else None)
 
 
-class DocumentRows:
+class DocumentRows(RowEncoder):
     """Counts of words, tokens or runs of characters in strings.
 
     Parameters
     ----------
     text : str
-        How a string is cut, as in ``"words:ngrams=2"``.
+        How a string is split, as in ``"words:ngrams=2"``.
     """
 
-    kind: ClassVar[str] = DOCUMENTS
+    kind = DOCUMENTS
 
     def __init__(self, text: str, words: BagOfWords | None = None) -> None:
         self.text = text
         self._words = BagOfWords(text, ()) if words is None else words
-
-    @property
-    def n_columns(self) -> int:
-        return len(self._words.vocabulary)
 
     def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
         self._words = BagOfWords.fit(_documents(X), self.text, min_count)
@@ -176,16 +183,8 @@ class DocumentRows:
     def to_header(self) -> dict[str, Any]:
         return {"text": self.text}
 
-    def to_arrays(self) -> dict[str, Array]:
-        return {}
-
-    @property
-    def strings(self) -> list[str]:
-        return self.names()
-
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> DocumentRows:
-        """Rebuild from what was stored."""
         if not strings:
             raise ValueError("there are no words")
         return cls(header["text"], BagOfWords.from_dict({"spec": header["text"], "vocabulary": strings}))
@@ -201,79 +200,14 @@ def _documents(X: Any) -> list[str]:
     return documents
 
 
-class NamedRows:
-    """Attributes that come with names."""
+class EncodedRows(RowEncoder):
+    """Rows of the attributes that an encoder of sequences finds."""
 
-    kind: ClassVar[str] = NAMES
-
-    def __init__(self, encoder: NameEncoder | None = None) -> None:
-        self._encoder = NameEncoder() if encoder is None else encoder
-
-    @property
-    def n_columns(self) -> int:
-        return self._encoder.n_attributes
-
-    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
-        return rows_of(self._encoder.fit(_named(X), min_count), self.n_columns)
-
-    def transform(self, X: Any, n_threads: int) -> Rows:
-        return rows_of(self._encoder.transform(_named(X)), self.n_columns)
-
-    def names(self) -> list[str]:
-        return self._encoder.names()
-
-    def to_header(self) -> dict[str, Any]:
-        return self._encoder.to_header()
-
-    def to_arrays(self) -> dict[str, Array]:
-        return self._encoder.to_arrays()
-
-    @property
-    def strings(self) -> list[str]:
-        return self._encoder.strings
-
-    @classmethod
-    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NamedRows:
-        """Rebuild from what was stored."""
-        return cls(NameEncoder.from_storage(header, arrays, strings))
-
-
-def _named(X: Any) -> Attributes:
-    return X if isinstance(X, Attributes) else attributes_of_examples(X)
-
-
-class TemplateRows:
-    """The attributes that a template makes of rows of columns.
-
-    Parameters
-    ----------
-    template : str, path or TemplateSet
-        As for :class:`loglinear.Tagger`.
-    """
-
-    kind: ClassVar[str] = TEMPLATE
-
-    def __init__(self, template: str | Path | TemplateSet, encoder: TemplateEncoder | None = None) -> None:
-        self.template, self._encoder = template, encoder
-
-    @property
-    def encoder(self) -> TemplateEncoder:
-        """The encoder, once it has seen training data."""
-        assert self._encoder is not None
-        return self._encoder
+    encoder: NameEncoder | TemplateEncoder
 
     @property
     def n_columns(self) -> int:
         return self.encoder.n_attributes
-
-    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
-        corpus = _columns(X)
-        templates = load_template(self.template, corpus.n_columns)
-        self._encoder = TemplateEncoder(templates)
-        return rows_of(self.encoder.fit(corpus, min_count, n_threads), self.n_columns)
-
-    def transform(self, X: Any, n_threads: int) -> Rows:
-        return rows_of(self.encoder.transform(_columns(X), n_threads), self.n_columns)
 
     def names(self) -> list[str]:
         return self.encoder.names()
@@ -288,14 +222,65 @@ class TemplateRows:
     def strings(self) -> list[str]:
         return self.encoder.strings
 
+
+class NamedRows(EncodedRows):
+    """Attributes that come with names."""
+
+    kind = NAMES
+    encoder: NameEncoder
+
+    def __init__(self, encoder: NameEncoder | None = None) -> None:
+        self.encoder = NameEncoder() if encoder is None else encoder
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        return rows_of(self.encoder.fit(_named(X), min_count), self.n_columns)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return rows_of(self.encoder.transform(_named(X)), self.n_columns)
+
+    @classmethod
+    def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NamedRows:
+        return cls(NameEncoder.from_storage(header, arrays, strings))
+
+
+def _named(X: Any) -> Attributes:
+    return X if isinstance(X, Attributes) else attributes_of_examples(X)
+
+
+class TemplateRows(EncodedRows):
+    """The attributes that a template makes of rows of columns.
+
+    Parameters
+    ----------
+    template : str, path or TemplateSet
+        As for :class:`loglinear.Tagger`.
+    encoder : TemplateEncoder, optional
+        That of a trained model.
+    """
+
+    kind = TEMPLATE
+    encoder: TemplateEncoder
+
+    def __init__(self, template: str | Path | TemplateSet, encoder: TemplateEncoder | None = None) -> None:
+        self.template = template
+        if encoder is not None:
+            self.encoder = encoder
+
+    def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
+        corpus = _columns(X)
+        self.encoder = TemplateEncoder(load_template(self.template, corpus.n_columns))
+        return rows_of(self.encoder.fit(corpus, min_count, n_threads), self.n_columns)
+
+    def transform(self, X: Any, n_threads: int) -> Rows:
+        return rows_of(self.encoder.transform(_columns(X), n_threads), self.n_columns)
+
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TemplateRows:
-        """Rebuild from what was stored."""
         encoder = TemplateEncoder.from_storage(header, arrays, strings)
         return cls(encoder.templates, encoder)
 
 
-class TableRows:
+class TableRows(RowEncoder):
     """Numbers, categories and texts of a table.
 
     Parameters
@@ -303,35 +288,25 @@ class TableRows:
     kinds : mapping or None
         What columns are (:class:`~loglinear.features.tables.TableFeatures`).
     text : str
-        How texts are cut.
+        How texts are split.
     raw_numbers : bool
         Whether numbers stay as they are.
+    features : TableFeatures, optional
+        Those of a trained model.
     """
 
-    kind: ClassVar[str] = TABLE
+    kind = TABLE
+    features: TableFeatures
 
     def __init__(
-        self,
-        kinds: Mapping[str, str] | None,
-        text: str,
-        raw_numbers: bool,
-        features: TableFeatures | None = None,
+        self, kinds: Mapping[str, str] | None, text: str, raw_numbers: bool, features: TableFeatures | None = None
     ) -> None:
         self.kinds, self.text, self.raw_numbers = kinds, text, raw_numbers
-        self._features = features
-
-    @property
-    def features(self) -> TableFeatures:
-        """The columns, once training data has been seen."""
-        assert self._features is not None
-        return self._features
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.names())
+        if features is not None:
+            self.features = features
 
     def fit(self, X: Any, min_count: int, n_threads: int) -> Rows:
-        self._features = TableFeatures.fit(
+        self.features = TableFeatures.fit(
             X, self.kinds, text=self.text, raw_numbers=self.raw_numbers, min_count=min_count
         )
         return self.transform(X, n_threads)
@@ -347,16 +322,12 @@ class TableRows:
     def to_header(self) -> dict[str, Any]:
         return self.features.to_header()
 
-    def to_arrays(self) -> dict[str, Array]:
-        return {}
-
     @property
     def strings(self) -> list[str]:
         return self.features.strings
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TableRows:
-        """Rebuild from what was stored."""
         features = TableFeatures.from_storage(header, strings)
         return cls(features.kinds, "words", False, features)
 
@@ -379,7 +350,7 @@ def _is_row(x: Any) -> bool:
 
 
 def made_features(features: Callable[[Any], Any], X: Iterable[Any]) -> list[Any]:
-    """What a user's function makes of each example; what it raises is told with the example's number."""
+    """What a user's function makes of each example; an error in it names the example."""
     made = []
     for i, x in enumerate(X):
         try:
@@ -389,11 +360,13 @@ def made_features(features: Callable[[Any], Any], X: Iterable[Any]) -> list[Any]
     return made
 
 
-ENCODERS: dict[str, Any] = {each.kind: each for each in (NumberRows, DocumentRows, NamedRows, TemplateRows, TableRows)}
+ENCODERS: dict[str, type[RowEncoder]] = {
+    encoder.kind: encoder for encoder in (NumberRows, DocumentRows, NamedRows, TemplateRows, TableRows)
+}
 
 
 def new_encoder(X: Any, options: Any) -> RowEncoder:
-    """An encoder that is to be fitted to ``X``, as a classifier's options say; one of numbers has its columns."""
+    """The encoder to fit to ``X``, by a classifier's options; that of numbers still needs its columns."""
     if options.template is not None:
         return TemplateRows(options.template)
     kind = NAMES if options.features is not None else kind_of(X)

@@ -18,7 +18,7 @@ from scipy.special import log_expit, logsumexp
 
 from loglinear.arrays import Array, Float, Int64
 from loglinear.data.columns.corpus import offsets_of
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import DataError
 from loglinear.estimators.classifier.inputs import RowEncoder, Rows
 from loglinear.features.names import AttributeLists, NameEncoder
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures
@@ -64,9 +64,9 @@ class LinearModel:
     scores : LinearScores
         All of the model, a linear base included.
     one_versus_all : bool
-        Whether each label was told from all others by itself.
+        Whether each label was trained against all others.
     base : LinearScores, optional
-        The part of the scores that is the generative base's.
+        The generative base's part of the scores.
     own_base : object, optional
         A base of the user's own, whose scores are added; it is not in ``scores``.
     """
@@ -96,7 +96,7 @@ class LinearModel:
         return log_probabilities(self.decision(rows), self.one_versus_all)
 
     def contributions(self, row: Rows) -> list[dict[str, float]]:
-        """For each label what each column of one row [1, A], and the bias, adds to its score."""
+        """For each label, what each column of one row [1, A], and the bias, adds to its score."""
         dense = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=np.float64).ravel()
         names, present = self.encoder.names(), np.flatnonzero(dense)
         found = []
@@ -124,8 +124,8 @@ def log_probabilities(decision: Float, one_versus_all: bool) -> Float:
 #
 #     s(y) = w . z(x, y)        for the candidates y of x        p(y) = exp s(y) / sum over candidates
 #
-# ``feature_map(x, y)`` gives z as names or a dict, by the rules of Python features; ``candidates(x)`` the labels that x
-# may have, all of them without it.
+# ``feature_map(x, y)`` gives z as names or a dict, by the rules of Python features; ``candidates(x)`` gives the labels
+# that x may have: all labels if there is no such function.
 
 
 KIND = "candidates"
@@ -133,7 +133,7 @@ KIND = "candidates"
 
 @dataclass(frozen=True)
 class CandidateEncoder:
-    """What turns examples into candidates with features.
+    """Turns examples into candidates with features.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class CandidateModel:
         return CandidateFeatures(len(self.weights), len(self.labels))
 
     def scores(self, corpus: CandidateCorpus) -> Float:
-        """Scores [S, Y], -inf for labels that are no candidates."""
+        """Scores [S, Y], -inf for labels that are not candidates."""
         return self.features.scores(self.weights, corpus, 0, corpus.n_sequences).labels
 
     def best(self, corpus: CandidateCorpus) -> Int64:
@@ -243,7 +243,7 @@ class CandidateModel:
         return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
 
     def contributions(self, corpus: CandidateCorpus) -> list[dict[str, float]]:
-        """For each label what each feature of the one example adds to its score; nothing for no candidates."""
+        """For each candidate of the one example, what each feature adds to its score; other labels have no features."""
         found: list[dict[str, float]] = [{} for _ in self.labels]
         names = self.encoder.names.names()
         for c, label in enumerate(corpus.labels.tolist()):
@@ -251,13 +251,3 @@ class CandidateModel:
             for i, value in zip(corpus.ids[own].tolist(), corpus.values[own].tolist(), strict=True):
                 found[label][names[i]] = found[label].get(names[i], 0.0) + value * float(self.weights[i])
         return found
-
-
-def functions_again(kind: str, by_function: bool, given: dict[str, Any], name: str) -> None:
-    """Refuse to load a model without the functions that it was trained with, which files do not hold."""
-    needed = "feature_map" if kind == KIND else "features" if by_function else None
-    if needed is not None and given[needed] is None:
-        raise OptionError(f"{name} was trained with a function of your own; give it again, as in {needed}=...")
-    for option, value in given.items():
-        if value is not None and option != needed and not (option == "candidates" and kind == KIND):
-            raise OptionError(f"{name} was trained without {option}; leave it out")

@@ -34,7 +34,7 @@ from loglinear.estimators.classifier.ridge import solve
 from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, own_base
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel
-from loglinear.optimizers.dual.flat import why_not_flat_dual
+from loglinear.optimizers.dual.flat import flat_dual_unsupported_reason
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
@@ -46,7 +46,7 @@ from loglinear.training.run import Outcome, train
 
 Labels = Array
 AnyModel = LinearModel | CandidateModel
-COSTS_OF_TWO = ("hamming", "balanced")  # that mean something where a label is told from all others
+COSTS_OF_TWO = ("hamming", "balanced")  # those that make sense for one label against the rest
 
 
 def corpus_arrays(corpus: Any) -> list[Array | None]:
@@ -83,25 +83,25 @@ class ClassifierProblem:
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers other than zero the examples are, or all if they are dense."""
+        """How many numbers the examples have: those that are not zero if they are sparse."""
         if isinstance(self.corpus, CandidateCorpus):
             return len(self.corpus.values)
         return int(self.corpus.rows.nnz if self.corpus.is_sparse else self.corpus.rows.size)
 
     @property
     def rows(self) -> Any:
-        """The rows [S, A], a sparse matrix with numbers of the kind that SciPy itself would choose."""
+        """The rows [S, A]; a sparse matrix has the index types that SciPy itself would choose."""
         assert isinstance(self.corpus, FlatCorpus)
         rows = self.corpus.rows
         return sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape) if self.corpus.is_sparse else rows
 
-    def parts(self, classifier: Any) -> list[TwoOrMore]:
+    def parts(self, classifier: Any) -> list[LabelProblem]:
         """The problems to be solved, one after the other."""
         n = len(self.labels)
-        found = [TwoOrMore(self, self.gold, self.labels.tolist(), self._features(classifier, n), False)]
+        found = [LabelProblem(self, self.gold, self.labels.tolist(), self._features(classifier, n), False)]
         if classifier.multiclass == ONE_VERSUS_ALL and n > 2:
             apart = [(self.gold == y).astype(np.int32) for y in range(n)]
-            found = [TwoOrMore(self, gold, [False, True], self._features(classifier, 2), True) for gold in apart]
+            found = [LabelProblem(self, gold, [False, True], self._features(classifier, 2), True) for gold in apart]
         return [part.with_base(classifier) for part in found]
 
     def _features(self, classifier: Any, n_labels: int) -> FlatFeatures | CandidateFeatures:
@@ -113,7 +113,7 @@ class ClassifierProblem:
 
 
 @dataclass(frozen=True)
-class TwoOrMore(Learnable):
+class LabelProblem(Learnable):
     """One problem: which label each example has.
 
     Parameters
@@ -123,8 +123,8 @@ class TwoOrMore(Learnable):
     labels : list
         What the numbers in ``gold`` mean, for costs.
     features : FlatFeatures or CandidateFeatures
-    told_apart : bool
-        Whether label 1 is one of several, and label 0 the rest.
+    one_versus_rest : bool
+        Whether label 1 stands against all others, which are label 0.
     base : optional
         The generative base, for M-estimation.
     """
@@ -133,7 +133,7 @@ class TwoOrMore(Learnable):
     gold: Int32
     labels: list[Any]
     features: FlatFeatures | CandidateFeatures
-    told_apart: bool
+    one_versus_rest: bool
     base: Any = None
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
@@ -141,7 +141,7 @@ class TwoOrMore(Learnable):
         if not CRITERIA.part(spec).uses_cost:
             return make_criterion(spec)
         counts = np.bincount(self.gold, self.data.weights, len(self.labels))
-        return make_criterion(spec, cost_of(cost, self.labels, counts, self.told_apart))
+        return make_criterion(spec, cost_of(cost, self.labels, counts, self.one_versus_rest))
 
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> AnyObjective:
         """Losses and penalty; with two labels the factor of the squares is that of one weight vector."""
@@ -158,8 +158,8 @@ class TwoOrMore(Learnable):
     def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
         """The first of the criterion's optimizers that applies.
 
-        L-BFGS does not get far with losses that have kinks. Where they have none it is as quick as dual ascent on few
-        numbers, and ends nearer to the optimum; and it makes more of a start.
+        L-BFGS does not get far with losses that have kinks. On smooth ones it is as fast as dual ascent if there are
+        few numbers, ends nearer to the optimum, and gains more from a start.
         """
 
         def applies(name: str) -> bool:
@@ -167,23 +167,23 @@ class TwoOrMore(Learnable):
                 return criterion.smooth
             if name != "dual":
                 return True
-            unfit = why_not_flat_dual(criterion, self.features, Gold(self.gold), l2) is not None
+            unfit = flat_dual_unsupported_reason(criterion, self.features, Gold(self.gold), l2) is not None
             return not unfit and not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
 
         return first_that_applies(criterion, applies)
 
     def scores(self, weights: Float, criterion_name: str) -> LinearScores:
-        """The functions [R, A] that trained weights [D] are, of one label if there are two."""
+        """The linear functions of trained weights [D]: one for each label, a single one if there are two labels."""
         assert isinstance(self.features, FlatFeatures)
         table, added = self.features.split(weights)
         if self.features.n_labels > 2:
             return LinearScores(np.ascontiguousarray(table.T), np.array(added))
-        if criterion_name == LEAST_SQUARES:  # a regression on 1 and -1, the other label's being the same turned round
+        if criterion_name == LEAST_SQUARES:  # one regression on targets 1 and -1; the other label's is its negative
             return LinearScores(np.ascontiguousarray(table[:, 1:].T), np.array(added[1:]))
         return LinearScores(np.ascontiguousarray(table[:, 1:].T - table[:, :1].T), added[1:] - added[:1])
 
     def weights_of(self, scores: LinearScores, criterion_name: str) -> Float:
-        """Weights [D] that :meth:`scores` makes these of."""
+        """The weights [D] of linear functions: the inverse of :meth:`scores`."""
         assert isinstance(self.features, FlatFeatures)
         coef, intercept = scores.coef, scores.intercept
         if self.features.n_labels == 2:
@@ -196,8 +196,8 @@ class TwoOrMore(Learnable):
 
     # -- M-estimation ----------------------------------------------------------------------------------------------
 
-    def with_base(self, classifier: Any) -> TwoOrMore:
-        """The same with the generative base, if the criterion has one: naive Bayes by counting, or the user's own."""
+    def with_base(self, classifier: Any) -> LabelProblem:
+        """The problem with its generative base, if the criterion uses one: counted naive Bayes, or the user's own."""
         if not CRITERIA.part(classifier.criterion).uses_base:
             return self
         rows = self.data.rows
@@ -236,7 +236,7 @@ class TwoOrMore(Learnable):
         return MEstimationObjective(counts, np.concatenate(parts), l2, self.data.weights, features.n_penalised)
 
     def base_scores(self) -> LinearScores | None:
-        """The functions that the base is, if it is naive Bayes."""
+        """The base as linear functions, if it is naive Bayes."""
         base = self.base
         if not isinstance(base, NaiveBayesModel):
             return None
@@ -247,7 +247,7 @@ class TwoOrMore(Learnable):
 
 
 def cost_of(spec: Any, labels: list[Any], counts: Any, of_two: bool) -> Any:
-    """The cost over ``labels``; ``of_two`` if each is told from the rest, which only some costs allow."""
+    """The cost over ``labels``; with ``of_two``, each against the rest, only some costs make sense."""
     spec = "hamming" if spec is None else spec
     if of_two and not (isinstance(spec, str) and spec_name(spec) in COSTS_OF_TWO):
         raise OptionError(
@@ -259,7 +259,7 @@ def cost_of(spec: Any, labels: list[Any], counts: Any, of_two: bool) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From what a user hands to a classifier to its training problem, and to data to stop early by.
+# The training problem and the dev data of what a user gives to a classifier.
 
 
 def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int) -> ClassifierProblem:
@@ -280,7 +280,7 @@ def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int
         labels, corpus, left = np.unique(own), FlatCorpus.of(rows), encoder.n_columns
     if not left:
         raise DataError(f"no features are left to learn from (min_count={classifier.min_count})")
-    problem = ClassifierProblem(labels, encoder, corpus, numbers_of(labels, own), None)
+    problem = ClassifierProblem(labels, encoder, corpus, label_ids(labels, own), None)
     return replace(problem, weights=_weights(classifier, problem, sample_weight))
 
 
@@ -316,14 +316,14 @@ def labels_of(y: Any, n_examples: int) -> Array:
     return np.asarray(labels)
 
 
-def numbers_of(labels: Array, own: Array) -> Int32:
-    """The number of each of ``own`` [S] in ``labels`` [Y], -1 if it is not there."""
-    places = np.minimum(np.searchsorted(labels, own), len(labels) - 1)
-    return np.where(labels[places] == own, places, -1).astype(np.int32)
+def label_ids(labels: Array, y: Array) -> Int32:
+    """The place of each of ``y`` [S] in ``labels`` [Y], -1 for one that is not there."""
+    places = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
+    return np.where(labels[places] == y, places, -1).astype(np.int32)
 
 
 def _weights(classifier: Any, problem: ClassifierProblem, sample_weight: Any) -> Float | None:
-    """The weights [S] of the examples, those of their labels included; None if all are one."""
+    """The weights [S] of the examples, times those of their labels; None if all are one."""
     n, n_labels = len(problem.gold), len(problem.labels)
     if n_labels < 2:
         raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
@@ -365,7 +365,7 @@ class DevExamples:
 
 
 def split_labels(table: Any, y: Any, label_column: str) -> tuple[TableFile, list[str]]:
-    """A table without its column of labels, and they."""
+    """The table without its label column, and the labels."""
     if not isinstance(table, TableFile):
         raise OptionError(f"label_column={label_column!r} is of a table (read_table); X is a {type(table).__name__}")
     if y is not None:
@@ -391,36 +391,31 @@ class ClassifierTraining:
     ----------
     classifier : Classifier
     problem : ClassifierProblem
-    parts : list of TwoOrMore
+    parts : list of LabelProblem
         One for each stage.
     """
 
     kind: ClassVar[str] = classifier_file.KIND
     classifier: Any
     problem: ClassifierProblem
-    parts: list[TwoOrMore]
-
-    @classmethod
-    def of(cls, classifier: Any, problem: ClassifierProblem) -> ClassifierTraining:
-        """The training that a classifier's options ask for."""
-        return cls(classifier, problem, problem.parts(classifier))
+    parts: list[LabelProblem]
 
     @property
     def criterion_name(self) -> str:
-        """What the criterion is called."""
+        """The criterion's name."""
         return spec_name(self.classifier.criterion)
 
     def stages(self, options: Any, init: AnyModel | None) -> list[Stage]:
         n_threads = thread_count(options.threads)
 
-        def stage(part: TwoOrMore, start: Float) -> Stage:
+        def stage(part: LabelProblem, start: Float) -> Stage:
             phases = phases_of(part, options, n_threads, init is None)
             return Stage(lambda done: (start, phases), score_start=init is not None)
 
         return [stage(part, start) for part, start in zip(self.parts, self.starts(init), strict=True)]
 
     def trained_model(self, weights: Sequence[Float]) -> AnyModel:
-        """The model that the parts' weights make; parts that have none yet have weights of zero."""
+        """The model of the parts' weights, zero for parts that are not trained yet."""
         problem, part = self.problem, self.parts[0]
         missing = [np.zeros(part.features.n_features)] * (len(self.parts) - len(weights))
         if isinstance(problem.encoder, CandidateEncoder):
@@ -447,15 +442,11 @@ class ClassifierTraining:
         known = {name: i for i, name in enumerate(encoder.names())}
         own = init.scores if init.base is None else init.scores.minus(init.base)
         places = np.array([known.get(name, -1) for name in init.encoder.names()], dtype=np.int64)
-        rows, labels = (
-            _scored_labels(init.labels),
-            {label: r for r, label in enumerate(_scored_labels(self.problem.labels))},
-        )
-        coef, intercept = np.zeros((len(labels), encoder.n_columns)), np.zeros(len(labels))
-        for r, label in enumerate(rows):
-            if label in labels and len(rows) == len(labels):
-                coef[labels[label], places[places >= 0]] = own.coef[r, places >= 0]
-                intercept[labels[label]] = own.intercept[r]
+        theirs, mine = ({a: r for r, a in enumerate(_scored_labels(each.labels))} for each in (init, self.problem))
+        coef, intercept = np.zeros((len(mine), encoder.n_columns)), np.zeros(len(mine))
+        for label in theirs.keys() & mine.keys() if len(theirs) == len(mine) else ():
+            coef[mine[label], places[places >= 0]] = own.coef[theirs[label], places >= 0]
+            intercept[mine[label]] = own.intercept[theirs[label]]
         if len(self.parts) == 1:
             return [self.parts[0].weights_of(LinearScores(coef, intercept), self.criterion_name)]
         each = [LinearScores(coef[r : r + 1], intercept[r : r + 1]) for r in range(len(coef))]
@@ -481,29 +472,27 @@ class ClassifierTraining:
         zeros = np.zeros(self.parts[0].features.n_features)
         data = self.classifier._data(self.trained_model([zeros]), X)
         n = data.n_sequences if isinstance(data, CandidateCorpus) else data.shape[0]
-        gold = numbers_of(self.problem.labels, labels_of(y, n))
+        gold = label_ids(self.problem.labels, labels_of(y, n))
         if not (gold >= 0).any():
             raise DataError("none of the dev data's labels is a label of the training data")
         return DevExamples(data, gold)
 
     def trained(self, **how: Any) -> tuple[AnyModel, Outcome]:
-        """The model, and how it came about; arguments as for :func:`loglinear.training.run.train`."""
+        """The model, and how training went; arguments as for :func:`loglinear.training.run.train`."""
         model, outcome = train(self, self.classifier, **how)
         features = self.parts[0].features
         if self.criterion_name == LEAST_SQUARES and isinstance(features, FlatFeatures) and features.n_labels == 2:
-            outcome = replace(
-                outcome, objective=outcome.objective / 2.0
-            )  # two regressions, each the other turned round
+            outcome = replace(outcome, objective=outcome.objective / 2.0)  # one of two regressions, mirror images
         return model, outcome
 
     @property
     def in_closed_form(self) -> bool:
-        """Whether there is nothing to iterate: least squares without L1, unless an optimizer is asked for."""
+        """Whether nothing iterates: least squares without L1, unless an optimizer is asked for."""
         classifier, rows = self.classifier, isinstance(self.problem.corpus, FlatCorpus)
         return self.criterion_name == LEAST_SQUARES and rows and not classifier.l1 and classifier.optimizer is None
 
     def solved(self) -> tuple[AnyModel, Outcome]:
-        """Ridge regression on 1 for the label and -1 for others, all labels at once (one will do for two)."""
+        """Ridge regression on 1 for the label and -1 for others, all labels at once (one regression for two)."""
         problem, classifier, began = self.problem, self.classifier, time.perf_counter()
         n = len(problem.labels)
         assert not isinstance(problem.encoder, CandidateEncoder)
@@ -520,7 +509,7 @@ class ClassifierTraining:
 
 
 def _scored_labels(labels: Array) -> list[Any]:
-    """What each of the scores [R] is of: the second of two labels, else each label."""
+    """The label of each of the scores [R]: the second of two labels, else each label."""
     return labels.tolist()[-1:] if len(labels) == 2 else labels.tolist()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +43,7 @@ CLOSED_LIMIT = 2_000  # of min(S, D), up to which sparse rows have a closed form
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """Weights and how they came about.
+    """Weights, and how they were found.
 
     Parameters
     ----------
@@ -171,7 +170,7 @@ def _closed(problem: _Centred, l2: float) -> Float:
         try:
             factor = cho_factor(gram, lower=True, overwrite_a=True)
         except LinAlgError:
-            pass  # l2 is too small for these numbers: singular values it is
+            pass  # l2 is too small for these numbers: go by singular values
         else:
             if turned:
                 return np.asarray(cho_solve(factor, problem.turned_times(problem.targets)))
@@ -185,7 +184,7 @@ def _closed(problem: _Centred, l2: float) -> Float:
 
 
 def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: float) -> tuple[Float, bool, int]:
-    """The weights [D, T], whether they are the best for all targets, and the most steps that one took."""
+    """The weights [D, T], whether all targets converged, and the most steps that one of them took."""
     operator = LinearOperator(problem.rows.shape, matvec=problem.times, rmatvec=problem.turned_times, dtype=np.float64)
     most = 10 * max(problem.rows.shape) if max_iter is None else max_iter
     found, converged, steps = [], True, 1
@@ -207,6 +206,7 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
 
     learnt = "coef_"
     in_file = ()
+    l2: float
     coef_: Float
     intercept_: Any
     objective_: float
@@ -221,11 +221,6 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    @property
-    @abstractmethod
-    def _factor(self) -> float:
-        """The factor of the squares."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Find the best weights.
@@ -245,7 +240,7 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
         weights = None if sample_weight is None else example_weights(sample_weight, rows.shape[0], "example")
         began = time.perf_counter()
         solution = solve(
-            rows, targets.reshape(len(targets), -1), self._factor, weights, options["bias"],
+            rows, targets.reshape(len(targets), -1), float(self.l2), weights, options["bias"],
             float(options["bias_scale"]), options["solver"], options["max_iter"], options["tolerance"],
         )  # fmt: skip
         self._keep(solution, targets.ndim == 1)
@@ -259,7 +254,7 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
         self.converged_, self.message_ = solution.converged, solution.message
 
     def predict(self, X: Any) -> Float:
-        """What is expected of each row: [S], or [S, T] with several targets."""
+        """Predicted targets of the rows: [S], or [S, T] with several."""
         self._fitted()
         rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return np.asarray(rows @ self.coef_.T) + self.intercept_
@@ -292,8 +287,8 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
         if not coef.size:
             read.fail("coef", "there are no weights")
         intercept, names = read.floats("intercept", (len(coef),)), read.columns(coef.shape[1], "strings")
-        told = (notes.get(name) for name in ("objective", "iterations", "converged", "message"))
-        self._keep(RidgeSolution(coef, intercept, *told), one_target)  # type: ignore[arg-type]  # notes are checked
+        how = (notes.get(name) for name in ("objective", "iterations", "converged", "message"))
+        self._keep(RidgeSolution(coef, intercept, *how), one_target)  # type: ignore[arg-type]  # notes are checked
         self.n_features_in_, self.seconds_ = coef.shape[1], None
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -316,10 +311,6 @@ class Ridge(RidgeOptions, _LinearRegressor):
 
     kind = "ridge"
 
-    @property
-    def _factor(self) -> float:
-        return float(self.l2)
-
 
 @documented
 class LeastSquares(LeastSquaresOptions, _LinearRegressor):
@@ -331,7 +322,4 @@ class LeastSquares(LeastSquaresOptions, _LinearRegressor):
     """
 
     kind = "least-squares"
-
-    @property
-    def _factor(self) -> float:
-        return 0.0
+    l2 = 0.0

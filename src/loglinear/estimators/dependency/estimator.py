@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
@@ -15,7 +15,15 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.dependency import file as dependency_file
 from loglinear.estimators.dependency.model import DependencyModel, Parses
 from loglinear.estimators.dependency.problem import DependencyProblem, DependencyTraining
-from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import GENERATIVE, DependencyOptions, check_dependency_parser
 from loglinear.evaluation.attachment import AttachmentReport, attachment_scores
 from loglinear.model_file import Reader
@@ -23,11 +31,11 @@ from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import Progress, train
+from loglinear.training.run import train
 
 
 @documented
-class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(DependencyOptions, TrainedEstimator[DependencyModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the heads, and where training has them the relations, of the tokens of sentences.
 
     ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)
@@ -44,19 +52,12 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
     """
 
     kind = dependency_file.KIND
-    objective_: float | None
-    n_iter_: int | None
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
     n_trees_: int | None
     n_tokens_: int | None
 
     # -- training ------------------------------------------------------------------------------------------------
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -66,10 +67,7 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
         *,
         sample_weight: npt.ArrayLike | None = None,
         init: DependencyParser | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        **run: Unpack[RunKeywords],
     ) -> DependencyParser:
         """Train.
 
@@ -83,32 +81,20 @@ class DependencyParser(DependencyOptions, Estimator[DependencyModel], BaseEstima
             Weight of each sentence's loss.
         init : DependencyParser or path, optional
             Start from the weights of this model where it has the same features.
-        checkpoint : path, optional
-            File that keeps a usable model, but for relations that are still to come, and all that is needed to go on,
-            written every ``checkpoint_seconds`` and when training is interrupted. Remove it when you have saved the
-            model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+        KEYWORDS
         """
         check_dependency_parser(self)
         n_threads = thread_count(self.threads)
-        by_weights = spec_name(self.criterion) != GENERATIVE
-        if not by_weights:
+        if spec_name(self.criterion) == GENERATIVE:
             refuse_iterating(GENERATIVE, "counts", init=init, dev=X_dev)
             if sample_weight is not None:
                 raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for sample_weight")
         problem = DependencyProblem.of(self, self._corpus(X, y), sample_weight, n_threads)
-        relations = self.relations and problem.corpus.has_relations
-        training = DependencyTraining(problem, self._corpus, by_weights, relations, self.seed, n_threads)
-        other = DependencyParser.load(init) if isinstance(init, str | Path) else init
-        model, outcome = train(
-            training, self, dev=Dev.of(training, X_dev, y_dev), init=None if other is None else other._fitted(),
-            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
-        self.model_ = model
-        if by_weights:
+        training = DependencyTraining(self, problem, n_threads)
+        other = self._opened(init)
+        start = None if other is None else other._fitted()
+        self.model_, outcome = train(training, self, dev=Dev.of(training, X_dev, y_dev), init=start, **run)
+        if training.learns_weights:
             keep_outcome(self, outcome)
         else:
             restore_notes(self, {"converged": True, "message": "counted"})

@@ -1,11 +1,11 @@
-"""A dependency parser's model: what its weights are weights of, and how it finds the best trees.
+"""A dependency parser's model: its features and weights, and the search for the best trees.
 
 best tree of x = argmax_y  w . f(x, y)  [ + log q0(x, y)  with a generative base ]
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from loglinear.criteria.criterion import make_criterion
 from loglinear.data.columns.corpus import Column, ranges
 from loglinear.data.dependencies import NOTHING, ROOT, Dependencies
 from loglinear.errors import DataError
-from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary, arc_runs
+from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.generative.head_outward import HeadOutwardModel, best_trees
 from loglinear.optimizers.objective import Objective
@@ -37,7 +37,7 @@ class Parses:
     relations : Column or None
         The relation of each arc, if the model knows any.
     fallback : bool [S]
-        The sentences that were too long to be parsed: their tokens hang one from the other.
+        The sentences that were too long to be parsed: each token hangs from the one before.
     """
 
     heads: Int32
@@ -55,7 +55,7 @@ class DependencyModel:
     tags : {"xpos", "upos"}
         The column of tags.
     encoder : ArcEncoder
-        Of D features; of none if there is nothing but a base.
+        Of D features; of none if there is only a base.
     features : ArcFeatures
     weights : float64 [D]
     base : HeadOutwardModel or None
@@ -70,48 +70,41 @@ class DependencyModel:
     base: HeadOutwardModel | None = None
     relations: RelationModel | None = None
 
-    def with_weights(self, weights: Float) -> DependencyModel:
-        """The model that these weights make."""
-        return replace(self, weights=weights)
-
     def tokens(self, corpus: Dependencies) -> Tokens:
         """A corpus in numbers."""
         tags = corpus.tags(self.tags)
-        if NOTHING not in self.vocabulary.tags and all(tags.values[i] == NOTHING for i in np.unique(tags.ids)):
+        if NOTHING not in self.vocabulary.tags and has_no_tags(tags):
             raise DataError(f"the sentences have no tags where the model looks for them, in {self.tags}", corpus.file)
         return self.vocabulary.tokens(corpus.words, tags, corpus.offsets)
 
-    def arcs(self, tokens: Tokens, n_threads: int = 1) -> ArcCorpus:
-        """The features of all arcs; none are looked for where there are none."""
-        return self.encoder.arcs(tokens, n_threads)
-
     def best(self, tokens: Tokens, arcs: ArcCorpus | None = None) -> Int32:
-        """The best trees [N]; ``arcs`` are the features of these sentences, if they are known."""
-        n = len(tokens.offsets) - 1
-        if not self.features.n_features:
-            scores = None
-        else:
-            scores = self.features.scores(self.weights, self.arcs(tokens) if arcs is None else arcs, 0, n)
+        """The best trees [N]; ``arcs`` are the encoded arcs of these sentences, if the caller has them."""
+        scores, n = None, len(tokens.offsets) - 1
+        if self.features.n_features:
+            scores = self.features.scores(self.weights, self.encoder.arcs(tokens, 1) if arcs is None else arcs, 0, n)
         if self.base is not None:
-            own = self.base.scores(tokens)
-            return best_trees(tokens.offsets, own if scores is None else own.plus(scores.arcs))[0]
+            base = self.base.scores(tokens)
+            return best_trees(tokens.offsets, base if scores is None else base.plus(scores.arcs))[0]
         assert scores is not None
         return self.features.tree(tokens.offsets).viterbi(scores)[0]
 
     def parse(self, corpus: Dependencies, parse_length: int, n_threads: int = 1) -> Parses:
-        """The best trees of all sentences of at most ``parse_length`` tokens, and for longer ones a chain."""
+        """The best trees of all sentences of at most ``parse_length`` tokens; longer ones become a chain."""
         tokens = self.tokens(corpus)
         lengths = np.diff(tokens.offsets)
         too_long = lengths > parse_length
         heads = np.arange(corpus.n_tokens, dtype=np.int32) - np.repeat(tokens.offsets[:-1], lengths).astype(np.int32)
         short = np.flatnonzero(~too_long)
         chosen = selected(tokens, short)
-        _ = self.encoder.table, self.base and self.base.scores(selected(tokens, short[:1]))  # made before threads ask
+        _ = (
+            self.encoder.table,
+            self.base and self.base.scores(selected(tokens, short[:1])),
+        )  # cache before threads
 
         def block(run: tuple[int, int]) -> Int32:
             return self.best(selected(chosen, np.arange(*run)))
 
-        found = in_threads(block, arc_runs(arc_offsets(chosen.offsets), 0, len(short), ARCS_AT_ONCE), n_threads)
+        found = in_threads(block, runs(arc_offsets(chosen.offsets), 0, len(short), ARCS_AT_ONCE), n_threads)
         if found:
             heads[ranges(tokens.offsets[:-1][short], lengths[short])] = np.concatenate(found)
         relations = None if self.relations is None else self.relations.predict(tokens, heads)
@@ -120,12 +113,14 @@ class DependencyModel:
         return Parses(heads, relations, too_long)
 
 
+def has_no_tags(column: Column) -> bool:
+    """Whether all tokens are without a tag."""
+    return all(column.values[i] == NOTHING for i in np.unique(column.ids).tolist())
+
+
 def _with_root(relations: Column, roots: Int64) -> Column:
-    """Relations with that of the root for some tokens."""
-    values = list(relations.values)
-    if ROOT not in values:
-        values.append(ROOT)
-    ids = relations.ids.copy()
+    """The relations with ROOT for the tokens ``roots``."""
+    values, ids = list(dict.fromkeys([*relations.values, ROOT])), relations.ids.copy()
     ids[roots] = values.index(ROOT)
     return Column(ids, values)
 
@@ -143,9 +138,8 @@ def selected(tokens: Tokens, sentences: Int64) -> Tokens:
 #
 #     p(r | h, t) ~ exp( sum over features f of the arc h -> t of w_{f, r} )
 #
-# Arcs are found first, by their own model, and each is then given its best relation: trees cost what they cost without
-# relations, and the relations see features of their own (:data:`~loglinear.features.arcs.RELATIONS`). A
-# classifier is a chain of length one, and trained as that.
+# The tree is found first, without relations, and then each arc gets its best relation, by features of its own
+# (:data:`~loglinear.features.arcs.RELATIONS`). The classifier is trained as a chain of length one.
 
 RELATIONS_AT_ONCE = 4096
 
@@ -186,44 +180,36 @@ class RelationProblem:
 
     Parameters
     ----------
-    labels, encoder, features
-        Of the model whose weights are sought.
+    model : RelationModel
+        With weights of zero.
     corpus : EncodedCorpus
         The arcs of training, each a sequence of one position.
     gold : Gold
         Their relations.
     """
 
-    labels: list[str]
-    encoder: ArcEncoder
-    features: ChainFeatures
+    model: RelationModel
     corpus: EncodedCorpus
     gold: Gold
 
     @classmethod
     def of(cls, vocabulary: TokenVocabulary, tokens: Tokens, heads: Int32, relations: Column) -> RelationProblem:
         """Of the arcs to ``heads`` [N] with their ``relations`` [N]."""
-        used = np.unique(relations.ids)
-        labels = sorted(relations.values[r] for r in used.tolist())
+        labels = sorted(relations.values[r] for r in np.unique(relations.ids).tolist())
         number = {label: r for r, label in enumerate(labels)}
-        names = np.array([number.get(value, -1) for value in relations.values], dtype=np.int32)
-        gold = Gold(names[relations.ids])
+        gold = Gold(np.array([number.get(value, -1) for value in relations.values], dtype=np.int32)[relations.ids])
         encoder = ArcEncoder.fit(vocabulary, "relations", tokens, heads)
         corpus = _encoded(encoder, tokens, heads)
         features = ChainFeatures.collect(corpus, encoder.n_features, gold, len(labels), transitions="none")
-        return cls(labels, encoder, features, corpus, gold)
+        return cls(RelationModel(labels, encoder, features, np.zeros(features.n_features)), corpus, gold)
 
     def objective(self, l2: float, n_threads: int) -> Objective:
         """Conditional likelihood and penalty."""
-        none = Penalties.none(len(self.labels))
+        none = Penalties.none(len(self.model.labels))
         return Objective(
-            self.features, self.corpus, self.gold, make_criterion("cll"), none, l2, n_threads=n_threads,
+            self.model.features, self.corpus, self.gold, make_criterion("cll"), none, l2, n_threads=n_threads,
             single_precision=True,
         )  # fmt: skip
-
-    def model(self, weights: Float) -> RelationModel:
-        """The model with weights [D]."""
-        return RelationModel(self.labels, self.encoder, self.features, weights)
 
 
 def rounded(weights: Float) -> Float:

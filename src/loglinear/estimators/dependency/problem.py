@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,12 +14,11 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.costs import make_head_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
-from loglinear.data.columns.corpus import Column
-from loglinear.data.dependencies import NOTHING, Dependencies
+from loglinear.data.dependencies import Dependencies
 from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError
 from loglinear.estimators.dependency import file as dependency_file
-from loglinear.estimators.dependency.model import DependencyModel, RelationProblem, rounded
+from loglinear.estimators.dependency.model import DependencyModel, RelationProblem, has_no_tags, rounded
 from loglinear.estimators.options import GENERATIVE, M_ESTIMATION
 from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary
 from loglinear.generative.base import Sampling
@@ -94,8 +93,7 @@ class DependencyProblem:
         name, base = spec_name(parser.criterion), None
         if name in (GENERATIVE, M_ESTIMATION):
             base = HeadOutwardModel.fit(vocabulary, tokens, heads, read_base(parser.base).words)
-        nothing = ArcEncoder(vocabulary, "arcs", np.zeros(0, dtype=np.int64))
-        encoder = nothing
+        encoder = ArcEncoder(vocabulary, "arcs", np.zeros(0, dtype=np.int64))
         if name != GENERATIVE:
             seen = heads if parser.features == "observed" else None
             encoder = ArcEncoder.fit(vocabulary, "arcs", tokens, seen, parser.min_count)
@@ -120,15 +118,10 @@ class DependencyProblem:
 
 
 def _warn_without_tags(corpus: Dependencies, which: str) -> None:
-    if not _all_nothing(corpus.tags(which)):
-        return
-    other = "upos" if which == "xpos" else "xpos"
-    hint = "" if _all_nothing(corpus.tags(other)) else f"; there are some in {other}"
-    warnings.warn(f"{corpus.file}: the sentences have no tags in {which}{hint}", stacklevel=2)
-
-
-def _all_nothing(column: Column) -> bool:
-    return all(column.values[i] == NOTHING for i in np.unique(column.ids).tolist())
+    if has_no_tags(corpus.tags(which)):
+        other = "upos" if which == "xpos" else "xpos"
+        hint = "" if has_no_tags(corpus.tags(other)) else f"; there are some in {other}"
+        warnings.warn(f"{corpus.file}: the sentences have no tags in {which}{hint}", stacklevel=2)
 
 
 def _checked_weights(sample_weight: npt.ArrayLike | None, n_sentences: int) -> Float | None:
@@ -141,30 +134,88 @@ def _checked_weights(sample_weight: npt.ArrayLike | None, n_sentences: int) -> F
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The training of a dependency parser: weights of arcs, and where the data has relations, those of a model of these.
+# The training of a dependency parser: a stage for the weights of arcs and, if the data has relations, one for these.
 
 
 @dataclass(frozen=True)
-class ArcTraining(Learnable):
-    """The training of the weights of arcs.
+class DependencyTraining(Learnable):
+    """The training of a dependency parser.
 
     Parameters
     ----------
+    parser : DependencyParser
+        Has the options.
     problem : DependencyProblem
-    base : BaseOptions
-        Of M-estimation.
-    seed, n_threads : int
+    n_threads : int
     """
 
+    kind: ClassVar[str] = dependency_file.KIND
+    parser: Any
     problem: DependencyProblem
-    base: BaseOptions
-    seed: int
     n_threads: int
 
+    @property
+    def learns_weights(self) -> bool:
+        """Whether arcs have weights to be learnt, or only a base that is counted."""
+        return spec_name(self.parser.criterion) != GENERATIVE
+
     @cached_property
-    def corpus(self) -> ArcCorpus:
+    def arcs(self) -> ArcCorpus:
         """The features of all arcs."""
-        return self.problem.model.arcs(self.problem.tokens, self.n_threads)
+        return self.problem.model.encoder.arcs(self.problem.tokens, self.n_threads)
+
+    @cached_property
+    def relations(self) -> RelationProblem:
+        """The training data of relations."""
+        problem, corpus = self.problem, self.problem.corpus
+        return RelationProblem.of(problem.model.vocabulary, problem.tokens, corpus.heads, corpus.relations)
+
+    def stages(self, options: Any, init: DependencyModel | None) -> list[Stage]:
+        stages = []
+        if self.learns_weights:
+            start = np.zeros(self.problem.model.features.n_features)
+            if init is not None:
+                same = self.problem.model.encoder.matching(init.encoder)
+                start[same[same >= 0]] = init.weights[same >= 0]
+            phases = phases_of(self, options, self.n_threads, init is None)
+            stages.append(Stage(lambda done: (start, phases), score_start=init is not None))
+        if options.relations and self.problem.corpus.has_relations:
+            stages.append(Stage(self._relation_stage, counts=False))
+        return stages
+
+    def _relation_stage(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
+        problem = self.relations
+        name = "dual" if len(problem.model.labels) > 1 else "lbfgs"
+        optimizer = make_optimizer(name, max_iter=None, tolerance=RELATION_TOLERANCE, seed=self.parser.seed)
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            return problem.objective(RELATION_L2, self.n_threads), {}
+
+        return problem.model.weights, [Phase(RELATIONS, optimizer, prepare)]
+
+    def trained_model(self, weights: Sequence[Float]) -> DependencyModel:
+        model, rest = self.problem.model, list(weights)
+        if self.learns_weights:
+            model = replace(model, weights=rounded(rest.pop(0)))
+        if not rest:
+            return model
+        return replace(model, relations=replace(self.relations.model, weights=rounded(rest[0])))
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        return dependency_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
+
+    def arrays(self) -> list[Array | None]:
+        return self.problem.arrays()
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        return {"cost": options.cost}
+
+    def dev_data(self, X: Any, y: Any) -> DevTrees:
+        model, corpus = self.problem.model, self.parser._corpus(X, y)
+        tokens = model.tokens(corpus)
+        return DevTrees(corpus, tokens, model.encoder.arcs(tokens, self.n_threads))
+
+    # -- the weights of arcs, by a criterion -------------------------------------------------------------------------
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         return make_criterion(spec, make_head_cost(cost) if CRITERIA.part(spec).uses_cost else None)
@@ -172,9 +223,9 @@ class ArcTraining(Learnable):
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
         problem = self.problem
         if criterion.uses_base:
-            return problem.m_estimation(self.base, self.seed, l2, n_threads)
+            return problem.m_estimation(read_base(self.parser.base), self.parser.seed, l2, n_threads)
         return Objective(
-            problem.model.features, self.corpus, Gold(problem.heads), criterion, None, l2, problem.sequence_weights,
+            problem.model.features, self.arcs, Gold(problem.heads), criterion, None, l2, problem.sequence_weights,
             n_threads,
         )  # fmt: skip
 
@@ -187,82 +238,6 @@ class ArcTraining(Learnable):
 
     def default_l2(self, criterion: Criterion) -> float:
         return l2_factor(None, VARIANCE) if criterion.uses_base else 1.0
-
-
-@dataclass(frozen=True)
-class DependencyTraining:
-    """The training of a dependency parser.
-
-    Parameters
-    ----------
-    problem : DependencyProblem
-    corpus_of : callable
-        From what a user gives as dev data to a corpus with trees.
-    by_weights : bool
-        Whether arcs have weights to be learnt, or only a base that is counted.
-    with_relations : bool
-    seed, n_threads : int
-    """
-
-    kind: ClassVar[str] = dependency_file.KIND
-    problem: DependencyProblem
-    corpus_of: Callable[[Any, Any], Dependencies]
-    by_weights: bool
-    with_relations: bool
-    seed: int
-    n_threads: int
-
-    @cached_property
-    def relations(self) -> RelationProblem:
-        """What relations are learnt from."""
-        problem = self.problem
-        return RelationProblem.of(
-            problem.model.vocabulary, problem.tokens, problem.corpus.heads, problem.corpus.relations
-        )
-
-    def stages(self, options: Any, init: DependencyModel | None) -> list[Stage]:
-        stages = []
-        if self.by_weights:
-            start = np.zeros(self.problem.model.features.n_features)
-            if init is not None:
-                same = self.problem.model.encoder.matching(init.encoder)
-                start[same[same >= 0]] = init.weights[same >= 0]
-            part = ArcTraining(self.problem, read_base(options.base), self.seed, self.n_threads)
-            phases = phases_of(part, options, self.n_threads, init is None)
-            stages.append(Stage(lambda done: (start, phases), score_start=init is not None))
-        if self.with_relations:
-            stages.append(Stage(self._relations, counts=False))
-        return stages
-
-    def _relations(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
-        problem = self.relations
-        name = "dual" if len(problem.labels) > 1 else "lbfgs"
-        optimizer = make_optimizer(name, max_iter=None, tolerance=RELATION_TOLERANCE, seed=self.seed)
-
-        def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
-            return problem.objective(RELATION_L2, self.n_threads), {}
-
-        return np.zeros(problem.features.n_features), [Phase(RELATIONS, optimizer, prepare)]
-
-    def trained_model(self, weights: Sequence[Float]) -> DependencyModel:
-        model, rest = self.problem.model, list(weights)
-        if self.by_weights:
-            model = model.with_weights(rounded(rest.pop(0)))
-        return replace(model, relations=self.relations.model(rounded(rest[0]))) if rest else model
-
-    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
-        return dependency_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
-
-    def arrays(self) -> list[Array | None]:
-        return self.problem.arrays()
-
-    def identity(self, options: Any) -> dict[str, Any]:
-        return {"cost": options.cost}
-
-    def dev_data(self, X: Any, y: Any) -> DevTrees:
-        model, corpus = self.problem.model, self.corpus_of(X, y)
-        tokens = model.tokens(corpus)
-        return DevTrees(corpus, tokens, model.arcs(tokens, self.n_threads))
 
 
 @dataclass(frozen=True)

@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from sklearn.base import BaseEstimator
 
 from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.data.trees.annotation import TreeTransform
-from loglinear.data.trees.cleaning import clean, without_marks
-from loglinear.data.trees.tree import Tree, parse_tree
+from loglinear.data.trees.tree import Tree
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
+from loglinear.estimators.parser.inputs import (
+    Example,
+    cleaned_trees,
+    given_examples,
+    given_sentences,
+    gold_trees,
+)
 from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
 from loglinear.estimators.parser.problem import (
     TREE_CRITERIA,
-    TreeTraining,
+    CountedPcfg,
+    Treebank,
     check_parser,
-    spelled_anew,
-    tell,
+    f1_of,
+    in_current_spelling,
+    labelled,
     warn_of_old_names,
 )
-from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.spans import Own
 from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import Progress, train
+from loglinear.training.run import train
 
 
 @documented
-class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Parse sentences into constituency trees.
 
     >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP
@@ -54,7 +69,7 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
     classes_ : list of str
         Phrase labels and parts of speech of the training trees.
     n_trees_, n_words_ : int
-        What it was trained on.
+        The trees, or sentences, that it was trained on, and their words.
     objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
     dev_score_, best_iteration_ : F1 of brackets and iteration of the weights kept, None without dev data.
     interrupted_ : bool
@@ -64,9 +79,6 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
     kind = parser_file.KIND
     functions = ("span_features",)
     model_: TreeModel
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
     classes_: list[str]
     n_trees_: int
     n_words_: int
@@ -80,6 +92,11 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         check_parser(self)
         self._transform()
 
+    @property
+    def takes_sentences(self) -> bool:
+        """Whether training also takes sentences without a tree, as EM does."""
+        return TREE_CRITERIA.part(self.criterion).takes_sentences
+
     def _transform(self) -> TreeTransform:
         """How the options ask for trees to be transformed."""
         annotation = self.annotation
@@ -90,79 +107,77 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         vertical = 2 if self.vertical is None else self.vertical
         return TreeTransform(annotation, vertical, self.horizontal, self.factor, self.marks)
 
+    @trains
     def fit(
         self,
-        X: Sequence[Tree | str],
+        X: Sequence[Tree | str | Sequence[str]],
         y: Any = None,
-        X_dev: Sequence[Tree | str] | None = None,
+        X_dev: Sequence[Tree | str | Sequence[str]] | None = None,
         y_dev: Any = None,
         *,
         init: Parser | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        **run: Unpack[RunKeywords],
     ) -> Parser:
-        """Train on trees.
+        """Train on trees, or by EM on sentences with some brackets or none.
 
         Parameters
         ----------
         X : list of Tree or of str
             A treebank; strings are bracketed trees. Traces are removed, and function tags unless they are kept.
-        X_dev : list of Tree or of str, optional
-            Trees to stop early by; the weights with the best F1 of brackets are kept.
-        y, y_dev : ignored
+            ``pcfg-em`` also takes sentences without trees: lists of words, or strings that do not begin with a bracket.
+        y : list, optional
+            For ``pcfg-em``, what is known of each sentence: a tree, a list of brackets (first word, end) that no
+            constituent may cross, or None. Others ignore it.
+        X_dev, y_dev : list of Tree or of str, optional
+            Trees to stop early by; the weights with the best F1 of brackets are kept. For ``pcfg-em`` as ``X`` and
+            ``y``; where not all of them are trees, those are kept that give the words the greatest probability.
         init : Parser or path, optional
-            Start from the weights of this model where it has the same rules and attributes.
-        checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Go on from ``checkpoint`` if it is there.
-        observe : callable, optional
-            Called with a :class:`~loglinear.training.run.Progress` after each iteration.
+            Start from the weights of this model where it has the same rules and attributes; with ``pcfg-em`` from its
+            probabilities, and from nowhere else.
+        KEYWORDS
         """
         self.check_options()
         begin = time.perf_counter()
-        options, trees = spelled_anew(self), self._cleaned(X)
+        options = in_current_spelling(self)
         warn_of_old_names(self, options)
         criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
-        binary = self._transform().apply(trees)
+        examples = self._examples(X, y)
+        treebank = Treebank(
+            examples, self._transform().apply([each.tree for each in examples if each.tree is not None])
+        )
         self.interrupted_ = False
-        if not criterion.learns_weights:
-            refuse_iterating(criterion.name, "is counted", init=init, dev=X_dev)
-            self.model_, message = criterion.counted(binary)
+        if isinstance(criterion, CountedPcfg):
+            refuse_iterating(criterion.name, criterion.is_trained, init=init, dev=X_dev)
+            self.model_, message = criterion.counted(treebank.binary)
             restore_notes(self, {"converged": True, "message": message})
-            tell(self, trees)
+            treebank.describe_in(self)
             self.seconds_ = time.perf_counter() - begin
             return self
-        problem = criterion.problem(binary, self.span_features)
-        training = TreeTraining(
-            trees, binary, criterion, problem, options.cost, self.seed, thread_count(self.threads), self._gold
-        )
         other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
-        self.model_, outcome = train(
-            training, options, dev=Dev.of(training, X_dev), init=None if other is None else other._fitted(),
-            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        start = None if other is None else other._fitted()
+        training = criterion.training(treebank, options, start)
+        self.model_, outcome = train(training, options, dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         keep_outcome(self, outcome)
         self.message_ = f"{criterion.counts(training)}; {outcome.message}"
         self.interrupted_ = outcome.interruption is not None
-        tell(self, trees)
+        training.describe_in(self)
         self.seconds_ = time.perf_counter() - begin
         outcome.raise_interruption()
         return self
 
-    def _cleaned(self, trees: Sequence[Tree | str]) -> list[Tree]:
-        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(trees))
-        kept = [tree for tree in cleaned if tree is not None]
-        if not kept:
-            raise DataError("there is no tree with a word to train on")
+    def _examples(self, X: Any, y: Any) -> list[Example]:
+        """What to learn from."""
+        if self.takes_sentences:
+            examples, what = given_examples(self, X, y), "sentence"
+        else:
+            examples, what = [Example(tree.leaves(), tree) for tree in cleaned_trees(self, X)], "tree"
+        if not examples:
+            raise DataError(f"there is no {what} with a word to train on")
         if self.max_length is not None:
-            kept = [tree for tree in kept if len(tree.leaves()) <= self.max_length]
-        if not kept:
-            raise DataError(f"no tree has at most max_length={self.max_length} words")
-        return kept
+            examples = [example for example in examples if len(example.words) <= self.max_length]
+        if not examples:
+            raise DataError(f"no {what} has at most max_length={self.max_length} words")
+        return examples
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -188,16 +203,12 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         return [parse.tree for parse in self.parse(X)]
 
     def score(self, X: Sequence[Tree | str], y: Any = None) -> float:
-        """F1 of labelled brackets, from 0 to 1, of the parses of the words of trees, given as to :meth:`fit`."""
-        gold = self._gold(X)
-        parses = self.parse([tree.leaves() for tree in gold])
-        failed = [bool(parse.failure) for parse in parses]
-        return bracket_scores(gold, [parse.tree for parse in parses], failed=failed).f1 / 100
+        """F1 of labelled brackets, from 0 to 1, of the parses of the words of trees, given as to :meth:`fit`.
 
-    def _gold(self, X: Any) -> list[Tree]:
-        """Trees that parses are compared with."""
-        cleaned = (clean(tree, self.function_tags, self.marks) for tree in given_trees(X))
-        return [without_marks(tree, self.marks) for tree in cleaned if tree is not None]
+        With ``pcfg-em:start=random`` the labels are not compared: EM's symbols are not those of a treebank.
+        """
+        gold = gold_trees(self, X)
+        return f1_of(gold, self.parse([tree.leaves() for tree in gold]), labelled(self))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -232,54 +243,3 @@ class Parser(ParserOptions, Estimator[TreeModel], BaseEstimator):  # type: ignor
         self.classes_, notes = read.names("labels"), read.section("training")
         self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
         self.seconds_, self.message_ = notes.number("seconds"), notes.text("message")
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a parser is given, as lists of trees and of sentences; what is neither is refused, saying what is wanted.
-
-
-TREES = "a list of trees, each a Tree or a string in brackets"
-SENTENCES = "a list of sentences, each a list of words or a string with blanks between them"
-
-
-def given_trees(X: Any) -> list[Tree]:
-    """The trees of ``X``; strings are bracketed trees."""
-    return [_tree(number, tree) for number, tree in enumerate(_items(X, TREES))]
-
-
-def _tree(number: int, given: Any) -> Tree:
-    if isinstance(given, Tree):
-        return given
-    if not isinstance(given, str):
-        raise DataError(f"tree {number} (from 0) is {given!r:.60}; give {TREES}")
-    try:
-        return parse_tree(given)
-    except DataError as error:
-        raise DataError(f"tree {number} (from 0): {error.message}") from None
-
-
-def given_sentences(X: Any) -> list[list[str]]:
-    """The sentences of ``X`` in words; strings are split at blanks."""
-    return [_words(number, words) for number, words in enumerate(_items(X, SENTENCES))]
-
-
-def _words(number: int, given: Any) -> list[str]:
-    where = f"sentence {number} (from 0)"
-    if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
-        raise DataError(f"{where} is {given!r:.60}; give {SENTENCES}")
-    words = given.split() if isinstance(given, str) else list(given)
-    for word in words:
-        if not isinstance(word, str):
-            raise DataError(f"{where} has {word!r:.60} for a word; a word is a string")
-    if not words or not all(words):
-        raise DataError(f"{where} has no word, or an empty one; leave it out")
-    if any(character.isspace() for word in words for character in word):
-        raise DataError(f"{where}: a word may not hold blanks; a sentence is a list of words")
-    return words
-
-
-def _items(X: Any, wanted: str) -> Iterable[Any]:
-    """``X``, unless it is one thing instead of a list."""
-    if isinstance(X, str | bytes | bytearray | dict) or not isinstance(X, Iterable):
-        raise DataError(f"{X!r:.60} is of type {type(X).__name__}; give {wanted}")
-    return X

@@ -1,7 +1,7 @@
-"""Grammars whose rules look at the words of their span: the trained model, its training data in numbers.
+"""Grammars whose rules look at the words of their span: the trained model, its training data, and parsing.
 
-Expansions are those of :mod:`~loglinear.structures.tree.grammar`; words are given their tags by the lexicon of a
-generative grammar, p(word given tag), in every one of these models.
+Expansions are those of :mod:`~loglinear.structures.tree.grammar`. All of these models score the tags of words by the
+lexicon of a generative grammar, p(word given tag).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32
 from loglinear.criteria.costs import BracketCost
+from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
 from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
 from loglinear.features.spans import SpanAttributes
@@ -31,7 +32,7 @@ from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
 
 Sentences = Sequence[Sequence[str]]
-RARER = 2.0  # how much less a gold tag that the lexicon left out scores than the worst it has, as a logarithm
+RARER = 2.0  # a gold tag that the lexicon lacks scores this much (log) below the word's worst tag
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class SpanModel:
         return make(self.weights, corpus, 0, len(sentences))
 
     def sum_scores(self, sentences: Sentences) -> CFGScores:
-        """The same: scores of the best trees and for sums over trees do not differ."""
+        """The part scores for sums over trees, which are the same."""
         return self.scores(sentences)
 
     def tree(self, words: Sequence[str], labels: Int32) -> Tree:
@@ -84,7 +85,7 @@ class SpanModel:
         return self.coder.tree(words, labels)
 
     def outcome_names(self) -> list[tuple[str, ...]]:
-        """What each of the E outcomes is: the symbols of a rule, of a unary chain, or a tag."""
+        """The names of the E outcomes: the symbols of a rule, of a unary chain, or a tag."""
         names: list[tuple[str, ...]] = [()] * self.features.outcomes.n_outcomes
         outcomes, symbols = self.features.outcomes, self.coder.symbols
         for numbers, kind, parts in (
@@ -110,12 +111,12 @@ class SpanModel:
         )
         known = np.repeat(np.arange(len(mine.pointer) - 1), np.diff(mine.pointer)) * n + mine.codes
         place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-        there = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-        start[n + place[there]] = other.weights[m:][there]
+        shared = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+        start[n + place[shared]] = other.weights[m:][shared]
         return start
 
     def best_tags(self, words: Sequence[str]) -> list[str]:
-        """The tag of each word that makes it most likely, without notes."""
+        """For each word the tag that makes it most likely, without notes."""
         best = np.argmax(self.lexicon.scores(self.lexicon.terminal_of(words)), axis=1)
         return [base_label(self.coder.symbols[tag]) for tag in best.tolist()]
 
@@ -146,12 +147,11 @@ class SpanProblem:
     ) -> SpanProblem:
         """The problem of binary trees.
 
-        With a ``base``, its grammar, lexicon and log-probabilities: weights of zero are the base itself. Without, the
-        grammar of the trees' rules and unary chains, rules of score zero, and a lexicon of the same kind.
+        With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base.
+        Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of the same kind.
         """
         coder = TreeCoder.of_trees(binary) if base is None else base.coder
-        found = [coder.labels(tree) for tree in binary]
-        labels = np.concatenate([each for each in found if each is not None])
+        labels = np.concatenate([labels for tree in binary if (labels := coder.labels(tree)) is not None])
         sentences = [tree.leaves() for tree in binary]
         lengths = np.array([len(words) for words in sentences], dtype=np.int64)
         spans, outcomes = attributes.fit(sentences), Outcomes(coder.grammar)
@@ -215,14 +215,14 @@ def _with_gold(scores: Float, tags: Int32) -> Float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The best trees of many sentences: on several threads, each within a time limit, and never without an answer.
+# Parsing: the best trees of many sentences, on several threads, each within a time limit, and always with an answer.
 #
-# Sentences are parsed one at a time, the longest first. A watch sets a flag when a sentence's time is up, and the
-# kernel, which looks at the flag before each span, gives up.
+# Sentences are parsed one at a time, the longest first. A timer sets a flag when a sentence's time is up; the kernel
+# checks the flag before each span and gives up.
 
 
-MOST_WORDS = 1000  # of a sentence that is parsed; charts grow with the square
-SUMS = 6.0  # how much longer than the search for the best tree sums may take
+MOST_WORDS = 1000  # of a sentence that is parsed: charts grow with the square
+SUMS = 6.0  # sums may take this many times as long as the search for the best tree
 
 
 class TreeModel(Protocol):
@@ -234,7 +234,7 @@ class TreeModel(Protocol):
 
     @property
     def coder(self) -> TreeCoder:
-        """The names of the symbols, and what the steps stand for."""
+        """The names of the symbols, and the chains of the steps."""
 
     def scores(self, sentences: Sequence[Sequence[str]]) -> CFGScores:
         """The part scores of sentences, for their best trees."""
@@ -255,11 +255,11 @@ class Parse(NamedTuple):
     Attributes
     ----------
     tree : Tree
-        The best tree, or one flagged as none.
+        The best tree, or a fallback tree.
     score : float
-        Its score; -inf if there is no parse.
+        Its score; -inf without a parse.
     failure : str
-        Why there is none; empty if there is.
+        Why there is no parse; empty if there is one.
     """
 
     tree: Tree
@@ -275,9 +275,9 @@ def best_parses(
     observe: Callable[[], Any] | None = None,
     posterior: bool = False,
 ) -> list[Parse]:
-    """The best tree of each sentence, which has a word at least; ``observe`` is called after each.
+    """The best tree of each sentence (of at least one word); ``observe`` is called after each.
 
-    ``posterior`` asks for trees of the brackets most likely to be right; the scores stay those of the most probable.
+    With ``posterior`` the trees have the brackets most likely to be right, and the scores of the most probable trees.
     """
     decoder = PosteriorDecoder(model.coder) if posterior else None
 
@@ -288,11 +288,8 @@ def best_parses(
         return found
 
     longest_first = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-    parses = in_threads(parse, longest_first, n_threads)
-    in_order: list[Parse | None] = [None] * len(sentences)
-    for number, found in zip(longest_first, parses, strict=True):
-        in_order[number] = found
-    return [found for found in in_order if found is not None]
+    parses = dict(zip(longest_first, in_threads(parse, longest_first, n_threads), strict=True))
+    return [parses[number] for number in range(len(sentences))]
 
 
 def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder: PosteriorDecoder | None) -> Parse:
@@ -307,7 +304,7 @@ def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder
     try:
         tree, scores = CFGTree(model.grammar, [len(words)]), model.scores([words])
         labels, best = tree.best(scores, stop=stop)
-        if best[0] == -np.inf and not stop[0]:  # perhaps a word has not the tag it needs
+        if best[0] == -np.inf and not stop[0]:  # perhaps a word lacks the tag it needs
             labels, best = tree.best(scores.with_any_tag(), stop=stop)
     finally:
         if watch is not None:
@@ -317,7 +314,7 @@ def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder
     likeliest = None
     if decoder is not None and (time_limit is None or SUMS * (time.perf_counter() - begin) < time_limit):
         likeliest = decoder.tree(words, model.sum_scores([words]))
-    return Parse(restore(model.tree(words, labels)) if likeliest is None else likeliest, float(best[0]), "")
+    return Parse(rooted(restore(model.tree(words, labels))) if likeliest is None else likeliest, float(best[0]), "")
 
 
 def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:
@@ -328,7 +325,7 @@ def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:
 # ``decoding="posterior"``: trees of the likeliest brackets (:mod:`loglinear.structures.tree.best`).
 
 
-PRICE = 0.42  #: of a bracket; half of the F1 that may be hoped for
+PRICE = 0.42  #: of a bracket: half of the F1 that can be expected
 
 
 class PosteriorDecoder:
@@ -361,7 +358,7 @@ class PosteriorDecoder:
 
     @cached_property
     def _over(self) -> Float:
-        """How many unary rules of the grammar have one label over another, minus the other way round [L, L]."""
+        """How many unary chains have label i over label j, minus those with j over i [L, L]."""
         counts = np.zeros((len(self._labels), len(self._labels)))
         for chain in self._coder.chains:
             labels = [int(self._label_of[a]) for a in chain if self._label_of[a] >= 0]
@@ -371,7 +368,7 @@ class PosteriorDecoder:
         return counts - counts.T
 
     def tree(self, words: Sequence[str], scores: CFGScores) -> Tree | None:
-        """The tree over ``words``, whose ``scores`` are for sums; None if it has none, or its sums need log space."""
+        """The tree over ``words`` with ``scores`` for sums; None without a parse, or if sums need log space."""
         n = len(words)
         log_z, tags, found = CFGTree(self._coder.grammar, [n]).expected_brackets(scores, self.brackets)
         if log_z[0] == -np.inf:
@@ -387,7 +384,7 @@ class PosteriorDecoder:
         return Tree(ROOT, self._built(n, gain, split, leaves))
 
     def _built(self, n: int, gain: Float, split: Int32, leaves: list[Tree]) -> list[Tree]:
-        """The children of the root: spans without a label give their parts to the span above."""
+        """The children of the root; a span without a label passes its parts to the span above."""
         order: list[tuple[int, int]] = []
         stack = [(0, n)]
         while stack:

@@ -1,6 +1,7 @@
-"""What a parser's grammar is trained by: criteria of trees, and the training of a treebank.
+"""Criteria that train a parser's grammar, and the training itself.
 
     pcfg             counted: relative frequencies of rules
+    pcfg-em          the same of sentences whose trees are not known, or only brackets of them: expected by EM
     mecfg, nota      edges of charts one by one: no parsing to train, but once or a few times for nota
     cll, mira, ...   the criteria of chains, on whole trees
     m-estimation     features of spans tilt a PCFG: no inference at all
@@ -12,10 +13,12 @@ its :func:`~loglinear.options.option` fields.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -24,17 +27,22 @@ from sklearn.base import clone
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import hamming_factor
 from loglinear.criteria.criterion import CRITERIA, Criterion
-from loglinear.data.trees.tree import Tree
-from loglinear.errors import OptionError
+from loglinear.data.trees.cleaning import clean, without_marks
+from loglinear.data.trees.transforms import base_label, is_intermediate
+from loglinear.data.trees.tree import Tree, fold
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import UNFINISHED, restore_notes
 from loglinear.estimators.parser import file as parser_file
-from loglinear.estimators.parser.model import SpanModel, SpanProblem, TreeModel, best_parses
+from loglinear.estimators.parser.inputs import Bracket, Example, given_examples, gold_trees
+from loglinear.estimators.parser.model import Parse, SpanModel, SpanProblem, TreeModel, best_parses
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.features.encoding import Incidence
-from loglinear.features.spans import Own, SpanAttributes
+from loglinear.features.spans import ANYTHING, SpanAttributes
 from loglinear.generative.base import SMOOTHING, Sampling
+from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.em import SENTENCES_AT_ONCE, InsideOutside, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.optimizers.objective import Objective
@@ -53,14 +61,16 @@ from loglinear.options import (
 )
 from loglinear.structures.tree.best import best_chart
 from loglinear.structures.tree.features import SpanFeatures
+from loglinear.structures.tree.grammar import ANY_ROOT
 from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
-from loglinear.system import in_threads
+from loglinear.system import in_threads, thread_count
 from loglinear.training.plan import Trained, check_training, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
+OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
 PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",))
 
 
@@ -69,31 +79,50 @@ class TreeCriterion(ABC):
 
     Class attributes are as those of :class:`~loglinear.criteria.criterion.Criterion`; ``most_iterations`` are those of
     L-BFGS, and ``most_passes`` those of other optimizers, unless told otherwise.
+
+    Attributes
+    ----------
+    is_trained : str
+        How, in messages.
+    unused : tuple of str
+        Options of the parser's training that it has no use for.
+    takes_sentences : bool
+        Whether it learns from sentences without a tree, too.
+    only_with : dict
+        Options that make sense only if another one has a certain value: by name, that other one and the value.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     learns_weights: ClassVar[bool] = True
+    is_trained: ClassVar[str] = "is trained"
+    unused: ClassVar[tuple[str, ...]] = ()
+    takes_sentences: ClassVar[bool] = False
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
     most_iterations: ClassVar[int] = 100
     most_passes: ClassVar[int] = 10
+    only_with: ClassVar[dict[str, tuple[str, str]]] = {}
 
-    @classmethod  # noqa: B027  # most have nothing to check
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
         """Refuse options that do not go together; ``values`` are those given."""
+        known = declared(cls)
+        for name, (other, needed) in cls.only_with.items():
+            chosen = values.get(other, known[other].default)
+            if chosen != needed and values.get(name, known[name].default) != known[name].default:
+                raise OptionError(f"{name}={values[name]!r} goes with {other}={needed}, not {other}={chosen}")
 
 
 def check_parser(parser: Any) -> None:
-    """Refuse options of a :class:`~loglinear.Parser` about training that do not go together."""
-    new = spelled_anew(parser)
+    """Refuse training options of a :class:`~loglinear.Parser` that do not go together."""
+    new = in_current_spelling(parser)
     check_training(new, PARSERS)
     criterion = TREE_CRITERIA.part(new.criterion)
-    if not criterion.learns_weights:
-        for name in ("cost", "optimizer", "l1", "l2", "variance", "max_iter", "tolerance"):
-            if getattr(new, name) != declared(type(parser))[name].default:
-                raise OptionError(f"criterion={criterion.name!r} is counted, and has no use for {name}")
+    for name in criterion.unused:
+        if getattr(new, name) != declared(type(parser))[name].default:
+            raise OptionError(f"criterion={criterion.name!r} {criterion.is_trained}, and has no use for {name}")
     if criterion.uses_cost:
         hamming_factor(new.cost, "bracket")
     if parser.span_features is not None:
@@ -103,14 +132,14 @@ def check_parser(parser: Any) -> None:
             raise OptionError(f"span_features goes with criteria whose rules look at words, not {parser.criterion!r}")
 
 
-def spelled_anew(parser: Any) -> Any:
-    """The parser with what its criterion's spec says by old names said by the new ones.
+def in_current_spelling(parser: Any) -> Any:
+    """The parser with old spellings in its criterion replaced by the current ones.
 
     ``cll:l2=1,iterations=50,optimizer=lbfgs`` is ``criterion="cll", l2=1, max_iter=50, optimizer="lbfgs"``.
     """
     name = spec_name(parser.criterion)
     if name not in TREE_CRITERIA:
-        return parser  # which is refused by its name
+        return parser  # the check of the criterion refuses it
     given = TREE_CRITERIA.spec(parser.criterion)
     spec, parameters = in_new_spelling(given)
     if spec.values == given.values:
@@ -125,7 +154,7 @@ def spelled_anew(parser: Any) -> Any:
 
 
 def warn_of_old_names(parser: Any, new: Any) -> None:
-    """Say how to write the options of a parser whose criterion has old spellings; ``new`` is :func:`spelled_anew`."""
+    """Warn about old spellings in a parser's criterion; ``new`` is the parser :func:`in_current_spelling`."""
     if new is not parser:
         changed = {name: value for name, value in new.get_params().items() if value != getattr(parser, name)}
         written = ", ".join(f"{name}={value!r}" for name, value in changed.items())
@@ -138,33 +167,101 @@ def warn_of_old_names(parser: Any, new: Any) -> None:
 
 @register
 @options
-class PcfgCriterion(TreeCriterion):
+class CountedPcfg(TreeCriterion):
     """Relative frequencies of rules, and of words with an answer for unknown ones."""
 
     name = "pcfg"
     summary = "log p(tree, words): relative frequencies of the rules"
     learns_weights = False
+    is_trained = "is counted"
+    unused = (*OF_WEIGHTS, "max_iter", "tolerance")
 
     smoothing: float = option("added to the count of each rule that a phrase is seen with", default=0.0, least=0)
     backoff: float = option("how much a phrase leans on all of the same label without notes", default=0.0, least=0)
 
     def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
-        """The grammar, and what there is to say of it."""
+        """The grammar, and a message about it."""
         grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff)
         return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# ``criterion="pcfg-em"``: the same found by EM (:mod:`loglinear.generative.pcfg.em`), from sentences of which the trees
+# are not known, or only some of their brackets (Pereira & Schabes 1992).
+
+
+@register
+@options
+class PcfgByEM(TreeCriterion):
+    """Expected frequencies of rules, given the words and the brackets that are known."""
+
+    name = "pcfg-em"
+    summary = "log p(words, brackets): a pcfg by EM (inside-outside), from brackets or raw sentences"
+    learns_weights = False
+    is_trained = "is found by EM"
+    unused = OF_WEIGHTS
+    takes_sentences = True
+    most_iterations = 50
+    only_with = dict.fromkeys(("phrases", "tags", "min_count"), ("start", "random"))
+
+    start: str = option(
+        "the grammar that EM begins with: that of the training trees, or all binary rules over so many phrases and "
+        "tags, with probabilities at random",
+        default="treebank",
+        choices=("treebank", "random"),
+    )
+    phrases: int = option("random: how many phrase labels", default=8, least=1)
+    tags: int = option("random: how many parts of speech", default=8, least=1)
+    min_count: int = option("random: words seen less often are seen as one, as are unknown ones", default=1, least=1)
+    brackets: bool = option("no constituent may cross a bracket of the training trees", default=True)
+    restarts: int = option("further starts, at random or near the trees' grammar; the best is kept", default=0, least=0)
+    smoothing: float = option("added to the expected count of each rule and word", default=0.0, least=0)
+
+    def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> GrammarTraining:
+        """What EM is to learn from, and where it starts."""
+        sentences = [example.words for example in treebank.examples]
+        brackets = [self._known(example) for example in treebank.examples]
+        data = InsideOutside(sentences, brackets, smoothing=self.smoothing, n_threads=thread_count(parser.threads))
+        return GrammarTraining(parser, treebank, self, data, cache(self._start(treebank, parser.seed, init)))
+
+    def counts(self, training: GrammarTraining) -> str:
+        """What was learnt from, for the message."""
+        brackets = training.data.brackets or ()
+        return f"{len(training.treebank.examples):,} sentences, {sum(map(bool, brackets)):,} with brackets"
+
+    def _known(self, example: Example) -> list[Bracket]:
+        """The brackets of a sentence that count."""
+        if example.brackets is not None:
+            return example.brackets
+        return [(i, j) for _, i, j in example.tree.spans()] if example.tree is not None and self.brackets else []
+
+    def _start(self, treebank: Treebank, seed: int, init: TreeModel | None) -> Callable[[int], PCFG]:
+        """From the number of a start to its grammar."""
+        if init is not None:
+            if not isinstance(init, PCFG):
+                raise OptionError("init: EM starts from the probabilities of a pcfg, not from weights")
+            return lambda number: init
+        if self.start == "random":
+            seen = Counter(word for example in treebank.examples for word in example.words)
+            words = [word if n >= self.min_count else ANYTHING for word, n in seen.items()]
+            return lambda number: random_pcfg(self.phrases, self.tags, words, np.random.default_rng([seed, number]))
+        if not treebank.binary:
+            raise DataError("there is no tree whose grammar EM could start from; give some, or start=random")
+        first = treebank_pcfg(treebank.binary)
+        return lambda number: perturbed(first, np.random.default_rng([seed, number])) if number else first
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Criteria that train a grammar's rules over the words of their spans: edge by edge, or tree by tree.
 #
 # ``mecfg`` and ``nota`` look at single edges (:mod:`~loglinear.structures.tree.pieces`) and need no inference to train;
-# only ``nota`` parses the training trees, once or a few times, to find edges that should not be there. The others are
-# the criteria of chains, on trees (:mod:`~loglinear.structures.tree.features`).
+# only ``nota`` parses the training trees, once or a few times, to find wrong edges. The others are the criteria of
+# chains, on trees (:mod:`~loglinear.structures.tree.features`).
 
 
 @options
 class SpanCriterion(TreeCriterion):
-    """What all of them share."""
+    """A criterion of rules that look at words."""
 
     places: str = option(
         "words that rules look at, joined by +: the first and the last of the span, those before and after it",
@@ -177,16 +274,18 @@ class SpanCriterion(TreeCriterion):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
         places = values.get("places", declared(cls)["places"].default)
         SpanAttributes(tuple(str(places).split("+")))
 
-    def problem(self, binary: list[Tree], own: Own | None) -> SpanProblem:
-        """The treebank in numbers; ``own`` is the user's function of span features."""
-        attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, own)
-        return SpanProblem.of(binary, attributes, **self.problem_options(binary))
+    def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> TreeTraining:
+        """The treebank in numbers, to be learnt as the options of a parser ask for."""
+        attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, parser.span_features)
+        problem = SpanProblem.of(treebank.binary, attributes, **self.problem_options(treebank.binary))
+        return TreeTraining(parser, treebank, self, problem)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        """What :meth:`SpanProblem.of` is to be told."""
+        """Keywords for :meth:`SpanProblem.of`."""
         return {"normalised": True}
 
     @abstractmethod
@@ -194,11 +293,11 @@ class SpanCriterion(TreeCriterion):
         """Losses and penalty as a function of the weights."""
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        """The phases of one that learns in several."""
+        """The phases, if there are several."""
         return None
 
     def finished(self, model: SpanModel) -> SpanModel:
-        """The trained model as it is to be used."""
+        """The trained model, ready for use."""
         return model
 
     def counts(self, training: TreeTraining) -> str:
@@ -228,11 +327,11 @@ def _of_edges(problem: SpanProblem, edges: Edges, nothing: bool, l2: float, n_th
 @register
 @options
 class NoneOfTheAbove(MaximumEntropyGrammar):
-    """The same with edges that should not be there, whose outcome is none of the above (PT-CFG)."""
+    """MECFG with wrong edges in addition, whose outcome is none of the above (PT-CFG)."""
 
     name = "nota"
     summary = "mecfg with wrong edges, for which none of the above is right (PT-CFG)"
-    only_with: ClassVar[dict[str, str]] = {"delta": "near", "after": "near", "rounds": "near", "rate": "sample"}
+    only_with = dict.fromkeys(("delta", "after", "rounds"), ("wrong", "near")) | {"rate": ("wrong", "sample")}
 
     wrong: str = option(
         "which wrong edges: near the best of their length by the model so far, any that may stand in a chart, or a "
@@ -242,25 +341,16 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     )
     delta: float = option("near: log-ratio to the best edge of the same length", default=5.0, above=0)
     after: int = option("near: iterations of mecfg before the training trees are parsed", default=10, least=1)
-    rounds: int = option("near: how often they are parsed and wrong edges chosen anew", default=1, least=1)
+    rounds: int = option("near: how often they are parsed to choose wrong edges again", default=1, least=1)
     rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
     local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
     decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        super().check(values)
-        wrong = values.get("wrong", "near")
-        for name, value in values.items():
-            needed = cls.only_with.get(name, wrong)
-            if needed != wrong and value != declared(cls)[name].default:
-                raise OptionError(f"{name}={value!r} goes with wrong={needed}, not wrong={wrong}")
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
         problem = training.problem
 
         def with_wrong_edges(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
-            found = wrong_edges(problem, start, self, training.seed, n_threads) if kept is None else _edges(kept)
+            found = wrong_edges(problem, start, self, training.parser.seed, n_threads) if kept is None else _edges(kept)
             training.n_wrong = len(found)
             objective = _of_edges(problem, problem.edges.and_also(found), True, l2, n_threads)
             return objective, {"spans": found.spans, "symbols": found.symbols, "weights": found.weights}
@@ -283,13 +373,13 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
 
 
 def _edges(kept: Arrays) -> Edges:
-    """Wrong edges that a checkpoint kept."""
+    """The wrong edges in a checkpoint."""
     spans, symbols, weights = (np.array(kept[name]) for name in ("spans", "symbols", "weights"))
     return Edges(spans, symbols, np.full(len(spans), -1, dtype=np.int32), weights)
 
 
 def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int) -> Edges:
-    """Edges that a chart may have and the gold tree has not, chosen as the criterion says."""
+    """Edges that a chart may have and the gold tree does not, selected by the criterion's options."""
     model, corpus = problem.with_weights(weights), problem.corpus
     outcomes = model.features.outcomes
     phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
@@ -340,19 +430,19 @@ class TreeByTree(SpanCriterion):
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         problem = training.problem
         spec = Spec(self.chain, {name: getattr(self, name) for name in _own_options(self.chain)})
-        cost = (problem.cost(hamming_factor(training.cost, "bracket")),) if self.chain.uses_cost else ()
+        cost = (problem.cost(hamming_factor(training.parser.cost, "bracket")),) if self.chain.uses_cost else ()
         return Objective(
             problem.model.features, problem.corpus, problem.gold, spec.make(*cost), None, l2, n_threads=n_threads
         )
 
 
 def _own_options(chain: type[Criterion]) -> dict[str, Option]:
-    """What a criterion of chains may be told beside what all criteria of spans have."""
+    """The options of a criterion of chains that criteria of spans do not have anyway."""
     return {name: each for name, each in options_of(chain).items() if name not in declared(SpanCriterion)}
 
 
 def _tree_by_tree(name: str) -> None:
-    """Make a criterion of chains one of trees."""
+    """Register a criterion of chains as one of trees."""
     chain = CRITERIA[name]
     facts = ("choices", "least", "above", "most", "kind", "may_be_none")
     fields = dict[str, tuple[str, Any]]()
@@ -385,16 +475,15 @@ for _name in ("cll", "softmax-margin", "jrb", "max-margin", "perceptron", "mira"
 #
 # E_q0[f] is exact for the features of an outcome alone, a binary rule, a unary chain or a tag, which are contiguous
 # fragments of a tree (:mod:`~loglinear.generative.pcfg.expectations`). Those that also look at words are counted in
-# trees drawn from q0, and the training trees, as if a few of them had been drawn, keep what was never drawn from being
-# 0.
+# trees drawn from q0; so that no expectation is 0, the training trees count as if a few of them had been drawn.
 
 
 DRAWS_AT_ONCE = 1_000
-STREAM = 4  # of random numbers, apart from those of chains
+STREAM = 4  # of random numbers, different from those of chains
 
 
 def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets: Int64) -> csr_matrix:
-    """Feature counts [S, D] of trees given by their edges; ``offsets`` [S + 1] say where a sentence's spans begin."""
+    """Feature counts [S, D] of trees given by their edges; ``offsets`` [S + 1]: where each sentence's spans begin."""
     block, e = features.pieces.block, features.outcomes.n_outcomes
     sentence = np.searchsorted(offsets, edges.spans, side="right") - 1
     sizes = np.diff(spans.pointer)[edges.spans]
@@ -404,17 +493,17 @@ def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets:
     known = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)) * e + block.codes
     wanted = attributes * e + edges.outcomes[rows]
     place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = np.flatnonzero(known[place] == wanted) if len(known) else np.zeros(0, dtype=np.int64)
-    columns = np.concatenate([edges.outcomes.astype(np.int64), e + place[there]])
-    of = np.concatenate([sentence, sentence[rows[there]]])
+    weighted = np.flatnonzero(known[place] == wanted) if len(known) else np.zeros(0, dtype=np.int64)
+    columns = np.concatenate([edges.outcomes.astype(np.int64), e + place[weighted]])
+    sentences = np.concatenate([sentence, sentence[rows[weighted]]])
     shape = (len(offsets) - 1, features.n_features)
-    counts = csr_matrix((np.ones(len(columns)), (of, columns)), shape=shape)
+    counts = csr_matrix((np.ones(len(columns)), (sentences, columns)), shape=shape)
     counts.sum_duplicates()
     return counts
 
 
 def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: Float, n_threads: int) -> Float:
-    """E_q0[f] [D]: of drawn trees, smoothed by the means of the training trees, and exact for outcomes alone."""
+    """E_q0[f] [D]: exact for outcomes alone, else means of drawn trees, smoothed by those of the training trees."""
 
     def batch(number: int) -> Float:
         n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
@@ -452,9 +541,9 @@ class MEstimationOfTrees(SpanCriterion):
         return {"base": treebank_pcfg(binary)}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
-        problem, base = training.problem, treebank_pcfg(training.binary)
+        problem, base = training.problem, treebank_pcfg(training.treebank.binary)
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
-        sampling = Sampling(self.samples, self.smoothing, training.seed)
+        sampling = Sampling(self.samples, self.smoothing, training.parser.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()
         return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
 
@@ -463,37 +552,74 @@ class MEstimationOfTrees(SpanCriterion):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The training of a treebank.
+# The training of a treebank: of weights, or of probabilities by EM.
+
+
+class Treebank(NamedTuple):
+    """What a parser is trained on: sentences, and the trees that they have, with notes and in binary rules."""
+
+    examples: list[Example]
+    binary: list[Tree]
+
+    def describe_in(self, parser: Any) -> None:
+        """Set a parser's attributes about its training data."""
+        trees = [example.tree for example in self.examples if example.tree is not None]
+        parser.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
+        parser.n_trees_, parser.n_words_ = len(self.examples), sum(len(example.words) for example in self.examples)
 
 
 @dataclass
-class TreeTraining(Learnable):
-    """A treebank to be learnt from by a criterion.
+class ParserTraining(ABC):
+    """The training of a parser, of weights or of probabilities.
 
     Parameters
     ----------
-    trees, binary : list of Tree
-        The treebank, and the same trees with notes and in binary rules.
+    parser : Parser
+        Has the options.
+    treebank : Treebank
+    made : TreeCriterion
+    """
+
+    kind: ClassVar[str] = parser_file.KIND
+    parser: Any
+    treebank: Treebank
+    made: Any
+
+    @property
+    def n_threads(self) -> int:
+        """Threads to train with."""
+        return thread_count(self.parser.threads)
+
+    @abstractmethod
+    def trained_model(self, weights: Sequence[Float]) -> TreeModel:
+        """The model of the stages' weights."""
+
+    def describe_in(self, parser: Any) -> None:
+        """Set the parser's attributes about its training data."""
+        self.treebank.describe_in(parser)
+
+    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
+        shown = copy(options)
+        self.describe_in(shown)
+        restore_notes(shown, notes)
+        shown.model_, shown.message_, shown.seconds_ = self.trained_model(weights), UNFINISHED, notes["seconds"]
+        header, arrays = shown._storage()
+        return {**header, "training": {**header["training"], **notes}}, arrays
+
+
+@dataclass
+class TreeTraining(ParserTraining, Learnable):
+    """Weights to be learnt from trees by a criterion.
+
+    Parameters
+    ----------
     made : SpanCriterion
     problem : SpanProblem
-    cost
-        As the user gives it.
-    seed, n_threads : int
-    gold_trees : callable
-        From dev trees as a user gives them to those that parses are compared with.
     n_wrong : int or None
         Wrong edges that were chosen, if any were.
     """
 
-    kind: ClassVar[str] = parser_file.KIND
-    trees: list[Tree]
-    binary: list[Tree]
-    made: SpanCriterion
     problem: SpanProblem
-    cost: Any
-    seed: int
-    n_threads: int
-    gold_trees: Callable[[Any], list[Tree]]
     n_wrong: int | None = field(default=None)
 
     def stages(self, options: Any, init: TreeModel | None) -> list[Stage]:
@@ -508,22 +634,14 @@ class TreeTraining(Learnable):
     def trained_model(self, weights: Sequence[Float]) -> SpanModel:
         return self.made.finished(self.problem.with_weights(weights[0]))
 
-    def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
-        shown = copy(options)
-        tell(shown, self.trees)
-        restore_notes(shown, notes)
-        shown.model_, shown.message_, shown.seconds_ = self.trained_model(weights), UNFINISHED, notes["seconds"]
-        header, arrays = shown._storage()
-        return {**header, "training": {**header["training"], **notes}}, arrays
-
     def arrays(self) -> list[Array | None]:
-        return [_as_array(self.binary), self.problem.corpus.spans.ids, self.problem.gold.labels]
+        return [_as_array(map(str, self.treebank.binary)), self.problem.corpus.spans.ids, self.problem.gold.labels]
 
     def identity(self, options: Any) -> dict[str, Any]:
         return {"cost": options.cost}
 
     def dev_data(self, X: Any, y: Any) -> DevParses:
-        return DevParses(self.gold_trees(X), self.n_threads)
+        return DevParses(gold_trees(self.parser, X), self.n_threads)
 
     # -- by a criterion ----------------------------------------------------------------------------------------------
 
@@ -543,30 +661,114 @@ class TreeTraining(Learnable):
         return self.made.phases(self, optimizer, l2, n_threads)
 
 
-def tell(parser: Any, trees: list[Tree]) -> None:
-    """Let a parser tell what it is trained on."""
-    parser.classes_ = sorted({node.label for tree in trees for node in tree.nodes()})
-    parser.n_trees_, parser.n_words_ = len(trees), sum(len(tree.leaves()) for tree in trees)
+@dataclass
+class GrammarTraining(ParserTraining):
+    """Probabilities of a grammar to be found by EM; the weights of its one stage are the grammar's parameters.
+
+    Parameters
+    ----------
+    made : PcfgByEM
+    data : InsideOutside
+    start : callable
+        From the number of a start (from 0) to its grammar.
+    """
+
+    data: InsideOutside
+    start: Callable[[int], PCFG]
+
+    def stages(self, options: Any, init: PCFG | None) -> list[Stage]:
+        n_starts = 1 + self.made.restarts if init is None else 1
+        most = self.made.most_iterations if options.max_iter is None else options.max_iter
+        phase = Phase(MAIN, EM(self.start, n_starts, most, options.tolerance), lambda weights, kept: (self.data, {}))
+        meaningful = init is not None or self.made.start == "treebank"
+        return [Stage(lambda done: (self.start(0).parameters, [phase]), score_start=meaningful)]
+
+    def trained_model(self, weights: Sequence[Float]) -> PCFG:
+        return self.start(0).with_parameters(weights[0])
+
+    def describe_in(self, parser: Any) -> None:
+        super().describe_in(parser)
+        symbols = (symbol for symbol in self.start(0).symbols if symbol != ANY_ROOT and not is_intermediate(symbol))
+        parser.classes_ = sorted(set(map(base_label, symbols)))
+
+    def arrays(self) -> list[Array | None]:
+        first = self.start(0)
+        sentences = [" ".join(example.words) for example in self.treebank.examples]
+        return [_as_array(sentences), _as_array(first.symbols), first.binary_rules, first.unary_rules]
+
+    def identity(self, options: Any) -> dict[str, Any]:
+        return {"brackets": self.data.brackets}
+
+    def dev_data(self, X: Any, y: Any) -> DevParses | DevSentences:
+        examples = given_examples(self.parser, X, y)
+        trees = [without_marks(example.tree, self.parser.marks) for example in examples if example.tree is not None]
+        if len(trees) == len(examples):
+            return DevParses(trees, self.n_threads, labelled(self.parser))
+        return DevSentences([example.words for example in examples], self.n_threads)
 
 
-def _as_array(trees: Sequence[Tree]) -> Array:
-    """Trees as bytes."""
-    return np.frombuffer("\n".join(map(str, trees)).encode(), dtype=np.uint8)
+def _as_array(texts: Iterable[str]) -> Array:
+    """Texts as bytes."""
+    return np.frombuffer("\n".join(texts).encode(), dtype=np.uint8)
+
+
+# -- dev data ----------------------------------------------------------------------------------------------------------
+
+
+def labelled(parser: Any) -> bool:
+    """Whether a parser's labels are those of its training trees, and not names of symbols that EM found."""
+    return TREE_CRITERIA.spec(parser.criterion)["start"] != "random"
 
 
 @dataclass(frozen=True)
 class DevParses:
-    """Trees to stop early by."""
+    """Trees to stop early by; without ``labelled`` only their brackets count."""
 
     gold: list[Tree]
     n_threads: int
+    labelled: bool = True
 
-    def score(self, model: SpanModel) -> float:
-        """F1 of labelled brackets, from 0 to 1."""
+    def score(self, model: TreeModel) -> float:
+        """F1 of brackets, from 0 to 1."""
         parses = best_parses(model, [tree.leaves() for tree in self.gold], self.n_threads)
-        failed = [bool(parse.failure) for parse in parses]
-        return bracket_scores(self.gold, [parse.tree for parse in parses], failed=failed).f1 / 100
+        return f1_of(self.gold, parses, self.labelled)
 
     @property
     def arrays(self) -> list[Array | None]:
-        return [_as_array(self.gold)]
+        return [_as_array(map(str, self.gold))]
+
+
+def f1_of(gold: Sequence[Tree], parses: Sequence[Parse], labelled: bool = True) -> float:
+    """F1 of the brackets of parses, from 0 to 1; without ``labelled`` of brackets whose labels are not compared."""
+    trees = [parse.tree for parse in parses]
+    if not labelled:
+        gold, trees = [list(map(without_labels, some)) for some in (gold, trees)]
+    return bracket_scores(gold, trees, failed=[bool(parse.failure) for parse in parses]).f1 / 100
+
+
+def without_labels(tree: Tree) -> Tree:
+    """The tree with one label for all phrases, and one phrase for all that are over the same words."""
+    same = fold(tree, lambda node, children: node if node.word is not None else Tree("X", children))
+    return clean(same) or same
+
+
+@dataclass(frozen=True)
+class DevSentences:
+    """Raw sentences for EM to stop early by."""
+
+    sentences: list[list[str]]
+    n_threads: int
+
+    def score(self, model: PCFG) -> float:
+        """The geometric mean of the words' probabilities, from 0 to 1: one over the perplexity."""
+        assert model.grammar.n_symbols  # made once, before there are threads
+
+        def log_p(first: int) -> float:
+            return float(model.log_probability(self.sentences[first : first + SENTENCES_AT_ONCE]).sum())
+
+        total = sum(in_threads(log_p, range(0, len(self.sentences), SENTENCES_AT_ONCE), self.n_threads))
+        return float(np.exp(total / sum(map(len, self.sentences))))
+
+    @property
+    def arrays(self) -> list[Array | None]:
+        return [_as_array(map(" ".join, self.sentences))]

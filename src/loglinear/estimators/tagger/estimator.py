@@ -38,7 +38,7 @@ from loglinear.model_file import Reader
 from loglinear.options import declared, documented, in_new_spelling, spec_name, warn_of_old_spelling
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
-from loglinear.training.plan import refuse_iterating, without_effect
+from loglinear.training.plan import refuse_iterating, unused_options_note
 from loglinear.training.run import Outcome, Progress, train
 
 
@@ -144,7 +144,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         if isinstance(training, HmmTraining) and training.data.settled:
             refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
             self._keep(*training.counted())
-            self.message_ += without_effect(self.criterion)
+            self.message_ += unused_options_note(self.criterion)
             return self
         if is_criterion_name(init) and not isinstance(training, HmmTraining):
             opening = opening_tagger(self, str(init))
@@ -174,7 +174,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         if began_by is not None:
             self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
-            self.message_ += without_effect(self.criterion)
+            self.message_ += unused_options_note(self.criterion)
 
     def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> TaggerTraining:
         """How the problem is solved: by weights, or by EM."""

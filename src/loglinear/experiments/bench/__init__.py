@@ -1,5 +1,5 @@
 """The benchmark: this package and python-crfsuite on the same file with the same features and the same objective.
 
-Each measurement is a :class:`~.job.Job`, done in a process of its own (:mod:`.child`), so that its memory is its own.
-:mod:`.plan` says which there are, :mod:`.tables` makes tables of them.
+Each measurement is a :class:`~.job.Job`, done in a separate process, so that its peak memory is its own: :mod:`.ours`
+and :mod:`.peer` measure, :mod:`.plan` lists the jobs, :mod:`.tables` makes tables of them.
 """

@@ -1,4 +1,4 @@
-"""One measurement: what it is to do, its clock and its memory, and what tables make of several."""
+"""One measurement: what is to be done, its clock and its memory, and the arithmetic of the tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from typing import Any, ClassVar
 from loglinear.experiments import workers
 
 HERE = "loglinear.experiments.bench"
-PLACES = ("train", "test", "scratch")  # where files are says nothing about what is measured
+PLACES = ("train", "test", "scratch")  # paths, which do not change what is measured
+
+
+def threads_text(n: int) -> str:
+    """A number of threads, in words."""
+    return f"{n} thread{'s' if n > 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,8 @@ class Job(workers.Job):
     Parameters
     ----------
     kind : {"ours", "passes", "peer", "listed", "criteria", "profile"}
-        Whose training and tagging is timed; ``passes`` is our objective and test score after each pass, not timed;
-        ``listed`` the peer's memory if all features are in a list first.
+        Whose training and tagging is timed; ``passes`` is our objective and test score after each pass, untimed;
+        ``listed`` is the peer's memory if all features are made first.
     task : str
         Name of the corpus.
     train, test : str
@@ -87,14 +92,13 @@ class Job(workers.Job):
         if self.kind == "criteria":
             return "an evaluation of each criterion"
         way = self.criterion if self.optimizer is None else f"{self.criterion} by {self.optimizer}"
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        return {"ours": f"{way}, {threads}", "passes": f"{way}, scores by pass", "profile": f"profile of {way}"}[
-            self.kind
-        ]
+        if self.kind == "profile":
+            return f"profile of {way}"
+        return f"{way}, scores by pass" if self.kind == "passes" else f"{way}, {threads_text(self.threads)}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is measured, without the places of files."""
+        """The fields that say what is measured, without the paths of files."""
         return {name: value for name, value in self.to_dict().items() if name not in PLACES}
 
     @property
@@ -105,11 +109,11 @@ class Job(workers.Job):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What both sides' measurements share: the clock, peak memory, and the score of a tagged file.
+# What the measurements of both sides share: the clock, peak memory, and the score of a tagged file.
 
 
 class Clock:
-    """Wall-clock seconds of named stretches."""
+    """Wall-clock seconds of named stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -122,11 +126,11 @@ class Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
     def total(self, *names: str) -> float:
-        """Seconds of several stretches."""
+        """Seconds of several stages."""
         return sum(self.seconds[name] for name in names)
 
     def report(self, job: Job, optimise: float, iterations: int) -> dict[str, Any]:
-        """What is said of either side: the stretches, and the optimizer's seconds and passes."""
+        """What is reported for either side: the stages, and the optimizer's seconds and passes."""
         return {
             **{name: spent for name, spent in self.seconds.items() if name != "fit"}, "optimise": optimise,
             "iterations": iterations, "per_pass": optimise / max(1, iterations),
@@ -135,10 +139,9 @@ class Clock:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has had so far, in MB (10^6 bytes).
+    """The peak memory of this process so far, in MB (10^6 bytes).
 
-    Linux keeps it for each process image (VmHWM); ``ru_maxrss`` would begin with that of the process that started this
-    one.
+    Linux records it for each process image (VmHWM); ``ru_maxrss`` would include that of the parent process.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -161,7 +164,7 @@ def score_tagged(path: str | Path, metric: str) -> float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The arithmetic of the tables: medians, ratios, and when a training first was as good as asked.
+# The arithmetic of the tables: medians, ratios, and when a training first reached a value.
 #
 # A history is a list of (seconds, value) after each pass. The converged objective is the least that any side ended at;
 # within 0.1 % of it is at most 1.001 times it.
@@ -172,13 +175,13 @@ WITHIN = 1e-3
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The median of the values that are there; None if none is."""
-    there = [value for value in values if value is not None]
-    return statistics.median(there) if there else None
+    """The median of the values that are not None; None if all are."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def ratio(theirs: float | None, ours: float | None) -> float | None:
-    """How many times less ours is; None if one is missing or ours is zero."""
+    """Theirs divided by ours; None if either is missing or ours is zero."""
     return None if theirs is None or not ours else theirs / ours
 
 
@@ -194,5 +197,5 @@ def first_at_least(history: History, bound: float) -> float | None:
 
 def objective_bound(ends: Iterable[float | None], within: float = WITHIN) -> float | None:
     """The objective that counts as converged, given where each side ended."""
-    there = [end for end in ends if end is not None]
-    return min(there) * (1.0 + within) if there else None
+    known = [end for end in ends if end is not None]
+    return min(known) * (1.0 + within) if known else None

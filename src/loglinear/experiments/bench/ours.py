@@ -1,6 +1,6 @@
 """Our side: from a column file to a model and a tagged file, by any criterion and optimizer.
 
-Numba's compilation is no part of any figure: a small piece of the corpus goes the whole road first.
+No figure includes Numba's compilation: a few sentences go through everything first.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.structure import Chain
 from loglinear.system import available_cores
 from loglinear.training.dev import Dev
-from loglinear.training.run import Progress
 
+Timings = dict[str, float | None]
 WARM_SENTENCES, EVALUATIONS = 60, 5
 
 
@@ -42,23 +42,23 @@ def optimizer_of(job: Job) -> str:
 def make_tagger(job: Job, **options: Any) -> Tagger:
     """The tagger that a job asks for."""
     penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
-    given: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "criterion": job.criterion, "optimizer": job.optimizer, "template": TemplateSet.parse(job.template),
         "l2": job.l2 if penalised else None, "max_iter": job.max_iter, "threads": job.threads,
     }  # fmt: skip
-    return Tagger(**{**given, **options})
+    return Tagger(**{**asked, **options})
 
 
 def tag_file(tagger: Tagger, source: str | Path, target: str | Path) -> None:
-    """From a column file to the same with the predicted label appended."""
+    """Write a column file with the predicted label appended to each row."""
     corpus = read_columns(source)
     labels, _ = tagger.predict_numbers(corpus)
     with atomic_output(target) as out:
         write_columns(corpus, out, [Column(labels, tagger.classes_)])
 
 
-def _practise(job: Job) -> None:
-    """All that the job does, on a few sentences."""
+def _warm_up(job: Job) -> None:
+    """Do everything that the job does on a few sentences, so that its kernels are compiled and loaded."""
     scratch = Path(job.scratch)
     few = read_columns(job.train)
     few = few.select(np.arange(min(WARM_SENTENCES, len(few))))
@@ -68,32 +68,39 @@ def _practise(job: Job) -> None:
     tagger = make_tagger(job, max_iter=2).fit(read_columns(small))
     tagger.save(model)
     tag_file(Tagger.load(model), small, scratch / "warm.tagged")
-    evaluation_seconds(job, few, 1)
+    evaluation_seconds(job, few, [job.criterion], lambda text: None, 1)
 
 
-def evaluation_seconds(job: Job, corpus: Columns, times: int = EVALUATIONS) -> float | None:
-    """Seconds of the objective's value and gradient over the corpus: the work of a pass of L-BFGS."""
-    problem = make_tagger(job).problem(corpus)
-    objective = problem.objective(problem.criterion(job.criterion), job.l2, job.threads, single_precision=True)
+def evaluation_seconds(job: Job, corpus: Columns, names: Sequence[str], say: Say, times: int = EVALUATIONS) -> Timings:
+    """Median seconds of each criterion's value and gradient over the corpus: the work of a pass of L-BFGS.
+
+    Criteria are measured in turn, so that a slow moment affects all alike.
+    """
+    problem = make_tagger(job, criterion=names[0], optimizer=None).problem(corpus)
     weights = np.random.default_rng(0).normal(scale=0.2, size=problem.model.features.n_features)
-    seconds = []
-    for _ in range(times + 1):
-        began = time.perf_counter()
-        objective(weights)
-        seconds.append(time.perf_counter() - began)
-    return median(seconds[1:])  # the first has the memory to fetch
+    objectives = {
+        name: problem.objective(problem.criterion(name), job.l2, job.threads, single_precision=True) for name in names
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for round_ in range(times + 1):
+        for name, objective in objectives.items():
+            say(f"compiling {name}" if round_ == 0 else f"round {round_} of {times}")
+            began = time.perf_counter()
+            objective(weights)
+            seconds[name].append(time.perf_counter() - began)
+    return {name: median(values[1:]) for name, values in seconds.items()}  # the first compiles and allocates memory
 
 
 def measure_ours(job: Job, say: Say) -> dict[str, Any]:
     """Times, memory, model size and score of one training and one tagging."""
     say("warming up")
-    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _practise(job))
+    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _warm_up(job))
     clock = Clock()
     model, tagged = (Path(job.scratch) / f"ours.{kind}" for kind in ("model", "tagged"))
     with clock.timing("read"):
         corpus = read_columns(job.train)
     with clock.timing("fit"):
-        tagger = make_tagger(job).fit(corpus, observe=_telling(say))
+        tagger = make_tagger(job).fit(corpus, observe=lambda progress: say(f"pass {progress.iteration}"))
     with clock.timing("save"):
         tagger.save(model)
     peak = peak_megabytes()
@@ -116,12 +123,12 @@ def measure_ours(job: Job, say: Say) -> dict[str, Any]:
     say("encoding and evaluating")
     with clock.timing("encode"):
         TemplateEncoder(TemplateSet.parse(job.template)).fit(corpus)
-    result["per_evaluation"] = evaluation_seconds(job, corpus)
+    result["per_evaluation"] = evaluation_seconds(job, corpus, [job.criterion], lambda text: None)[job.criterion]
     return {**result, **clock.report(job, optimise, iterations)}
 
 
 def score_passes(job: Job, say: Say) -> dict[str, Any]:
-    """The objective and the test score of the weights after each pass, in a training of its own that no one times."""
+    """The objective and the test score of the weights after each pass, in a separate, untimed training."""
     corpus, test = read_columns(job.train), read_columns(job.test)
     tagger = make_tagger(job, threads=available_cores(), patience=10**9)
     problem = tagger.problem(corpus)
@@ -136,7 +143,7 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
 
     Dev.score = score  # type: ignore[method-assign]  # in this process alone, to see each pass's weights
     try:
-        tagger.fit(corpus, X_dev=test, observe=_telling(say))
+        tagger.fit(corpus, X_dev=test, observe=lambda progress: say(f"pass {progress.iteration}"))
     finally:
         Dev.score = original  # type: ignore[method-assign]
     scores = [100.0 * (progress.dev_score or 0.0) for progress in tagger.history_]
@@ -144,39 +151,19 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
 
 
 def measure_criteria(job: Job, say: Say) -> dict[str, Any]:
-    """Median seconds of an evaluation by each criterion, taken in turn so that a slow moment falls on all."""
+    """Median seconds of an evaluation by each criterion, and by cll."""
     known = criteria_of(Chain)
     names = [n for n in job.names or known if not known[n].uses_base and known[n].learns_weights]
-    problem = make_tagger(job, criterion="cll", optimizer=None).problem(read_columns(job.train))
-    weights = np.random.default_rng(0).normal(scale=0.2, size=problem.model.features.n_features)
-    objectives = {
-        name: problem.objective(problem.criterion(name), job.l2, job.threads, True) for name in {"cll", *names}
+    return {
+        "per_evaluation": evaluation_seconds(job, read_columns(job.train), list(dict.fromkeys(["cll", *names])), say)
     }
-    seconds: dict[str, list[float]] = {name: [] for name in ("cll", *names)}
-    for name, objective in objectives.items():
-        say(f"compiling {name}")
-        objective(weights)
-    for round_ in range(EVALUATIONS):
-        say(f"round {round_ + 1} of {EVALUATIONS}")
-        for name in seconds:
-            began = time.perf_counter()
-            objectives[name](weights)
-            seconds[name].append(time.perf_counter() - began)
-    return {"per_evaluation": {name: median(times) for name, times in seconds.items()}}
-
-
-def _telling(say: Say) -> Any:
-    def observe(progress: Progress) -> None:
-        say(f"pass {progress.iteration}")
-
-    return observe
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Where our time goes: the stages of training and tagging, and the kernels under them, on one thread.
 #
-# A stage's functions are wrapped by a clock for the time of one run; a stage that calls another is not charged for it.
-# What belongs to no stage is ``rest``. Kernels are wrapped where Python calls them, once they are compiled.
+# The functions of a stage are wrapped with a clock during one run; its time excludes the stages it calls. The time
+# that belongs to no stage is ``rest``. Kernels are wrapped where Python calls them, once they are compiled.
 
 
 Place = tuple[Any, str]
@@ -200,7 +187,7 @@ TAGGING: dict[str, list[Place]] = {
 
 
 class Stages:
-    """Seconds and calls by name, each without those of the stages it calls."""
+    """Seconds and calls of each stage, excluding the stages it calls."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -229,7 +216,7 @@ class Stages:
         before: list[tuple[Any, str, Any]] = []
         for name, owners in places.items():
             for place, attribute in owners:
-                owner = next(one for one in getattr(place, "__mro__", [place]) if attribute in vars(one))
+                owner = next(cls for cls in getattr(place, "__mro__", [place]) if attribute in vars(cls))
                 plain = vars(owner)[attribute]
                 before.append((owner, attribute, plain))
                 if isinstance(plain, classmethod | staticmethod):
@@ -243,7 +230,7 @@ class Stages:
                 setattr(owner, attribute, plain)
 
     def report(self, whole: float) -> list[dict[str, Any]]:
-        """Stages in the order they were first left, and the rest."""
+        """Stages in the order in which they first ended, and the rest."""
         rows = [{"name": n, "seconds": s, "calls": self.calls[n]} for n, s in self.seconds.items()]
         return [*rows, {"name": "rest", "seconds": max(0.0, whole - sum(self.seconds.values())), "calls": 1}]
 
@@ -251,7 +238,7 @@ class Stages:
 def profile(job: Job, say: Say) -> dict[str, Any]:
     """Stages of training and of tagging, and the kernels of both."""
     say("warming up")
-    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _practise(job))
+    warm_up(f"{job.criterion} by {job.optimizer}", lambda: _warm_up(job))
     optimizer = OPTIMIZERS.part(optimizer_of(job))
     training: dict[str, list[Place]] = {**TRAINING, "passes": [(optimizer, "minimise")]}
     model, tagged = (Path(job.scratch) / f"profile.{kind}" for kind in ("model", "tagged"))
@@ -273,7 +260,7 @@ def profile(job: Job, say: Say) -> dict[str, Any]:
 
 
 def _timed(what: Callable[[], None], places: dict[str, list[Place]]) -> list[dict[str, Any]]:
-    """The report on one call with the functions at these places watched."""
+    """The report on one call, with the functions at these places timed."""
     stages = Stages()
     with stages.watching(places):
         began = time.perf_counter()
@@ -283,7 +270,7 @@ def _timed(what: Callable[[], None], places: dict[str, list[Place]]) -> list[dic
 
 
 def kernel_places() -> dict[str, list[Place]]:
-    """Where Python finds each kernel of the package that no other kernel calls (those must stay what they are)."""
+    """The modules that hold each kernel; without those that other kernels call, which cannot be wrapped."""
     from numba.core.registry import CPUDispatcher
 
     found: dict[int, tuple[Any, list[Place]]] = {}

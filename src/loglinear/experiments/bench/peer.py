@@ -18,15 +18,13 @@ PENALISED = ("lbfgs", "l2sgd")  # those that take c2
 
 
 def parameters(job: Job) -> dict[str, Any]:
-    """Training parameters: the same objective, everything else as it comes."""
-    given: dict[str, Any] = {"c2": job.l2} if job.algorithm in PENALISED else {}
-    if job.max_iter is not None:
-        given["max_iterations"] = job.max_iter
-    return given
+    """Training parameters: the same objective as ours, defaults for everything else."""
+    penalty = {"c2": job.l2} if job.algorithm in PENALISED else {}
+    return {**penalty, **({} if job.max_iter is None else {"max_iterations": job.max_iter})}
 
 
 def _watched(job: Job, say: Say) -> Any:
-    """A trainer that notes when each iteration ended."""
+    """A trainer that records when each iteration ended."""
     import pycrfsuite
 
     class Watched(pycrfsuite.Trainer):  # type: ignore[misc]  # it has no types
@@ -48,7 +46,7 @@ def _watched(job: Job, say: Say) -> Any:
 
 
 def measure_listed(job: Job, say: Say) -> dict[str, Any]:
-    """Peak memory where the features of all sentences are made before any is handed over, as its tutorial has it."""
+    """Peak memory if the features of all sentences are made before any is handed over, as in its tutorial."""
     attributes = maker(TemplateSet.parse(job.template))
     trainer = _watched(job, say)
     say("reading and making features")
@@ -64,7 +62,7 @@ def measure_listed(job: Job, say: Say) -> dict[str, Any]:
 def measure_peer(job: Job, say: Say) -> dict[str, Any]:
     """Times, memory, model size and score of one training and one tagging.
 
-    Each sentence's features are handed over as they are made, which takes the least memory.
+    Each sentence's features are handed over at once, which takes the least memory.
     """
     import pycrfsuite
 
@@ -81,7 +79,6 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
     with clock.timing("fit"):
         trainer.train(model)
     peak = peak_megabytes()
-    log = trainer.logparser
     history = trainer.history
     say("tagging")
     with clock.timing("load"):
@@ -97,15 +94,15 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
         "file_to_model": clock.total("read", "encode", "fit"), "peak_mb": peak,
         "model_mb": os.path.getsize(model) / 1e6, "history": history,
         "objective": history[-1][1] if history and job.algorithm == "lbfgs" else None,
-        "features": log.featgen_num_features, "score": score_tagged(tagged, job.metric),
+        "features": trainer.logparser.featgen_num_features, "score": score_tagged(tagged, job.metric),
     }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Features as strings in plain Python: what a script around python-crfsuite does, token by token.
 #
-# The attributes are those that the template makes here; what a macro computes is kept for each distinct value, so that
-# only the putting together of strings is charged for.
+# The attributes are those of the template; what a macro computes is cached for each distinct value, so that only the
+# concatenation of strings is measured.
 
 
 Sentence = list[tuple[str, ...]]
@@ -113,21 +110,21 @@ Piece = str | tuple[int, int, "_Known"]
 
 
 class _Known(dict[str, str | None]):
-    """What a macro makes of each value met so far."""
+    """The results of a macro, cached for each value."""
 
     def __init__(self, function: Callable[[str], str | None]) -> None:
         self._function = function
 
     def __missing__(self, value: str) -> str | None:
-        made = self[value] = self._function(value)
-        return made
+        result = self[value] = self._function(value)
+        return result
 
 
-def why_not(templates: TemplateSet) -> str | None:
-    """Why python-crfsuite cannot have these features, None if it can."""
+def unsupported_reason(templates: TemplateSet) -> str | None:
+    """Why python-crfsuite cannot be trained with these features; None if it can."""
     for template in templates.observing:
         if template.scope != "state":
-            return f"it has no features of label pairs, as {template} asks for"
+            return f"it has no features of label pairs, which {template} asks for"
         for macro in template.macros:
             if macro.absolute or macro.function == GAZETTEER:
                 return f"the benchmark does not make {macro} in plain Python"
@@ -145,8 +142,7 @@ def read_sentences(path: str | Path) -> list[Sentence]:
 
 def maker(templates: TemplateSet) -> Callable[[Sentence], list[list[str]]]:
     """The function from a sentence to the attributes of each token."""
-    reason = why_not(templates)
-    if reason is not None:
+    if reason := unsupported_reason(templates):
         raise OptionError(f"python-crfsuite cannot be measured with this template: {reason}")
     computed: dict[tuple[int, str, str, bool], _Known] = {}
 
@@ -160,7 +156,7 @@ def maker(templates: TemplateSet) -> Callable[[Sentence], list[list[str]]]:
 
     def attributes(sentence: Sentence) -> list[list[str]]:
         n = len(sentence)
-        made = []
+        tokens = []
         for t in range(n):
             token = []
             for pieces in plans:
@@ -181,7 +177,7 @@ def maker(templates: TemplateSet) -> Callable[[Sentence], list[list[str]]]:
                         text += value
                 else:
                     token.append(text)
-            made.append(token)
-        return made
+            tokens.append(token)
+        return tokens
 
     return attributes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from loglinear.experiments.store import Store
 from loglinear.experiments.workers import OutOfMemory, Pool, Say
 from loglinear.structures.chain.structure import Chain
 
-Way = tuple[str, str | None]  # criterion, optimizer
+Way = tuple[str, str | None]  # criterion, and optimizer: None is the criterion's first choice
 GROWTH_PASSES, LISTED_PASSES = 3, 2
 
 
@@ -40,9 +40,14 @@ def distinct(ways: Iterable[Way]) -> tuple[Way, ...]:
     return tuple(kept.values())
 
 
+def _fields(way: Way | None) -> dict[str, Any]:
+    """A way to train, as fields of a job."""
+    return {} if way is None else {"criterion": way[0], "optimizer": way[1]}
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What is to be measured.
+    """What a benchmark measures.
 
     Parameters
     ----------
@@ -51,12 +56,12 @@ class Settings:
     repeat : int
         Rounds.
     l2 : float
-    ways : tuple of (criterion, optimizer or None)
-        How ours trains; None is the criterion's first choice.
+    ways : tuple of Way
+        How ours trains.
     algorithms : tuple of str
         The peer's other algorithms, on the first corpus.
     criteria : tuple of str
-        Criteria whose evaluation is measured on the first corpus, none if empty.
+        Criteria whose evaluation is measured on the first corpus.
     sizes : tuple of int
         Tokens of the generated corpora that show how cost grows.
     max_iter, peer_iterations : int or None
@@ -82,11 +87,9 @@ class Settings:
     profile: bool = False
 
     def __post_init__(self) -> None:
-        if self.repeat < 1:
-            raise OptionError(f"repeat={self.repeat} must be at least 1")
-        for n in self.threads:
+        for name, n in (("repeat", self.repeat), *(("threads", n) for n in self.threads)):
             if n < 1:
-                raise OptionError(f"threads={n} must be at least 1")
+                raise OptionError(f"{name}={n} must be at least 1")
         if not self.threads or not self.ways:
             raise OptionError("give at least one number of threads and one way to train")
         for name in self.algorithms:
@@ -100,7 +103,7 @@ class Settings:
 
 
 def in_child(job: Job, observe: Say) -> dict[str, Any]:
-    """Do a job in a process of its own, so that its memory is its own; want of memory is a result, too."""
+    """Do a job in a separate process, so that its peak memory is its own; running out of memory is a result, too."""
     try:
         with Pool(1) as pool:
             return dict(pool.run({job.key: job}, lambda _, text: observe(text)))[job.key]
@@ -117,11 +120,11 @@ class Benchmark:
     settings : Settings
     corpora : list of Corpus
     scratch : Path
-        Folder for files that are made on the way.
+        Folder for temporary files.
     store : Store
-        Where measurements go; those that it has already are not done again.
+        Where measurements go; those that it has already are not repeated.
     measure : callable
-        Does a job, and tells how it gets on.
+        Does a job, and reports its progress.
 
     Attributes
     ----------
@@ -140,7 +143,7 @@ class Benchmark:
     described: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, before: Callable[[int, int, Job], None], observe: Say) -> None:
-        """Do all jobs; ``before`` is told which comes, of how many, ``observe`` how it gets on."""
+        """Do all jobs; ``before`` gets the number of the next, their total and the job, ``observe`` its progress."""
         jobs = [*self._jobs()]
         total = len(jobs) + self._growth_count()
         for number, job in enumerate(chain(jobs, self._growth()), 1):
@@ -151,32 +154,34 @@ class Benchmark:
 
     @property
     def results(self) -> list[tuple[Job, dict[str, Any]]]:
-        """The jobs that are done, with what they measured."""
+        """The finished jobs, with what they measured."""
         return [(job, self.store.cells[key]["result"]) for key, job in self.jobs.items() if key in self.store.cells]
 
-    def of(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
-        """Results of the jobs of that kind whose fields are as wanted, those that failed left out."""
+    def of(self, kind: str, task: str, way: Way | None = None, **wanted: Any) -> list[dict[str, Any]]:
+        """Results of a task's jobs of that kind, trained that way and with the fields wanted; without failed ones."""
+        wanted |= {"task": task, **_fields(way)}
         return [
             result
             for job, result in self.results
             if job.kind == kind and "failed" not in result and all(getattr(job, n) == v for n, v in wanted.items())
         ]
 
-    def _job(self, kind: str, corpus: Corpus, **fields: Any) -> Job:
+    def _job(self, kind: str, corpus: Corpus, way: Way | None = None, **fields: Any) -> Job:
         self.described[corpus.name] = {
             "sentences": corpus.n_sentences, "tokens": corpus.n_tokens, "labels": corpus.n_labels,
             "metric": corpus.metric,
         }  # fmt: skip
         return Job(
             kind=kind, task=corpus.name, train=str(corpus.train), test=str(corpus.test), template=corpus.template,
-            metric=corpus.metric, tokens=corpus.n_tokens, scratch=str(self.scratch), l2=self.settings.l2, **fields,
+            metric=corpus.metric, tokens=corpus.n_tokens, scratch=str(self.scratch), l2=self.settings.l2,
+            **_fields(way), **fields,
         )  # fmt: skip
 
     def _jobs(self) -> Iterator[Job]:
         settings = self.settings
         for number, corpus in enumerate(self.corpora):
-            for criterion, optimizer in settings.ways:
-                yield self._job("passes", corpus, criterion=criterion, optimizer=optimizer, max_iter=settings.max_iter)
+            for way in settings.ways:
+                yield self._job("passes", corpus, way, max_iter=settings.max_iter)
             if settings.peer:
                 yield self._job("listed", corpus, max_iter=LISTED_PASSES)
             algorithms = ["lbfgs", *(name for name in settings.algorithms if name != "lbfgs" and number == 0)]
@@ -186,32 +191,26 @@ class Benchmark:
         for corpus in first if settings.criteria else ():
             yield self._job("criteria", corpus, names=settings.criteria)
         for corpus in first if settings.profile else ():
-            for criterion, optimizer in settings.ways:
-                yield self._job("profile", corpus, criterion=criterion, optimizer=optimizer, max_iter=settings.max_iter)
+            for way in settings.ways:
+                yield self._job("profile", corpus, way, max_iter=settings.max_iter)
 
     def _round(self, corpus: Corpus, algorithms: list[str], repeat: int) -> Iterator[Job]:
         settings = self.settings
-        for criterion, optimizer in settings.ways:
+        for way in settings.ways:
             for threads in settings.threads:
-                yield self._job(
-                    "ours", corpus, criterion=criterion, optimizer=optimizer, threads=threads, repeat=repeat,
-                    max_iter=settings.max_iter,
-                )  # fmt: skip
+                yield self._job("ours", corpus, way, threads=threads, repeat=repeat, max_iter=settings.max_iter)
         for algorithm in algorithms if settings.peer else ():
             yield self._job("peer", corpus, algorithm=algorithm, repeat=repeat, max_iter=settings.peer_iterations)
 
     def _growth(self) -> Iterator[Job]:
-        """Generated corpora from small to large, each made when its turn comes and removed after."""
+        """Generated corpora from small to large, each made when it is needed and removed afterwards."""
         settings = self.settings
         for size in sorted(settings.sizes):
             corpus = generated(size, self.scratch)
-            corpus = Corpus(**{**vars(corpus), "name": f"growth {corpus.name}", "test": corpus.train})
+            corpus = replace(corpus, name=f"growth {corpus.name}", test=corpus.train)
             for repeat in range(settings.repeat):
-                for threads in settings.threads:
-                    yield self._job(
-                        "ours", corpus, criterion=settings.ways[0][0], optimizer=settings.ways[0][1], threads=threads,
-                        repeat=repeat, max_iter=GROWTH_PASSES,
-                    )  # fmt: skip
+                for n in settings.threads:
+                    yield self._job("ours", corpus, settings.ways[0], threads=n, repeat=repeat, max_iter=GROWTH_PASSES)
                 if settings.peer and size <= settings.peer_most:
                     yield self._job("peer", corpus, repeat=repeat, max_iter=GROWTH_PASSES)
             corpus.train.unlink(missing_ok=True)

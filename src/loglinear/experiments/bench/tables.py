@@ -1,11 +1,11 @@
-"""Measurements as tables: medians over the rounds, and how many times less ours is."""
+"""Measurements as tables: medians over the rounds, and the ratio of the two sides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio
+from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio, threads_text
 from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way
 from loglinear.experiments.tables import MISSING, Table, number, times
 
@@ -21,7 +21,7 @@ def make_tables(bench: Benchmark, peer_missing: bool = False) -> list[Table]:
     for task in dict.fromkeys(job.task for job, _ in bench.results if not job.task.startswith("growth ")):
         tables += [_comparison(bench, task, way) for way in bench.settings.ways]
         tables += filter(None, [_algorithms(bench, task)])
-        tables += [_criteria(bench, task)] if bench.of("criteria", task=task) else []
+        tables += [_criteria(bench, task)] if bench.of("criteria", task) else []
         tables += [table for way in bench.settings.ways for table in _profiles(bench, task, way)]
     tables += filter(None, [growth(bench)])
     for table in tables[:1] if peer_missing else []:
@@ -34,37 +34,29 @@ def _median(runs: Sequence[Run], figure: Figure) -> float | None:
     return median(run[figure] if isinstance(figure, str) else figure(run) for run in runs)
 
 
-def _threads(n: int) -> str:
-    return f"{n} thread{'s' if n > 1 else ''}"
-
-
 def _name(way: Way, bench: Benchmark, task: str) -> str:
-    criterion, optimizer = way
-    runs = bench.of("ours", task=task, criterion=criterion, optimizer=optimizer)
-    chosen = runs[0]["optimizer"] if runs else optimizer
-    return f"{criterion} by {chosen}" + (" (the default)" if optimizer is None else "")
+    runs = bench.of("ours", task, way)
+    optimizer = runs[0]["optimizer"] if runs else way[1]
+    return f"{way[0]} by {optimizer}" + (" (the default)" if way[1] is None else "")
 
 
 def _by_pass(bench: Benchmark, task: str, way: Way, run: Run, what: str) -> list[tuple[float, float]]:
-    """The run's seconds after each pass with the pass's ``objectives`` or ``scores``, which another run looked at."""
-    found = bench.of("passes", task=task, criterion=way[0], optimizer=way[1])
-    if not found:
+    """The run's seconds after each pass, with the pass's ``objectives`` or ``scores`` measured by an untimed run."""
+    untimed = bench.of("passes", task, way)
+    if not untimed:
         return [(s, v) for s, v in run["history"]] if what == "objectives" and run["exact_history"] else []
-    values = found[0][what]
+    values = untimed[0][what]
     return [(seconds, v) for (seconds, _), v in zip(run["history"], values, strict=False) if v is not None]
 
 
 def bound_of(bench: Benchmark, task: str) -> float | None:
-    """The objective that counts as converged: within 0.1 % of the least end of all sides."""
-    ends = [run["objective"] for run in bench.of("peer", task=task, algorithm="lbfgs")]
-    for criterion, optimizer in bench.settings.ways:
-        if criterion == "cll":
-            ends += [run["objective"] for run in bench.of("ours", task=task, criterion="cll", optimizer=optimizer)]
-    return objective_bound(ends)
+    """The objective that counts as converged: within 0.1 % of the least that either side ended at."""
+    ours = (run for way in bench.settings.ways if way[0] == "cll" for run in bench.of("ours", task, way))
+    return objective_bound(run["objective"] for run in (*bench.of("peer", task, algorithm="lbfgs"), *ours))
 
 
 def _comparison(bench: Benchmark, task: str, way: Way) -> Table:
-    peers = bench.of("peer", task=task, algorithm="lbfgs")
+    peers = bench.of("peer", task, algorithm="lbfgs")
     corpus = bench.described[task]
     score = median(run["score"] for run in peers)
     bound = bound_of(bench, task) if way[0] == "cll" else None
@@ -99,26 +91,23 @@ def _comparison(bench: Benchmark, task: str, way: Way) -> Table:
     ]
     only_shown = [("passes", "iterations", 0), ("features", "features", 0), ("objective", "objective", 2)]
     rows = [*compared, *((name, key, key, digits) for name, key, digits in (*only_shown, (metric, "score", 2)))]
-    settings, labels = bench.settings, [_threads(n) for n in bench.settings.threads]
+    settings, labels = bench.settings, [threads_text(n) for n in bench.settings.threads]
     table = Table(
         f"{task}: {corpus['tokens']:,} tokens, {corpus['labels']} labels; {_name(way, bench, task)}, "
         f"l2 = {settings.l2:g}, medians of {settings.repeat}",
         ["", *labels, "python-crfsuite", *(f"times, {label}" for label in labels)],
     )
-    sides = [
-        bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=n, max_iter=settings.max_iter)
-        for n in settings.threads
-    ]
+    sides = [bench.of("ours", task, way, threads=n, max_iter=settings.max_iter) for n in settings.threads]
     for place, (name, our_figure, peer_figure, digits) in enumerate(rows):
         ours, theirs = [_median(runs, our_figure) for runs in sides], _median(peers, peer_figure)
         ratios = [ratio(theirs, value) if place < len(compared) else None for value in ours]
         shown = [number(value, digits) for value in (*ours, theirs)]
         table.add(name, [*ours, theirs, *ratios], [*shown, *map(times, ratios)])
-    listed = median(run["peak_mb"] for run in bench.of("listed", task=task))
+    listed = median(run["peak_mb"] for run in bench.of("listed", task))
     if listed is not None:
         table.notes.append(
-            "python-crfsuite's peak is with each sentence's features handed over as they are made; it is "
-            f"{listed:,.0f} MB if those of all sentences are made first, as its tutorial has it."
+            "python-crfsuite's peak is measured with each sentence's features handed over at once; it is "
+            f"{listed:,.0f} MB if the features of all sentences are made first, as in its tutorial."
         )
     table.notes += _remarks(bench, task, peers, bound)
     return table
@@ -126,9 +115,9 @@ def _comparison(bench: Benchmark, task: str, way: Way) -> Table:
 
 def _remarks(bench: Benchmark, task: str, peers: list[Run], bound: float | None) -> Iterator[str]:
     """What a reader must know about the figures."""
-    yield "times is python-crfsuite's figure over ours; - is a goal that was not reached, or nothing to compare."
+    yield "times is python-crfsuite's figure divided by ours; - means not reached, or nothing to compare."
     if any(run["stopped_early"] for run in peers):
-        yield f"python-crfsuite after {peers[0]['iterations']} iterations, where it was stopped: it had not converged."
+        yield f"python-crfsuite was stopped after {peers[0]['iterations']} iterations: it had not converged."
     for job, result in bench.results:
         if job.task == task and "failed" in result:
             yield f"{job.side}: {result['failed']}."
@@ -137,48 +126,45 @@ def _remarks(bench: Benchmark, task: str, peers: list[Run], bound: float | None)
 
 
 def _algorithms(bench: Benchmark, task: str) -> Table | None:
-    """Each algorithm of the peer, and how long ours takes to its test score."""
-    names = [name for name in bench.settings.algorithms if bench.of("peer", task=task, algorithm=name)]
-    if not names:
+    """Each algorithm of the peer, and how long ours takes to reach its test score."""
+    found = {name: bench.of("peer", task, algorithm=name) for name in bench.settings.algorithms}
+    found = {name: runs for name, runs in found.items() if runs}
+    if not found:
         return None
-    labels = [_threads(n) for n in bench.settings.threads]
+    labels = [threads_text(n) for n in bench.settings.threads]
     table = Table(
         f"{task}: python-crfsuite's algorithms, and ours until its test score is theirs",
         ["algorithm", "passes", "score", "optimise (s)", "whole (s)", *(f"ours, {x} (s)" for x in labels),
          *(f"times, {x}" for x in labels), *(f"whole, times, {x}" for x in labels), "ours trained"],
     )  # fmt: skip
-    for name in names:
-        peers = bench.of("peer", task=task, algorithm=name)
+    for name, peers in found.items():
         passes, score, optimise, whole = (
             median(run[key] for run in peers) for key in ("iterations", "score", "optimise", "file_to_model")
         )
         assert score is not None
         best: list[tuple[float | None, float | None, str]] = []
         for n in bench.settings.threads:
-            reached = [found for way in bench.settings.ways if (found := _reached(bench, task, way, n, score))]
-            best.append(min(reached, key=lambda found: found[0]) if reached else (None, None, ""))
-        ours = [one[0] for one in best]
-        quicker = [ratio(optimise, one[0]) for one in best] + [ratio(whole, one[1]) for one in best]
+            reached = [*filter(None, (_reached(bench, task, way, n, score) for way in bench.settings.ways))]
+            best.append(min(reached) if reached else (None, None, ""))
+        ours, ours_whole, names = zip(*best, strict=True)
+        quicker = [ratio(optimise, seconds) for seconds in ours] + [ratio(whole, seconds) for seconds in ours_whole]
         shown = [
             number(passes, 0), number(score, 2), number(optimise, 2), number(whole, 2), *(number(v, 2) for v in ours),
-            *map(times, quicker), best[0][2] or MISSING,
+            *map(times, quicker), names[0] or MISSING,
         ]  # fmt: skip
         table.add(name, [passes, score, optimise, whole, *ours, *quicker], shown)
     table.notes.append(
         "whole is from file to model. Ours is the quickest way measured; - is a score that no pass of ours reached."
     )
-    limits = {run["iterations"] for name in names for run in bench.of("peer", task=task, algorithm=name)
-              if run["stopped_early"]}  # fmt: skip
-    if limits:
-        table.notes.append(f"python-crfsuite was stopped after {max(limits)} passes where it had not ended before.")
+    if limits := {run["iterations"] for runs in found.values() for run in runs if run["stopped_early"]}:
+        table.notes.append(f"python-crfsuite was stopped after {max(limits)} passes unless it ended before.")
     return table
 
 
 def _reached(bench: Benchmark, task: str, way: Way, threads: int, score: float) -> tuple[float, float, str] | None:
-    """Seconds of optimising, and from file to model, until a score; and the way."""
-    runs = bench.of("ours", task=task, criterion=way[0], optimizer=way[1], threads=threads)
+    """Seconds of optimising, and from file to model, until a score is reached; and the way's name."""
     until = []
-    for run in runs:
+    for run in bench.of("ours", task, way, threads=threads):
         seconds = first_at_least(_by_pass(bench, task, way, run, "scores"), score - PERCENT)
         if seconds is not None:
             until.append((seconds, run["file_to_model"] - run["optimise"] + seconds))
@@ -190,7 +176,7 @@ def _reached(bench: Benchmark, task: str, way: Way, threads: int, score: float) 
 
 
 def _criteria(bench: Benchmark, task: str) -> Table:
-    seconds: dict[str, float] = bench.of("criteria", task=task)[-1]["per_evaluation"]
+    seconds: dict[str, float] = bench.of("criteria", task)[-1]["per_evaluation"]
     table = Table(f"{task}: value and gradient by each criterion, one thread", ["criterion", "seconds", "to cll"])
     for name, value in seconds.items():
         share = value / seconds["cll"]
@@ -199,7 +185,7 @@ def _criteria(bench: Benchmark, task: str) -> Table:
 
 
 def _profiles(bench: Benchmark, task: str, way: Way) -> Iterator[Table]:
-    for found in bench.of("profile", task=task, criterion=way[0], optimizer=way[1])[-1:]:
+    for found in bench.of("profile", task, way)[-1:]:
         for part, rows in found.items():
             if part == "optimizer":
                 continue
@@ -215,59 +201,66 @@ def _profiles(bench: Benchmark, task: str, way: Way) -> Iterator[Table]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How cost grows with the corpus: a row for each size, side and number of threads, and the cost of a token.
+# How cost grows with the corpus: seconds and memory of each size, in all and for a token.
 
 
-PARTS = ("encode", "evaluation", "pass", "tag")
-SECONDS: tuple[Figure, ...] = (
-    lambda run: run["read"] + run["encode"],
-    lambda run: run.get("per_evaluation"),
-    "per_pass",
-    "tag",
+#: Of each part of the work: its name, its title in the table, and its seconds in a run.
+PARTS: tuple[tuple[str, str, Figure], ...] = (
+    ("encode", "read and encode (s)", lambda run: run["read"] + run["encode"]),
+    ("evaluation", "value and gradient (s)", lambda run: run.get("per_evaluation")),
+    ("pass", "a pass (s)", "per_pass"),
+    ("tag", "tag (s)", "tag"),
 )
+LEAST_TOKENS = 100_000  # below, costs that do not depend on the corpus weigh too much
 
 
 def growth(bench: Benchmark) -> Table | None:
-    """The table, None if nothing of it was measured."""
-    jobs = [job for job, _ in bench.results if job.task.startswith("growth ")]
-    sizes = sorted({(job.tokens, job.task) for job in jobs})
+    """A row for each side and size; None if nothing of it was measured."""
+    results = [(job, result) for job, result in bench.results if job.task.startswith("growth ")]
+    sizes = sorted({(job.tokens, job.task) for job, _ in results})
     if not sizes:
         return None
     table = Table(
         f"generated corpora: how cost grows; {GROWTH_PASSES} passes, medians of {bench.settings.repeat}",
-        ["side", "tokens", "read and encode (s)", "value and gradient (s)", "a pass (s)", "tag (s)", "peak (MB)",
-         *(f"{part} (µs a token)" for part in PARTS), "kB a token"],
+        ["side", "tokens", *(title for _, title, _ in PARTS), "peak (MB)",
+         *(f"{part} (µs a token)" for part, _, _ in PARTS), "kB a token"],
     )  # fmt: skip
     sides: list[tuple[str, dict[str, Any]]] = [
-        *((f"ours, {_threads(n)}", {"kind": "ours", "threads": n}) for n in bench.settings.threads),
+        *((f"ours, {threads_text(n)}", {"kind": "ours", "threads": n}) for n in bench.settings.threads),
         ("python-crfsuite", {"kind": "peer", "algorithm": "lbfgs"}),
     ]
     for name, wanted in sides:
-        per_token = []
-        for tokens, task in sizes:
-            if runs := bench.of(task=task, **wanted):
-                seconds, peak = [_median(runs, figure) for figure in SECONDS], _median(runs, "peak_mb")
-                micro = [None if value is None else 1e6 * value / tokens for value in seconds]
-                kilobytes = None if peak is None else 1e3 * peak / tokens
-                per_token.append((tokens, [*micro, kilobytes]))
-                shown = [number(tokens, 0), *(number(value, 3) for value in seconds), number(peak, 0)]
-                shown += [number(value, 2) for value in (*micro, kilobytes)]
-                table.add(name, [tokens, *seconds, peak, *micro, kilobytes], shown)
-        if remark := flatness(name, per_token):
-            table.notes.append(remark)
-    for job, result in bench.results:
-        if job.task.startswith("growth ") and "failed" in result:
-            table.notes.append(f"{job.tokens:,} tokens, {job.side}: {result['failed']}.")
+        costs = {tokens: _costs(runs) for tokens, task in sizes if (runs := bench.of(task=task, **wanted))}
+        per_token = {tokens: _per_token(values, tokens) for tokens, values in costs.items()}
+        for tokens, (*seconds, peak) in costs.items():
+            shown = [number(tokens, 0), *(number(value, 3) for value in seconds), number(peak, 0)]
+            shown += [number(value, 2) for value in per_token[tokens]]
+            table.add(name, [tokens, *seconds, peak, *per_token[tokens]], shown)
+        table.notes += filter(None, [flatness(name, per_token)])
+    failed = ((job, result["failed"]) for job, result in results if "failed" in result)
+    table.notes += [f"{job.tokens:,} tokens, {job.side}: {reason}." for job, reason in failed]
     table.notes.append("Each size tags its own training file.")
     return table
 
 
-def flatness(name: str, per_token: list[tuple[int, list[float | None]]]) -> str:
-    """The cost of a token at the largest size over that at 10^5 tokens, or at the least size above."""
-    from_here = [entry for entry in per_token if entry[0] >= 100_000]
-    if len(from_here) < 2:
+def _costs(runs: Sequence[Run]) -> list[float | None]:
+    """Seconds of each part, and peak memory in MB."""
+    return [*(_median(runs, figure) for _, _, figure in PARTS), _median(runs, "peak_mb")]
+
+
+def _per_token(costs: Sequence[float | None], tokens: int) -> list[float | None]:
+    """The same for a token, in microseconds and kB."""
+    units = [1e6] * len(PARTS) + [1e3]
+    return [None if value is None else unit * value / tokens for unit, value in zip(units, costs, strict=True)]
+
+
+def flatness(name: str, per_token: Mapping[int, Sequence[float | None]]) -> str:
+    """The cost of a token at the largest size over that at 10^5 tokens, or at the next larger size measured."""
+    sizes = [tokens for tokens in per_token if tokens >= LEAST_TOKENS]
+    if len(sizes) < 2:
         return ""
-    (small, before), (large, after) = from_here[0], from_here[-1]
-    grown = [(part, ratio(b, a)) for part, a, b in zip((*PARTS, "memory"), before, after, strict=True)]
-    shown = ", ".join(f"{part} {MISSING if value is None else f'{value:.2f}'}" for part, value in grown)
-    return f"{name}: cost of a token at {large:,} tokens over that at {small:,}: {shown}."
+    small, large = sizes[0], sizes[-1]
+    names = [*(part for part, _, _ in PARTS), "memory"]
+    grown = [ratio(after, before) for before, after in zip(per_token[small], per_token[large], strict=True)]
+    shown = [f"{part} {MISSING if value is None else f'{value:.2f}'}" for part, value in zip(names, grown, strict=True)]
+    return f"{name}: cost of a token at {large:,} tokens over that at {small:,}: {', '.join(shown)}."

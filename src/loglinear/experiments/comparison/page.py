@@ -1,11 +1,10 @@
-"""A comparison as one HTML file: tables and plots inside it, no network, no script; in light and in dark."""
+"""A comparison as one HTML file: tables and plots inside it, no network, no script, light and dark."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from loglinear.evaluation.labels import confusions
 from loglinear.experiments.charts import COLOURS, canvas, drawing, table_chart
 from loglinear.experiments.comparison.result import ComparisonResult, System
-from loglinear.experiments.tables import MISSING, Table, number
+from loglinear.experiments.tables import MISSING, Table, number, size
 from loglinear.experiments.tuning.run import TITLES
 
 STYLE = """
@@ -80,7 +79,7 @@ def _others(others: int, differ: int) -> str:
 
 
 def table_html(table: Table, first_is_best: bool = False) -> str:
-    """A table with its title and remarks."""
+    """A table with its title and notes."""
     kinds = ["text" if column in TEXT_COLUMNS else "" for column in table.columns]
     head = "".join(f"<th{_kind(kind)}>{escape(c)}</th>" for c, kind in zip(table.columns, kinds, strict=True))
     rows = []
@@ -104,27 +103,26 @@ def _plots(result: ComparisonResult) -> str:
     drawn = [
         (time_chart(result), f"Trained from zero with the setting chosen on the dev data.{below}", ""),
         (learning_chart(result), f"The same settings trained on parts of the sentences.{below}", ""),
-        (objective_chart(result), "Each on its own scale; online learners as they met it on the way.", ""),
+        (objective_chart(result), "Each on its own scale; for online learners, as accumulated during a pass.", ""),
         (trade_off_chart(result), "The chosen setting with other costs, on the dev data.", ""),
         (confusion_chart(result), "Colours are shares of a row.", ""),
         (
             reliability_chart(result),
-            "Of the labels given with a probability, the share that is right; on the dashed line probabilities are "
-            "what they say. Bars: how many tokens have it. Scores of online and margin learners are not meant as such.",
+            "The share of right labels among those predicted with a probability; perfectly calibrated ones lie on the "
+            "dashed line. Bars: the share of tokens. Online and margin learners are not trained for probabilities.",
             "whole",
         ),
     ]
-    figures = []
-    for number_, (chart, text, kind) in enumerate(drawn):
-        if chart is not None:
-            figures.append(
-                f"<figure{_kind(kind)}>{inline(chart, number_)}<figcaption>{escape(text)}</figcaption></figure>"
-            )
+    figures = [
+        f"<figure{_kind(kind)}>{inline(chart, place)}<figcaption>{escape(text)}</figcaption></figure>"
+        for place, (chart, text, kind) in enumerate(drawn)
+        if chart is not None
+    ]
     return f"<div class=plots>{''.join(figures)}</div>"
 
 
 def inline(chart: str, number: int) -> str:
-    """An SVG file as part of a page: no prologue, names of its own, no white behind it."""
+    """An SVG file as part of a page: no prologue, unique ids, no white background."""
     body = chart[chart.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="([^"]+)"', rf'id="c{number}-\1"', body)
@@ -157,7 +155,7 @@ def _machine(machine: dict[str, Any]) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A comparison as tables: scores with their tests, what the trainings cost, and each chunk type or label.
+# The tables: scores with their tests, the cost of training, and each chunk type or label.
 
 
 MARKS = {(False, False): "", (True, False): " *", (True, True): " **"}
@@ -168,13 +166,8 @@ def p_value(p: float | None) -> str:
     return MISSING if p is None else "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
-def size(n_bytes: int) -> str:
-    """A model's size."""
-    return f"{n_bytes / 1e6:.2f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.0f} kB"
-
-
 def mark(result: ComparisonResult, system: System) -> str:
-    """Stars for what differs from the best."""
+    """Stars for a system that differs from the best."""
     against = result.against.get(system.name)
     return "" if against is None else MARKS[against.differs, against.surely]
 
@@ -197,7 +190,7 @@ def score_table(result: ComparisonResult) -> Table:
     table.notes.append(
         f"A star: differs from the best by the paired bootstrap on {result.figure} ({result.draws:,} draws of "
         "sentences, p < 0.05, one-sided); two: also after Holm's correction for the number of comparisons. McNemar: "
-        "exact, on sentences labelled right throughout; t-test: paired, on the number of wrong labels of a sentence. "
+        "exact, on sentences without a wrong label; t-test: paired, on the number of wrong labels of a sentence. "
         "ECE: expected calibration error of the predicted labels' probabilities, in percent, 10 bins of equal width."
     )
     table.notes += [f"Left out: {name}: {reason}" for name, reason in result.left_out.items()]
@@ -205,7 +198,7 @@ def score_table(result: ComparisonResult) -> Table:
 
 
 def training_table(result: ComparisonResult) -> Table:
-    """What the training of each cost, and the setting that was chosen."""
+    """The cost of each training, and the setting that was chosen."""
     table = Table(
         f"Training on {result.facts['training sentences']:,} sentences ({result.facts['training tokens']:,} tokens)",
         ["criterion", "seconds", "passes", "features", "model", "settings tried", "chosen on the dev data"],
@@ -219,7 +212,7 @@ def training_table(result: ComparisonResult) -> Table:
              size(training["bytes"]), str(len(system.tuned)), system.best.name],
         )  # fmt: skip
     table.notes.append(
-        "Seconds, from text to model, are of a training of the chosen setting from zero, alone on all threads."
+        "Seconds, from text to model, are those of training the chosen setting from zero, alone on all threads."
     )
     return table
 
@@ -240,18 +233,18 @@ def type_table(result: ComparisonResult) -> Table:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The plots of a comparison: F1 against time, learning curves, objectives, precision and recall, reliability.
+# The plots: F1 against time, learning curves, objectives, precision and recall, reliability.
 
 
 MARKERS = "osD^vP*X<>phd"
 PLACES = ((7, -3), (7, 7), (7, -13), (-7, -3), (-7, 7), (-7, -13), (7, 17), (7, -23), (-7, 17), (-7, -23))
-LETTER, LINE = 5.2, 10.0  # points that a letter is wide and a line is high, about
+LETTER, LINE = 5.2, 10.0  # approximate width of a letter and height of a line, in points
 MOST_LABELS = 16  # in a confusion table
-COLUMNS = 4  # of small diagrams
+COLUMNS = 4  # of reliability diagrams
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, marker and line of a system; the next round of colours is dashed."""
+    """Colour, marker and line of a system; when the colours are used up, lines are dashed."""
     styles = ("-", "--", ":")
     return {
         "color": COLOURS[number % len(COLOURS)],
@@ -262,9 +255,9 @@ def look(number: int) -> dict[str, Any]:
 
 
 def floor_of(result: ComparisonResult) -> float:
-    """What the plots of the figure begin at: a system far below the others is left out rather than the rest hidden.
+    """The least figure that is plotted: a system far below the others is left out, so that these can be distinguished.
 
-    Six times as far below the best as the middle one is, but five points at least.
+    Six times as far below the best as the median is, but at least five points.
     """
     scores = [system.scores[result.figure] for system in result.systems]
     return max(scores) - max(6.0 * (max(scores) - float(np.median(scores))), 5.0)
@@ -273,8 +266,8 @@ def floor_of(result: ComparisonResult) -> float:
 def left_below(result: ComparisonResult) -> str:
     """Which systems the plots leave out, for their captions."""
     below = [system for system in result.systems if system.scores[result.figure] < floor_of(result)]
-    names = ", ".join(f"{one.name} ({one.scores[result.figure]:.1f})" for one in below)
-    return f" Not shown, being further below: {names}." if below else ""
+    names = ", ".join(f"{system.name} ({system.scores[result.figure]:.1f})" for system in below)
+    return f" Not shown, because far below: {names}." if below else ""
 
 
 def _plain_ticks(axes: Any, low: float, high: float) -> None:
@@ -307,7 +300,7 @@ def time_chart(result: ComparisonResult) -> str:
 
 
 def _name_points(axes: Any, x: Sequence[float], y: Sequence[float], names: Sequence[str]) -> None:
-    """Names beside points, each at the first place where it covers no other name or point."""
+    """Names beside points, each at the first place where it overlaps others least."""
     axes.figure.draw_without_rendering()
     scale = 72.0 / axes.figure.dpi
     at = axes.transData.transform(np.column_stack([x, y])) * scale
@@ -319,7 +312,7 @@ def _name_points(axes: Any, x: Sequence[float], y: Sequence[float], names: Seque
             left = px + dx - (width if dx < 0 else 0.0)
             box = (left, py + dy, left + width, py + dy + LINE)
             boxes.append((sum(_overlap(box, other) for other in taken), (dx, dy), box))
-        _, offset, box = min(boxes, key=lambda one: one[0])
+        _, offset, box = min(boxes, key=lambda candidate: candidate[0])
         taken.append(box)
         axes.annotate(name, place, xytext=offset, textcoords="offset points", fontsize=8,
                       ha="right" if offset[0] < 0 else "left")  # fmt: skip
@@ -371,9 +364,9 @@ def objective_chart(result: ComparisonResult) -> str | None:
 
 
 def trade_off(system: System) -> list[tuple[str, float, float]]:
-    """Cost, precision and recall on the dev data, of the settings that differ from the chosen one in cost alone.
+    """Cost, precision and recall on the dev data, for the settings that differ from the chosen one in cost alone.
 
-    Those that halving ended on a part of the sentences are left out.
+    Settings that halving stopped on a part of the sentences are left out.
     """
 
     def rest(setting: dict[str, Any]) -> dict[str, Any]:
@@ -388,8 +381,8 @@ def trade_off(system: System) -> list[tuple[str, float, float]]:
 
 def trade_off_chart(result: ComparisonResult) -> str | None:
     """Precision against recall on the dev data over the costs that were tried; None if no criterion had several."""
-    shown = [(number, system, trade_off(system)) for number, system in enumerate(result.systems)]
-    shown = [one for one in shown if len(one[2]) > 1]
+    every = [(number, system, trade_off(system)) for number, system in enumerate(result.systems)]
+    shown = [(number, system, points) for number, system, points in every if len(points) > 1]
     if not shown:
         return None
     costs = list(dict.fromkeys(cost for _, _, points in shown for cost, _, _ in points))
@@ -424,13 +417,16 @@ def confusion_chart(result: ComparisonResult) -> str:
 def reliability_chart(result: ComparisonResult) -> str:
     """For each system, the share of right labels over their probability; bars are the share of the tokens."""
     rows = math.ceil(len(result.systems) / COLUMNS)
-    with _panels(rows) as (panels, done):
+    with canvas((2.0 * COLUMNS + 0.4, 1.9 * rows + 0.3)) as (figure, done):
+        panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
+        for axes in panels[len(result.systems) :]:
+            axes.set_visible(False)
         for number, (axes, system) in enumerate(zip(panels, result.systems, strict=False)):
-            found = system.calibrations["width"]
+            bins = system.calibrations["width"]
             axes.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, linestyle="--")
-            axes.bar(found.confidence, found.count / found.count.sum(), width=0.06, color="#bbbbbb")
-            axes.plot(found.confidence, found.accuracy, color=COLOURS[0], marker="o", markersize=3)
-            axes.set_title(f"{system.name}\nECE {100 * found.expected_error:.1f} %", fontsize=8)
+            axes.bar(bins.confidence, bins.count / bins.count.sum(), width=0.06, color="#bbbbbb")
+            axes.plot(bins.confidence, bins.accuracy, color=COLOURS[0], marker="o", markersize=3)
+            axes.set_title(f"{system.name}\nECE {100 * bins.expected_error:.1f} %", fontsize=8)
             axes.set_xlim(0, 1.03)
             axes.set_ylim(0, 1.03)
             axes.tick_params(labelsize=7)
@@ -439,17 +435,6 @@ def reliability_chart(result: ComparisonResult) -> str:
             if number + COLUMNS >= len(result.systems):
                 axes.set_xlabel("probability", fontsize=8)
     return done[0]
-
-
-@contextmanager
-def _panels(rows: int) -> Iterator[tuple[list[Any], list[str]]]:
-    """Small axes in rows; afterwards the list holds the chart as SVG text. Those that stay empty are not shown."""
-    with canvas((2.0 * COLUMNS + 0.4, 1.9 * rows + 0.3)) as (figure, done):
-        panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
-        yield panels, done
-        for axes in panels:
-            if not axes.has_data():
-                axes.set_visible(False)
 
 
 def _legend(axes: Any) -> None:

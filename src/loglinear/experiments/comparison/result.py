@@ -1,4 +1,4 @@
-"""What a comparison finds: systems, tests against the best of them, and what could not be trained."""
+"""The result of a comparison: systems, tests against the best of them, and what could not be trained."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from loglinear.arrays import Bool, Float, Int64
 from loglinear.evaluation.calibration import Calibration, calibration
 from loglinear.evaluation.chunks import chunk_counts, chunk_scores
-from loglinear.evaluation.labels import Labelling, Score, accuracy_report, aligned, confusions, label_counts
+from loglinear.evaluation.labels import Score, accuracy_report, aligned, confusions, label_counts
 from loglinear.evaluation.significance import holm, mcnemar, paired_bootstrap, paired_t_test
 from loglinear.experiments.store import Cell, setting_content
-from loglinear.experiments.tuning.data import CHUNK_METRICS, all_scores
+from loglinear.experiments.tuning.data import CHUNK_METRICS, Labelled, all_scores
 from loglinear.experiments.tuning.run import TunedCell, TuningResult
 
 LEVEL = 0.05
@@ -23,7 +23,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Against:
-    """Tests of a system against the best: p values, the middle 95 % of the bootstrap's differences, the verdict.
+    """Tests of a system against the best: p values, the middle 95 % of the bootstrap's differences, the conclusion.
 
     ``differs`` is whether the bootstrap's p is below 0.05, ``surely`` whether it is so after Holm's correction for the
     number of systems.
@@ -59,15 +59,15 @@ class System:
         The learning curve on the test data.
     types : dict from chunk type, or label, to Score
     counts : int64 [S, 3]
-        What the figure is made of, sentence by sentence.
+        The counts that the figure is computed from, for each sentence.
     right : bool [S]
-        Which sentences are labelled right throughout.
+        Which sentences have no wrong label.
     wrong : int64 [S]
-        Labels that are wrong in each.
+        Wrong labels in each sentence.
     calibrations : dict from "width" and "mass" to Calibration
     confused : list of (gold, predicted, times)
         The most frequent confusions.
-    predicted : Labelling
+    predicted : Labelled
     """
 
     name: str
@@ -82,12 +82,12 @@ class System:
     wrong: Int64
     calibrations: dict[str, Calibration]
     confused: list[tuple[str, str, int]]
-    predicted: Labelling
+    predicted: Labelled
 
     @classmethod
     def examined(
-        cls, name: str, tuned: TuningResult, training: Cell, curve: list[tuple[int, float]], gold: Labelling,
-        predicted: Labelling, confidence: Float, figure: str,
+        cls, name: str, tuned: TuningResult, training: Cell, curve: list[tuple[int, float]], gold: Labelled,
+        predicted: Labelled, confidence: Float, figure: str,
     ) -> System:  # fmt: skip
         """A system, from its predictions on the test data and their probabilities."""
         counts = labels = label_counts(gold, predicted)
@@ -107,7 +107,7 @@ class System:
         )  # fmt: skip
 
 
-def _confused(gold: Labelling, predicted: Labelling, most: int = 5) -> list[tuple[str, str, int]]:
+def _confused(gold: Labelled, predicted: Labelled, most: int = 5) -> list[tuple[str, str, int]]:
     labels, table = confusions(gold, predicted)
     np.fill_diagonal(table, 0)
     order = np.argsort(-table, axis=None, kind="stable")[:most]
@@ -131,7 +131,7 @@ class ComparisonResult:
 
     def __init__(
         self, systems: Sequence[System], left_out: Mapping[str, str], figure: str, facts: dict[str, int], draws: int,
-        seed: int, gold: Labelling,
+        seed: int, gold: Labelled,
     ) -> None:  # fmt: skip
         self.systems = sorted(systems, key=lambda system: -system.scores[figure])
         self.left_out, self.figure, self.facts, self.draws = dict(left_out), figure, facts, draws
@@ -147,15 +147,15 @@ class ComparisonResult:
         """Each of the other systems against the best."""
         figure = "recall" if self.figure in ("accuracy", "sentence-accuracy") else self.figure
         best, others = self.best, self.systems[1:]
-        boots = [paired_bootstrap(best.counts, one.counts, self.draws, self._seed, figure) for one in others]
+        boots = [paired_bootstrap(best.counts, other.counts, self.draws, self._seed, figure) for other in others]
         corrected = holm([boot.p for boot in boots]).tolist()
-        found = {}
-        for one, boot, sure in zip(others, boots, corrected, strict=True):
-            exact, approximate = (mcnemar(best.right, one.right, exact=how).p for how in (True, False))
-            t_test = paired_t_test(best.wrong, one.wrong).p
-            differs, surely = boot.p < LEVEL, sure < LEVEL
-            found[one.name] = Against(boot.p, boot.low, boot.high, exact, approximate, t_test, differs, surely)
-        return found
+        tests = {}
+        for other, boot, corrected_p in zip(others, boots, corrected, strict=True):
+            exact, approximate = (mcnemar(best.right, other.right, exact=how).p for how in (True, False))
+            t_test = paired_t_test(best.wrong, other.wrong).p
+            differs, surely = boot.p < LEVEL, corrected_p < LEVEL
+            tests[other.name] = Against(boot.p, boot.low, boot.high, exact, approximate, t_test, differs, surely)
+        return tests
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -164,10 +164,10 @@ class ComparisonResult:
             "data": self.facts,
             "draws": self.draws,
             "left_out": self.left_out,
-            "systems": [self._system(system) for system in self.systems],
+            "systems": [self._system_dict(system) for system in self.systems],
         }
 
-    def _system(self, system: System) -> dict[str, Any]:
+    def _system_dict(self, system: System) -> dict[str, Any]:
         against = self.against.get(system.name)
         return {
             "criterion": system.name,

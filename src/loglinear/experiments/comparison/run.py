@@ -1,30 +1,31 @@
 """Which criterion is best for my data? Each is tuned on dev data, trained once more from zero, and tested.
 
-The last training, alone on all threads, is what seconds and passes are of. Systems are held against the best by three
+Seconds and passes are those of the last training, alone on all threads. Systems are compared with the best by three
 tests on the same test sentences (:mod:`~loglinear.evaluation.significance`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.base import clone
 
 from loglinear.criteria.costs import OUTSIDE
-from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
+from loglinear.criteria.criterion import CRITERIA, Criterion
 from loglinear.errors import LoglinearError, OptionError
+from loglinear.estimators.options import tagger_training
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.experiments.chains import load_like
 from loglinear.experiments.comparison.result import ComparisonResult, System
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, key_of, misfit
 from loglinear.experiments.tuning.data import METRICS, Data, all_scores, metric_for
-from loglinear.experiments.tuning.grid import Candidate, candidates, rehearsed
+from loglinear.experiments.tuning.grid import Candidate, candidates, validated
 from loglinear.experiments.tuning.run import (
     SCORED,
     SHAPES,
@@ -36,8 +37,8 @@ from loglinear.experiments.tuning.run import (
     shape_of,
 )
 from loglinear.options import options_of, spec_name
-from loglinear.structures.chain.structure import Chain
 
+T = TypeVar("T")
 MOST_POINTS = 200  # of a training's history that are kept
 Observe = Callable[[str, TuningProgress], None]
 
@@ -88,8 +89,8 @@ def compare(
     criteria : str or sequence of str
         ``"all"``, names between commas, or a list; a criterion may have options (``"nota:threshold=0.2"``).
     tagger : Tagger, optional
-        What is the same for all: template, order, constraints, threads, seed. What a criterion has no use for is left
-        out there.
+        What all have in common: template, order, constraints, threads, seed. Options that a criterion does not use are
+        reset for it.
     grid : mapping from option to values, optional
         Other values than those of the default grids; options that no default grid has are tuned for all criteria.
     quick : bool
@@ -101,33 +102,29 @@ def compare(
     draws : int
         Samples of the paired bootstrap.
     results : path, optional
-        JSON file that keeps all that is finished, with the models in a folder beside it; gone on with if it is there.
+        JSON file for everything that is finished, with the models in a folder beside it; resumed if it exists.
     observe : callable, optional
         Called with the criterion and a :class:`~loglinear.experiments.tuning.run.TuningProgress`.
     """
     prototype = Tagger() if tagger is None else tagger
-    specs = named(criteria)
+    specs = named(criteria, prototype.structure)
     if X_dev is None or X_test is None:
-        raise OptionError("a comparison needs dev data to tune on and test data to compare on")
+        raise OptionError("a comparison needs dev data to tune on (X_dev) and test data to compare on (X_test)")
     as_rows = prototype.template is not None or not any(CRITERIA.part(spec).learns_weights for spec in specs)
     data = Data.of(X, y, as_rows, sample_weight, label_column, partial)
-    dev = Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
-    test = Data.of(X_test, y_test, as_rows, None, label_column, partial)
+    dev, test = (Data.of(*pair, as_rows, None, label_column, partial) for pair in ((X_dev, y_dev), (X_test, y_test)))
     if not isinstance(metric, str):
         raise OptionError(f"metric={metric!r:.60}: systems are compared by one of {', '.join(METRICS)}")
     dev.check_like(data, "dev data")
     test.check_like(data, "test data")
     figure = str(metric_for(metric, data.labels()))
-    wrong = [share for share in sizes if not 0.0 < share <= 1.0]
-    if wrong:
-        raise OptionError(
-            f"sizes={list(sizes)}: {wrong[0]:g} is no share of the training sentences, above 0 and up to 1"
-        )
+    if wrong := [share for share in sizes if not 0.0 < share <= 1.0]:
+        raise OptionError(f"sizes={list(sizes)}: {wrong[0]:g} is not a share of the sentences; give numbers in (0, 1]")
     mark = {"training data": data.mark(), "dev data": dev.mark(), "test data": test.mark(), "metric": figure,
             "seed": prototype.seed}  # fmt: skip
     store = Store(results, "compare", mark, lambda key, cell: shape_of(key, cell, COMPARED))
-    tell = observe or (lambda spec, progress: None)
-    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, tell)
+    observer = observe or (lambda spec, progress: None)
+    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, observer)
     result = comparison.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
     store.finish({"comparison": result.to_dict()})
     return result
@@ -135,7 +132,7 @@ def compare(
 
 @dataclass
 class _Comparison:
-    """A comparison on its way; arguments as for :func:`compare`, in the words of experiments."""
+    """A comparison in progress; arguments as for :func:`compare`, checked and in numbers."""
 
     data: Data
     dev: Data
@@ -153,27 +150,17 @@ class _Comparison:
     def run(
         self, specs: Sequence[str], own: Mapping[str, Sequence[Any]], quick: bool, sizes: Sequence[float], draws: int
     ) -> ComparisonResult:
-        """All of it."""
-        labels, left_out = self.data.labels(), {}
+        """Tune, train and test each criterion; those that fail are left out, with the reason."""
+        labels, left_out = self.data.labels(), dict[str, str]()
         defaults = {spec: default_grid(spec, labels, quick) for spec in specs}
         keys = {key for grid in defaults.values() for key in grid}
-        ready: dict[str, list[Candidate]] = {}
-        for spec in specs:
-            try:
-                tagger = tagger_for(self.prototype, spec, quick)
-                ready[spec] = rehearsed(candidates(tagger, grid_with(defaults[spec], own, keys)), self.data)
-            except LoglinearError as error:
-                left_out[spec] = str(error)
-        if not ready:
-            raise OptionError(f"none of the criteria can be trained on this data: {next(iter(left_out.values()))}")
-        systems: list[System] = []
-        for spec, chosen in ready.items():
-            try:
-                systems.append(self._system(spec, chosen, sizes))
-            except LoglinearError as error:
-                left_out[spec] = str(error)
-        if not systems:
-            raise OptionError(f"none of the criteria could be trained: {next(iter(left_out.values()))}")
+
+        def grid_of(spec: str) -> list[Candidate]:
+            tagger = tagger_for(self.prototype, spec, quick)
+            return validated(candidates(tagger, grid_with(defaults[spec], own, keys)), self.data)
+
+        ready = _where_possible(specs, grid_of, left_out)
+        systems = [*_where_possible(ready, lambda spec: self._system(spec, ready[spec], sizes), left_out).values()]
         facts = {
             "training sentences": len(self.data), "training tokens": self.data.corpus.n_tokens,
             "dev sentences": len(self.dev), "test sentences": len(self.test),
@@ -187,12 +174,12 @@ class _Comparison:
             partial(self.observe, spec), keep_best=False,
         )  # fmt: skip
         tuned = tuning.run(chosen)
-        best = next(one for one in chosen if one.setting is tuned.best_setting)
+        best = next(candidate for candidate in chosen if candidate.setting is tuned.best_setting)
         cell, tagger = self._final(spec, best)
         curve = [(len(self.data.part(share, self.prototype.seed)), self._smaller(spec, best, share)) for share in sizes]
         labels, confidence = tagger.predict_numbers(self.test.corpus, confidence=True)
         assert confidence is not None
-        predicted = self.test.labelled_apart(labels, tagger.classes_)
+        predicted = labels, tagger.classes_, self.test.corpus.offsets
         return System.examined(spec, tuned, cell, curve, self.gold, predicted, confidence, self.figure)
 
     def _final(self, spec: str, best: Candidate) -> tuple[Cell, Tagger]:
@@ -215,8 +202,7 @@ class _Comparison:
             else:
                 part = self.data.part(share, self.prototype.seed)
                 tagger, seconds = self._fit(spec, best, part, f"the best setting on {100 * share:g} %")
-            predicted = self.test.labelled_apart(tagger.predict_numbers(self.test.corpus)[0], tagger.classes_)
-            scores = all_scores(self.gold, predicted)
+            scores = all_scores(self.gold, self.test.predicted(tagger))
             cell = {"score": scores[self.figure], "scores": scores, "seconds": seconds}
             self.store.put(key, cell)
         return float(cell["score"])
@@ -231,16 +217,28 @@ class _Comparison:
         return tagger, time.perf_counter() - began
 
 
+def _where_possible(specs: Iterable[str], make: Callable[[str], T], left_out: dict[str, str]) -> dict[str, T]:
+    """Call ``make`` for each criterion; the reasons of failures go to ``left_out``. Raises if all fail."""
+    made = {}
+    for spec in specs:
+        try:
+            made[spec] = make(spec)
+        except LoglinearError as error:
+            left_out[spec] = str(error)
+    if not made:
+        raise OptionError(f"none of the criteria can be trained on this data: {next(iter(left_out.values()))}")
+    return made
+
+
 def _history(tagger: Tagger) -> list[list[float]]:
-    """Passes so far and objective, iteration by iteration of the criterion itself, thinned out."""
+    """Passes and objective after each iteration of the last phase, thinned out; the last iteration is kept."""
     points = [[p.evaluations, p.objective] for p in tagger.history_ if p.phase == tagger.history_[-1].phase]
     step = max(1, -(-len(points) // MOST_POINTS))
-    kept = points[::step]
-    return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]
+    return points[::step] + (points[-1:] if points and (len(points) - 1) % step else [])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What each criterion is tuned over in a comparison, from what it declares; and the tagger that it is tuned with.
+# The grid and the tagger that a criterion is tuned with, from what the criterion declares.
 
 
 Grid = dict[str, list[Any]]
@@ -258,12 +256,17 @@ QUICK: dict[str, list[Any]] = {
 QUICK_ITERATIONS = 60  # of criteria that are trained in batches
 
 
-def named(asked: str | Sequence[str]) -> list[str]:
-    """The criteria asked for: ``all``, names between commas (semicolons, if they have options with commas), a list."""
+def named(asked: str | Sequence[str], structure: str = "chain") -> list[str]:
+    """The criteria asked for.
+
+    ``all`` are those that train taggers of the ``structure``; names are listed between commas (semicolons, if they have
+    options with commas).
+    """
     if isinstance(asked, str):
         if asked == "all":
-            return list(criteria_of(Chain))
-        asked = [one.strip() for one in asked.split(";" if ";" in asked else ",") if one.strip()]
+            criteria: list[str] = tagger_training(structure).criteria()
+            return criteria
+        asked = [spec.strip() for spec in asked.split(";" if ";" in asked else ",") if spec.strip()]
     specs = list(dict.fromkeys(asked))
     if not specs:
         raise OptionError("name the criteria to compare, or all")
@@ -300,12 +303,12 @@ def grid_with(default: Grid, own: Mapping[str, Sequence[Any]], all_keys: Collect
 
 
 def is_online(criterion: type[Criterion]) -> bool:
-    """Whether it is learnt sequence by sequence, by steps of its own."""
+    """Whether it is trained online, sequence by sequence."""
     return criterion.optimizers == ("online",)
 
 
 def tagger_for(tagger: Tagger, spec: str, quick: bool = False) -> Tagger:
-    """The tagger that a criterion is tuned with: as given, but for what the criterion has no use for."""
+    """The tagger that a criterion is tuned with: as given, with options that it does not use reset."""
     criterion, plain = CRITERIA.part(spec), Tagger()
     changed: dict[str, Any] = {"criterion": spec}
     if quick and tagger.max_iter is None and criterion.learns_weights and not is_online(criterion):

@@ -13,25 +13,12 @@ F1 on the tuning sentences; L-BFGS from zero, at most 100 iterations. All of tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from loglinear.experiments.charts import Chart
-from loglinear.experiments.reproduce.tasks import (
-    BOOTSTRAP,
-    DEPENDENCIES,
-    PROCESSOR,
-    Cells,
-    Job,
-    System,
-    against,
-    beside,
-    best,
-    figures_of,
-    penalty,
-)
+from loglinear.experiments.reproduce.tasks import BOOTSTRAP, DEPENDENCIES, PROCESSOR, Job, Run, System, best, compared
 from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
@@ -76,113 +63,94 @@ TABLE_2 = (  # base, name there, chosen by, published
 SLOW_FIRST = ("CRF", "PL", "MEMM", "emp.", "input-only", "M-est.", "l.u.", "HMM")
 
 
-@dataclass
-class Grid:
-    """The trainings of one run.
+Found = dict[tuple[str, str], dict[str, Cell]]  # by system and set of features: cells by name
 
-    Parameters
-    ----------
-    files : tuple of str
-        train.txt and test.txt of CoNLL-2000; none for the bundled corpus, a small version.
-    cells : Cells
-    seed : int
-    """
 
-    files: tuple[str, ...]
-    cells: Cells
-    seed: int = 0
+def job(run: Run, name: str, features: str, c: float, n_train: int | None = None) -> Job:
+    """The training of a system with a set of features and a variance."""
+    options = {**(SYSTEMS | BASES)[name].options, "order": 2}
+    unknown = options["criterion"].partition(":")[0] not in ("hmm", "m-estimation")  # whose base makes words unknown
+    if n_train is not None and not unknown:
+        options["criterion"] += f":transition_smoothing={CURVE_SMOOTHING}"
+    if name != "HMM":
+        options |= {**FEATURES[features], **penalty(c), "max_iter": ITERATIONS}
+    return run.job("noun-phrases", options, unknown=unknown, n_train=n_train)
 
-    @property
-    def corpus(self) -> str:
-        """Its name."""
-        return "conll2000" if self.files else "bundled"
 
-    def job(self, name: str, features: str, c: float, n_train: int | None = None) -> Job:
-        """The training of a system with a set of features and a variance."""
-        options = {**(SYSTEMS | BASES)[name].options, "order": 2}
-        unknown = options["criterion"].partition(":")[0] not in ("hmm", "m-estimation")  # a base does that by itself
-        if n_train is not None and not unknown:
-            options["criterion"] += f":transition_smoothing={CURVE_SMOOTHING}"
-        if name != "HMM":
-            options |= {**FEATURES[features], **penalty(c), "max_iter": ITERATIONS}
-        return Job("noun-phrases", self.files, options, self.seed, unknown, n_train)
+def jobs(run: Run, name: str, features: str, n_train: int | None = None, c: float | None = None) -> dict[str, Job]:
+    """The trainings of a system by the names of their cells, for all variances or only ``c``."""
+    found, size = {}, "" if n_train is None else f", {n_train} sentences"
+    for value in variances(run, name) if c is None else (c,):
+        variance = "" if math.isnan(value) else f", c={value:g}"
+        found[f"{run.corpus} {name}, {features}{variance}{size}"] = job(run, name, features, value, n_train)
+    return found
 
-    def jobs(self, name: str, features: str, n_train: int | None = None, c: float | None = None) -> dict[str, Job]:
-        """The trainings of a system by the names of their cells, for all variances or the one that was chosen."""
-        size = "" if n_train is None else f", {n_train} sentences"
-        return {
-            f"{self.corpus} {name}, {features}{'' if math.isnan(value) else f', c={value:g}'}{size}": self.job(
-                name, features, value, n_train
-            )
-            for value in (self.variances(name) if c is None else (c,))
-        }
 
-    def variances(self, name: str) -> tuple[float, ...]:
-        """Of a system; a hidden Markov model has none."""
-        return (math.nan,) if name == "HMM" else VARIANCES if self.files else QUICK_VARIANCES
-
-    def train(self) -> dict[tuple[str, str], dict[str, Cell]]:
-        """The cells of each system and set of features, by name."""
-        rows = [
-            (name, features) for features in (EXTENDED, HMM) for name in SLOW_FIRST if features in features_of(name)
-        ]
-        return self.cells.by_row({row: self.jobs(*row) for row in rows})
-
-    def curves(self, chosen: dict[str, Cell]) -> dict[str, dict[int, Cell]]:
-        """Cells of fewer training sentences, each system's with the variance chosen for all of them."""
-        sizes = SIZES if self.files else QUICK_SIZES
-        jobs = {
-            (name, size): self.jobs(name, features_of(name)[-1], size, variance_of(cell))
-            for name, cell in chosen.items()
-            for size in sizes
-        }
-        made = {row: next(iter(of.values())) for row, of in self.cells.by_row(jobs).items()}
-        return {name: {size: made[name, size] for size in sizes if "failed" not in made[name, size]} for name in chosen}
+def variances(run: Run, name: str) -> tuple[float, ...]:
+    """The variances that a system is tried with; a hidden Markov model has none."""
+    return (math.nan,) if name == "HMM" else VARIANCES if run.files else QUICK_VARIANCES
 
 
 def features_of(name: str) -> tuple[str, ...]:
-    """The sets of features that the paper has a system with, the larger last; bases are tried with that alone."""
+    """The sets of features that the paper trains a system with, the larger last; bases are tried with the larger."""
     return tuple(SYSTEMS[name].published) if name in SYSTEMS else (EXTENDED,)
 
 
+def penalty(variance: float) -> dict[str, Any]:
+    """The tagger's options for a variance; no penalty if it is infinite."""
+    return {"l2": 0.0} if np.isinf(variance) else {"variance": variance}
+
+
 def variance_of(cell: Cell) -> float:
-    """The variance that a cell was trained with; not a number for a hidden Markov model."""
+    """The variance that a cell was trained with; NaN for a hidden Markov model."""
     options = cell["job"]["options"]
     return math.inf if options.get("l2") == 0.0 else options.get("variance", math.nan)
 
 
 def shown_variance(cell: Cell) -> str:
-    """The same in a table."""
+    """The variance of a cell, for a table."""
     return "-" if math.isnan(variance_of(cell)) else f"{variance_of(cell):g}"
 
 
-def reproduce(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
+def reproduce(run: Run) -> list[Table | Chart]:
     """The paper's tables and figures."""
-    grid = Grid(files, cells, seed)
-    found = grid.train()
-    chosen = {row: of[best(of)] for row, of in found.items()}
+    rows = [(name, features) for features in (EXTENDED, HMM) for name in SLOW_FIRST if features in features_of(name)]
+    found = run.cells.by_row({row: jobs(run, *row) for row in rows})
+    chosen = {row: cells[best(cells)] for row, cells in found.items()}
     full = {name: chosen[name, features_of(name)[-1]] for name in SYSTEMS}
-    curves = grid.curves(full)
     return [
-        _table_1(grid, chosen), _table_2(found), _times(full),
-        _figure_1(full), _figure_2(full, curves), _figure_3(grid, found),
+        _table_1(run, chosen), _table_2(found), _times(full),
+        _figure_1(full), _figure_2(full, _curves(run, full)), _figure_3(run, found),
     ]  # fmt: skip
 
 
-def _table_1(grid: Grid, chosen: dict[tuple[str, str], Cell]) -> Table:
+def _curves(run: Run, chosen: dict[str, Cell]) -> dict[str, dict[int, Cell]]:
+    """Cells of fewer training sentences, each system's with the variance chosen for all of them."""
+    smaller = {
+        (name, size): jobs(run, name, features_of(name)[-1], size, variance_of(cell))
+        for name, cell in chosen.items()
+        for size in (SIZES if run.files else QUICK_SIZES)
+    }
+    curves: dict[str, dict[int, Cell]] = {name: {} for name in chosen}
+    for (name, size), cell in run.cells.single(smaller).items():
+        if "failed" not in cell:
+            curves[name][size] = cell
+    return curves
+
+
+def _table_1(run: Run, chosen: dict[tuple[str, str], Cell]) -> Table:
     hmm = chosen["HMM", HMM]
     table = Table(
-        f"M-estimation, Table 1: noun phrases of {grid.corpus}, {hmm['sentences']:,} training sentences",
+        f"M-estimation, Table 1: noun phrases of {run.corpus}, {hmm['sentences']:,} training sentences",
         ["", "P", "R", "F1", "published P R F1", "F1 less published", "F1 less the HMM's (p)", "c", "iterations", "s"],
     )
-    for name, features in [(name, features) for features in (HMM, EXTENDED) for name in SYSTEMS]:
-        if features in features_of(name):
-            cell = chosen[name, features]
-            figures, shown = figures_of(cell)
-            shown += [*beside(figures, SYSTEMS[name].published[features]), against(hmm, cell), shown_variance(cell)]
-            table.add(
-                f"{name}, {features}", figures, [*shown, str(cell["iterations"] or "-"), number(cell["seconds"], 1)]
-            )
+    for features in (HMM, EXTENDED):
+        for name in SYSTEMS:
+            if features in features_of(name):
+                cell = chosen[name, features]
+                figures, shown = compared(cell, hmm, SYSTEMS[name].published[features])
+                shown += [shown_variance(cell), str(cell["iterations"] or "-"), number(cell["seconds"], 1)]
+                table.add(f"{name}, {features}", figures, shown)
     table.notes += [f"{BOOTSTRAP} c is chosen by F1 on the tuning sentences.", PROCESSOR]
     table.notes.append(
         f"The extended set has {chosen['M-est.', EXTENDED]['features']:,} features here, 630,862 in the paper. PL is "
@@ -191,23 +159,21 @@ def _table_1(grid: Grid, chosen: dict[tuple[str, str], Cell]) -> Table:
     return table
 
 
-def _table_2(found: dict[tuple[str, str], dict[str, Cell]]) -> Table:
+def _table_2(found: Found) -> Table:
     table = Table(
         "M-estimation, Table 2: base distributions, extended features; and input-only features (section 5.2)",
         ["base", "chosen by", "P", "R", "F1", "published P R F1", "F1 less published", "F1 less HMM base's (p)", "c"],
     )
     first = found["M-est.", EXTENDED]
-    base = first[best(first)]
     for name, title, metric, published in TABLE_2:
-        of = found[name, EXTENDED]
-        cell = of[best(of, metric)]
-        figures, shown = figures_of(cell)
-        shown += [*beside(figures, published), against(base, cell), shown_variance(cell)]
-        table.add(title, figures, [{"f1": "F1"}.get(metric, metric), *shown])
-    failed = [label for of in found.values() for label, cell in of.items() if "failed" in cell]
+        cells = found[name, EXTENDED]
+        cell = cells[best(cells, metric)]
+        figures, shown = compared(cell, first[best(first)], published)
+        table.add(title, figures, [{"f1": "F1"}.get(metric, metric), *shown, shown_variance(cell)])
+    failed = [name for cells in found.values() for name, cell in cells.items() if "failed" in cell]
     table.notes.append(f"{BOOTSTRAP} c is chosen on the tuning sentences.")
     if failed:
-        names = "; ".join(label.partition(" ")[2] for label in failed)
+        names = "; ".join(name.partition(" ")[2] for name in failed)
         table.notes.append(f"Without a penalty there is no minimum, and so no cell, for: {names}.")
     return table
 
@@ -255,17 +221,16 @@ def _figure_2(cells: dict[str, Cell], curves: dict[str, dict[int, Cell]]) -> Cha
     )  # fmt: skip
 
 
-def _figure_3(grid: Grid, found: dict[tuple[str, str], dict[str, Cell]]) -> Chart:
+def _figure_3(run: Run, found: Found) -> Chart:
     lines, unbounded = [], []
     for name in SYSTEMS:
-        of = found[name, features_of(name)[-1]]
-        cells = [cell for cell in of.values() if "failed" not in cell]
-        unbounded += [name] if len(cells) < len(of) else []
-        lines.append({
-            "name": name, "x": [cell["seconds"] for cell in cells], "y": [cell["dev"]["f1"] for cell in cells],
-        })  # fmt: skip
-    weakest = max(filter(math.isfinite, grid.variances("CRF")))
-    last = "none" if math.inf in grid.variances("CRF") else f"weak (c = {weakest:g})"
+        tried = found[name, features_of(name)[-1]].values()
+        cells = [cell for cell in tried if "failed" not in cell]
+        unbounded += [name] if len(cells) < len(tried) else []
+        points = {"x": [cell["seconds"] for cell in cells], "y": [cell["dev"]["f1"] for cell in cells]}
+        lines.append({"name": name, **points})
+    weakest = max(filter(math.isfinite, variances(run, "CRF")))
+    last = "none" if math.inf in variances(run, "CRF") else f"weak (c = {weakest:g})"
     ends = f" {', '.join(unbounded)}: to c = {weakest:g}, without a penalty there is no minimum." if unbounded else ""
     return Chart(
         "m-estimation-3", "F1 against training time, one point for each c", "seconds of processor time",
@@ -301,21 +266,19 @@ DEPENDENCY_SYSTEMS = {
 QUICK_DEPENDENCIES = ("generative", "m-estimation", "mira")
 
 
-def dependencies(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
-    """The table of one corpus, given its training and dev files; of the bundled one if there are none."""
-    rows = {row: DEPENDENCY_SYSTEMS[row] for row in (DEPENDENCY_SYSTEMS if files else QUICK_DEPENDENCIES)}
-    made = cells.trained(
-        {f"{corpus} {row}": Job(DEPENDENCIES, files, system.options, seed) for row, system in rows.items()}
-    )
-    found = dict(zip(rows, made.values(), strict=True))
-    first = next(iter(made.values()))
+def dependencies(run: Run) -> list[Table | Chart]:
+    """The table of one corpus; a small version for the bundled one."""
+    systems = {name: DEPENDENCY_SYSTEMS[name] for name in (DEPENDENCY_SYSTEMS if run.files else QUICK_DEPENDENCIES)}
+    found = run.trained(DEPENDENCIES, systems)
+    first = next(iter(found.values()))
     table = Table(
-        f"M-estimation, dependencies: {corpus}, {first['sentences']:,} sentences, {len(first['counts']):,} of dev",
+        f"M-estimation, dependencies: {run.corpus}, {first['sentences']:,} sentences, {len(first['counts']):,} of dev",
         COLUMNS,
     )
-    for row, system in rows.items():
-        figures, shown = figures_of(found[row], ("uas", "las"))
-        shown += [number(found[row]["test"]["exact"], 1), against(found.get(system.like), found[row])]
-        table.add(row, figures, [*shown, number(found[row]["seconds"], 0), system.published or ""])
+    for name, system in systems.items():
+        cell = found[name]
+        figures, (uas, las, difference) = compared(cell, found.get(system.like), names=("uas", "las"))
+        shown = [uas, las, number(cell["test"]["exact"], 1), difference, number(cell["seconds"], 0)]
+        table.add(name, figures, [*shown, system.published or ""])
     table.notes += [f"Gold tags; every token counts. {BOOTSTRAP}", PROCESSOR]
     return [table]

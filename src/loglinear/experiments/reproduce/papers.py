@@ -1,4 +1,4 @@
-"""The papers that are run again: which corpora each wants, and what is made of them."""
+"""The papers that are reproduced: the corpora that each needs, and the tables and charts made of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from loglinear.errors import OptionError
 from loglinear.experiments import corpora
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
-from loglinear.experiments.reproduce.tasks import Cells
+from loglinear.experiments.reproduce.tasks import Cells, Run
 from loglinear.experiments.tables import Table
 
 Files = dict[str, list[Path]]
-Part = Callable[[str, tuple[str, ...], Cells, int], list[Table | Chart]]
+Part = Callable[[Run], list[Table | Chart]]
 LANGUAGES = tuple(softmax_margin.LANGUAGES)
 
 
@@ -26,10 +26,9 @@ class Paper:
     ----------
     title : str
     parts : list of (corpora, function)
-        From the name of each of these corpora, its files (none for the bundled one), the cells and the seed to tables
-        and charts.
+        What makes tables and charts on each of these corpora.
     chosen : callable
-        From the corpora that are there to those that are taken if none is asked for.
+        From the available corpora to those that are used unless others are asked for.
     """
 
     title: str
@@ -38,19 +37,19 @@ class Paper:
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """All that it can be run on."""
+        """All corpora that it can be run on."""
         return tuple(name for names, _ in self.parts for name in names)
 
     def make(self, files: Files, cells: Cells, seed: int) -> tuple[list[Table], list[Chart]]:
         """Tables and charts of the corpora with these files, or of the bundled corpus if there are none."""
         made = [
-            one
+            item
             for names, part in self.parts
             for corpus in files or ("bundled",)
             if corpus in names or not files
-            for one in part(corpus, tuple(map(str, files.get(corpus, ()))), cells, seed)
+            for item in part(Run(corpus, tuple(map(str, files.get(corpus, ()))), cells, seed))
         ]
-        return [one for one in made if isinstance(one, Table)], [one for one in made if isinstance(one, Chart)]
+        return [item for item in made if isinstance(item, Table)], [item for item in made if isinstance(item, Chart)]
 
 
 def _first_language(there: Sequence[str]) -> list[str]:
@@ -81,7 +80,7 @@ PAPERS = {
 
 
 def files_for(paper: str, folder: Path | None, asked: Sequence[str] = ()) -> Files:
-    """The files of the corpora that are asked for, or of those the paper takes by itself.
+    """The files of the corpora that are asked for, or of the paper's default ones.
 
     Raises
     ------

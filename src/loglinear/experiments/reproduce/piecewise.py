@@ -4,7 +4,7 @@ Table 1 has an MEMM, a CRF and a CRF trained in pieces (CRF-PT).
 
 Entities, scored on the *dev* sentences as there, all pieces with features of label pairs; the CRF-PT has every wrong
 context as a none-of-the-above instance, and a factor for each state learnt globally. Parts of speech, trained on 1,154
-sentences of CoNLL-2000 (its tags are those of a tagger, the paper's the treebank's) and tested on section 20; the
+sentences of CoNLL-2000 (tagged automatically; the paper has the treebank's tags) and tested on section 20; the
 CRF-PT has, after 20 iterations, the wrong contexts with a probability above 0.2, and is decoded locally. The features
 are words alone: the paper does not say its own, but their level is that of these, not that of affixes and shapes.
 
@@ -15,20 +15,9 @@ is then trained on all, and as many others for parts of speech. L-BFGS, at most 
 from __future__ import annotations
 
 from loglinear.experiments.charts import Chart
+from loglinear.experiments.reproduce import tasks
 from loglinear.experiments.reproduce.softmax_margin import LANGUAGES
-from loglinear.experiments.reproduce.tasks import (
-    BOOTSTRAP,
-    LONGEST,
-    PROCESSOR,
-    TREES,
-    Cells,
-    Job,
-    System,
-    against,
-    beside,
-    best,
-    figures_of,
-)
+from loglinear.experiments.reproduce.tasks import BOOTSTRAP, PROCESSOR, TREES, Job, Run, System, best, compared
 from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
@@ -40,7 +29,7 @@ CRF = "CRF"
 def _system(
     criterion: str, published: float | None = None, hours: str = "", like: str = "", template: str = ""
 ) -> System:
-    """A row: its criterion, the paper's figure and time; the row whose L2 factor it takes and a template, if others."""
+    """A row: criterion, the paper's figure and time; the row whose L2 factor it takes; a template of its own."""
     options = {"criterion": criterion, **({"optimizer": "lbfgs"} if criterion == "cll" else {})}
     return System({**options, **({"template": template} if template else {})}, published, hours, like)
 
@@ -62,43 +51,41 @@ TAGS = {
 }
 
 
-def _trained(
-    task: str, corpus: str, files: tuple[str, ...], systems: dict[str, System], cells: Cells, seed: int
-) -> dict[str, Cell]:
+def _trained(run: Run, task: str, systems: dict[str, System]) -> dict[str, Cell]:
     """The cell of each row with the L2 factor chosen for it, trained on all sentences."""
 
     def jobs(task: str, name: str, factors: tuple[float, ...]) -> dict[str, Job]:
         features = {"template": "words"} if task == "tags" else {"template": "ner", "pair_features": True}
         options = {**features, **systems[name].options, "max_iter": ITERATIONS}
-        return {f"{corpus} {task} {name}, l2={l2:g}": Job(task, files, {**options, "l2": l2}, seed) for l2 in factors}
+        return {f"{run.corpus} {task} {name}, l2={l2:g}": run.job(task, {**options, "l2": l2}) for l2 in factors}
 
-    tuned = cells.by_row({name: jobs(task, name, PENALTIES[task]) for name in systems if not systems[name].like})
+    tuned = run.cells.by_row({name: jobs(task, name, PENALTIES[task]) for name in systems if not systems[name].like})
     metric = "accuracy" if task == "tags" else "f1"
-    l2 = {name: of[best(of, metric)]["job"]["options"]["l2"] for name, of in tuned.items()}
-    last = {"entities-held": "entities-all"}.get(task, task)  # a cell of its own, or the same again
-    final = cells.by_row({name: jobs(last, name, (l2[system.like or name],)) for name, system in systems.items()})
-    return {name: next(iter(of.values())) for name, of in final.items()}
+    l2 = {name: cells[best(cells, metric)]["job"]["options"]["l2"] for name, cells in tuned.items()}
+    last = {"entities-held": "entities-all"}.get(task, task)  # for tags, the chosen cell is trained already
+    final = {name: jobs(last, name, (l2[system.like or name],)) for name, system in systems.items()}
+    return run.cells.single(final)
 
 
-def entities(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
+def entities(run: Run) -> list[Table | Chart]:
     """Named entities, F1 on the dev sentences."""
-    found = _trained("entities-held", corpus, files, ENTITIES, cells, seed)
-    language = LANGUAGES.get(corpus, "the bundled corpus")
+    found = _trained(run, "entities-held", ENTITIES)
+    language = LANGUAGES.get(run.corpus, "the bundled corpus")
     what = f"entities of {language}, dev sentences, {found[CRF]['sentences']:,} training sentences"
-    other = ["The published figures are of CoNLL-2003 English, with features of its own."] if corpus != "eng" else []
-    return [_table(what, "f1", ENTITIES, found, other)]
+    english = "The published figures are of CoNLL-2003 English, with features of its own."
+    return [_table(what, "f1", ENTITIES, found, [english] if run.corpus != "eng" else [])]
 
 
-def tags(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
+def tags(run: Run) -> list[Table | Chart]:
     """Parts of speech from few sentences, accuracy on the test sentences."""
-    found = _trained("tags", corpus, files, TAGS, cells, seed)
+    found = _trained(run, "tags", TAGS)
     sizes = f"{found[CRF]['sentences']:,} training sentences, {len(found[CRF]['counts']):,} to test"
     note = (
         "The published figures are of 1,154 other sentences of the same newspaper, tested on sections 20 and 21. The "
         "paper does not say its features: of four sets that were tried, the one whose accuracy on the test sentences "
         "is nearest to the published level was taken."
     )
-    return [_table(f"parts of speech of {corpus}, {sizes}", "accuracy", TAGS, found, [note])]
+    return [_table(f"parts of speech of {run.corpus}, {sizes}", "accuracy", TAGS, found, [note])]
 
 
 def _table(what: str, metric: str, systems: dict[str, System], found: dict[str, Cell], notes: list[str]) -> Table:
@@ -107,11 +94,9 @@ def _table(what: str, metric: str, systems: dict[str, System], found: dict[str, 
     table = Table(f"Piecewise training, Table 1: {what}", columns)
     for name, system in systems.items():
         cell = found[name]
-        figures, cells = figures_of(cell, (metric,))
-        cells += [*beside(figures, [system.published]), against(found[CRF], cell)]
-        table.add(
-            name, figures, [*cells, f"{cell['job']['options']['l2']:g}", number(cell["seconds"], 1), system.hours]
-        )
+        figures, cells = compared(cell, found[CRF], [system.published], [metric])
+        l2, seconds = f"{cell['job']['options']['l2']:g}", number(cell["seconds"], 1)
+        table.add(name, figures, [*cells, l2, seconds, system.hours])
     table.notes += [*notes, f"{BOOTSTRAP} l2 is chosen on training sentences left out.", PROCESSOR]
     return table
 
@@ -120,8 +105,8 @@ def _table(what: str, metric: str, systems: dict[str, System], found: dict[str, 
 # Table 2 of the piecewise paper (Sutton & McCallum 2005): parsing by a generative grammar, an MECFG and a PT-CFG.
 #
 # Sentences have at most 15 words. The paper trained on 9,753 sentences of the Wall Street Journal, which are not free;
-# here each corpus that is found stands for them: ``craft`` (biomedical, tested on dev) and ``ptb`` (a sample of the
-# same newspaper, tested on dev and test). A grammar trained on whole trees, a CRF-CFG, is the upper anchor.
+# ``craft`` (biomedical, tested on dev) and ``ptb`` (a sample of the same newspaper, tested on dev and test) are used
+# instead. A grammar trained on whole trees, a CRF-CFG, is the upper anchor.
 
 
 CORPORA = ("craft", "ptb")
@@ -145,24 +130,20 @@ PARSING_SYSTEMS = {
 QUICK_PARSING = ("generative", "mecfg", "pt-cfg")
 
 
-def parsing(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
-    """The table of one corpus, given its files; of the bundled one, a small version, if there are none."""
-    rows = {row: PARSING_SYSTEMS[row] for row in (PARSING_SYSTEMS if files else QUICK_PARSING)}
-    made = cells.trained({
-        f"{corpus} parsing {row}": Job(TREES, files, system.options, seed + system.seed)
-        for row, system in reversed(rows.items())  # the slow ones first
-    })  # fmt: skip
-    base = made[f"{corpus} parsing {AGAINST}"]
+def parsing(run: Run) -> list[Table | Chart]:
+    """The table of one corpus; a small version for the bundled one."""
+    systems = {name: PARSING_SYSTEMS[name] for name in (PARSING_SYSTEMS if run.files else QUICK_PARSING)}
+    found = run.trained(TREES, systems, "parsing ")
+    base = found[AGAINST]
     table = Table(
-        f"Piecewise training, Table 2: {corpus}, {base['sentences']:,} trees of at most {LONGEST} words, "
+        f"Piecewise training, Table 2: {run.corpus}, {base['sentences']:,} trees of at most {tasks.LONGEST} words, "
         f"{len(base['counts']):,} to test",
         COLUMNS,
     )
-    for row, system in rows.items():
-        cell = made[f"{corpus} parsing {row}"]
-        figures, shown = figures_of(cell)
-        shown += [against(base, cell), cell["wrong_edges"], number(cell["test"]["exact"], 1)]
-        table.add(row, figures, [*shown, number(cell["seconds"], 0), system.published or ""])
+    for name, cell in found.items():
+        figures, shown = compared(cell, base)
+        shown += [cell["wrong_edges"], number(cell["test"]["exact"], 1), number(cell["seconds"], 0)]
+        table.add(name, figures, [*shown, systems[name].published or ""])
     table.notes += [
         f"{BOOTSTRAP} The paper's figures are of other, larger data; its PT-CFG had 1,564,827 wrong edges.",
         PROCESSOR,

@@ -1,4 +1,4 @@
-"""A page of results, written from files of results alone: the same bytes from the same files."""
+"""A page of results, written from files of results alone: the same files give the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ The tables of the founding papers, run again. This page is written by `loglinear
 
 
 def _is_line(value: Any) -> bool:
-    """Whether it is a line of a chart: as many y, and labels if there are any, as x."""
+    """Whether it is a line of a chart, with as many y, and labels if there are any, as x."""
     if misfit(value, {"name": str, "x": [(*NUMBER, str)], "y": [is_finite]}):
         return False
     labels = value.get("labels", value["x"])
@@ -50,23 +50,23 @@ FINISHED = {
 
 
 def write_report(paths: list[Path], output: Path) -> list[Path]:
-    """Write the page, and its figures in a folder beside it; give all files that were written.
+    """Write the page, and its figures in a folder beside it; returns all files that were written.
 
-    Several runs of one paper, as with other seeds or corpora, have sections and figures of their own: those after the
-    first have their number in the heading and in the names of their figures.
+    Several runs of one paper, as with other seeds or corpora, have separate sections and figures: those after the first
+    have their number in the heading and in the names of their figures.
     """
     parts, figures, runs = [HEAD], dict[str, str](), Counter[str]()
     for path in paths:
         content = read_results(path, "reproduce")
         if "tables" not in content:
-            raise DataError("the run has not come to its end; start it again and it goes on", str(path))
+            raise DataError("the run has not come to its end; give the same command again to continue it", str(path))
         if wrong := misfit(content, FINISHED):
             raise unreadable(wrong, path)
         paper = content["about"]["paper"]
         runs[paper] += 1
         try:
             text, drawn = _section(content, runs[paper])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:  # too many fields, no such points
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # wrong fields or points
             raise unreadable(repr(error), path) from None
         parts.append(text)
         figures |= drawn
@@ -83,7 +83,7 @@ def write_report(paths: list[Path], output: Path) -> list[Path]:
 
 
 def _section(content: dict[str, Any], run: int) -> tuple[str, dict[str, str]]:
-    """What one run, number ``run`` of its paper, says, and its figures by file name."""
+    """The section of a run, number ``run`` of its paper, and its figures by file name."""
     about = content["about"]
     title = PAPERS[about["paper"]].title + (f", run {run}" if run > 1 else "")
     parts = [f"## {title}\n", _about(about, content["cells"])]

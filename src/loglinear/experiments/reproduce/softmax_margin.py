@@ -1,14 +1,14 @@
 """Table 1 of the softmax-margin paper (Gimpel & Smith 2010): named entities by seven criteria, and by the others.
 
-The paper's data is English (CoNLL-2003); where that is not there, Spanish or Dutch (CoNLL-2002) stands for it. The L2
+The paper's data is English (CoNLL-2003); Spanish or Dutch (CoNLL-2002) replaces it where it is not available. The L2
 factor C and the multiple m of the Hamming cost are chosen by F1 on testa, scored once on testb:
 
     C    0.01, 0.1, 1 as in the paper, and 3; for MIRA it is the cap of the step; 0 and 0.01 for risk and JRB
     m    1, 5, 10, 20 as in the paper, and 0.5
 
-The paper went 100 times over the data by stochastic (sub)gradient steps of 0.01. Here cll and softmax-margin are
-trained by at most 100 iterations of L-BFGS from zero; max-margin, risk and JRB by at most 40 from the best cll model,
-as risk and JRB were there; perceptron and MIRA by 20 passes, their weights averaged.
+The paper made 100 passes of stochastic (sub)gradient steps of 0.01. Here cll and softmax-margin are trained by at most
+100 iterations of L-BFGS from zero; max-margin, risk and JRB by at most 40 from the best cll model, as risk and JRB were
+in the paper; perceptron and MIRA by 20 passes, their weights averaged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce import tasks
-from loglinear.experiments.reproduce.tasks import BOOTSTRAP, PROCESSOR, Cells, Job, against, beside, best, figures_of
+from loglinear.experiments.reproduce.tasks import BOOTSTRAP, PROCESSOR, Job, Run, best, compared
 from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
@@ -85,67 +85,50 @@ OTHERS: dict[str, System] = {
 }
 
 
-@dataclass
-class Grid:
-    """The trainings on one corpus.
-
-    Parameters
-    ----------
-    corpus : str
-        One of :data:`LANGUAGES`, or ``bundled``.
-    files : tuple of str
-    cells : Cells
-    seed : int
-    """
-
-    corpus: str
-    files: tuple[str, ...]
-    cells: Cells
-    seed: int = 0
-
-    def jobs(self, name: str, init: str = "") -> dict[str, Job]:
-        """Every training of a row, by its cell's name."""
-        system = (SYSTEMS | OTHERS)[name]
-        values, multiples = (PENALTIES, MULTIPLES) if self.files else (QUICK_PENALTIES, QUICK_MULTIPLES)
-        jobs: dict[str, Job] = {}
-        for value, multiple in product(
-            (system.values or values) if system.penalty else (0.0,), multiples if system.cost else (None,)
-        ):
-            options, label = dict(system.options), f"{self.corpus} {name}"
-            if options["criterion"] != "hmm":
-                options["template"] = "ner"
-            if system.penalty == "C":
-                options["criterion"] += f":C={value:g}"
-            elif system.penalty:
-                options["variance" if system.penalty == "c" else "l2"] = value
-            label += f" {system.penalty}={value:g}" if system.penalty else ""
-            if multiple is not None:
-                options["cost"] = f"hamming:{multiple:g}"
-                label += f" m={multiple:g}"
-            keep = str(self.cells.store.model_path(label)) if name == "CLL" else ""
-            jobs[label] = Job("entities", self.files, options, self.seed, init=init, keep=keep)
-        return jobs
-
-    def train(self, names: list[str]) -> dict[str, dict[str, Cell]]:
-        """The cells of each row by name: first what starts from zero, then what starts from the best cll model."""
-        systems = SYSTEMS | OTHERS
-        self.cells.store.folder.mkdir(parents=True, exist_ok=True)
-        cold = {name: self.jobs(name) for name in ["CLL", *(n for n in names if not systems[n].warm and n != "CLL")]}
-        cells = self.cells.by_row(cold)
-        start = cold["CLL"][best(cells["CLL"])].keep
-        cells |= self.cells.by_row({name: self.jobs(name, start) for name in names if systems[name].warm})
-        return {name: cells[name] for name in names}
+def jobs(run: Run, name: str, init: str = "") -> dict[str, Job]:
+    """Every training of a row, by its cell's name."""
+    system = (SYSTEMS | OTHERS)[name]
+    values, multiples = (PENALTIES, MULTIPLES) if run.files else (QUICK_PENALTIES, QUICK_MULTIPLES)
+    found: dict[str, Job] = {}
+    for value, multiple in product(
+        (system.values or values) if system.penalty else (0.0,), multiples if system.cost else (None,)
+    ):
+        options, label = dict(system.options), f"{run.corpus} {name}"
+        if options["criterion"] != "hmm":
+            options["template"] = "ner"
+        if system.penalty == "C":
+            options["criterion"] += f":C={value:g}"
+        elif system.penalty:
+            options["variance" if system.penalty == "c" else "l2"] = value
+        label += f" {system.penalty}={value:g}" if system.penalty else ""
+        if multiple is not None:
+            options["cost"] = f"hamming:{multiple:g}"
+            label += f" m={multiple:g}"
+        keep = str(run.cells.store.model_path(label)) if name == "CLL" else ""
+        found[label] = run.job("entities", options, init=init, keep=keep)
+    return found
 
 
-def entities(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -> list[Table | Chart]:
+def train(run: Run, names: list[str]) -> dict[str, dict[str, Cell]]:
+    """The cells of each row by name: first those trained from zero, then those that start from the best cll model."""
+    systems = SYSTEMS | OTHERS
+    run.cells.store.folder.mkdir(parents=True, exist_ok=True)
+    cold = {name: jobs(run, name) for name in ["CLL", *(n for n in names if not systems[n].warm and n != "CLL")]}
+    cells = run.cells.by_row(cold)
+    start = cold["CLL"][best(cells["CLL"])].keep
+    cells |= run.cells.by_row({name: jobs(run, name, start) for name in names if systems[name].warm})
+    return {name: cells[name] for name in names}
+
+
+def entities(run: Run) -> list[Table | Chart]:
     """The paper's table, with the other criteria below it."""
-    systems = SYSTEMS | (OTHERS if files else {})
-    found = Grid(corpus, files, cells, seed).train(list(systems))
-    chosen = {name: best(of) for name, of in found.items()}
+    systems = SYSTEMS | (OTHERS if run.files else {})
+    found = train(run, list(systems))
+    chosen = {name: best(cells) for name, cells in found.items()}
     reference = found[REFERENCE][chosen[REFERENCE]]
-    train = f"{reference['sentences']:,} training sentences"
+    language = LANGUAGES.get(run.corpus, "the bundled corpus")
     table = Table(
-        f"Softmax-margin, Table 1: entities of {LANGUAGES.get(corpus, 'the bundled corpus')}, {train}",
+        f"Softmax-margin, Table 1: entities of {language}, {reference['sentences']:,} training sentences",
         [
             "", "dev F1", "test P", "R", "F1", "published dev, test F1", "test F1 less published",
             "test F1 less softmax-margin's (p)", "chosen", "s",
@@ -153,16 +136,15 @@ def entities(corpus: str, files: tuple[str, ...], cells: Cells, seed: int = 0) -
     )  # fmt: skip
     for name, label in chosen.items():
         cell, dev = found[name][label], found[name][label]["dev"]["f1"]
-        figures, shown = figures_of(cell)
-        shown += [*beside(figures, systems[name].published or (None,)), against(reference, cell)]
-        shown += [label.removeprefix(f"{corpus} {name}").strip() or "-", number(cell["seconds"], 0)]
-        table.add(name, [dev, *figures], [number(dev, 2), *shown])
-    if corpus != "eng":
+        figures, shown = compared(cell, reference, systems[name].published or (None,))
+        setting = label.removeprefix(f"{run.corpus} {name}").strip() or "-"
+        table.add(name, [dev, *figures], [number(dev, 2), *shown, setting, number(cell["seconds"], 0)])
+    if run.corpus != "eng":
         table.notes.append("The published figures are of CoNLL-2003 English, with features of its own.")
     table.notes += [
         f"{BOOTSTRAP} l2 (C for MIRA, c for M-estimation) and m are chosen by F1 on the dev sentences. "
         f"Template ner; L-BFGS of at most {FROM_ZERO} iterations; max-margin, risk and JRB: {FROM_CLL} from the best "
         f"CLL model; online learners: {PASSES} passes, averaged.",
-        f"{PROCESSOR} That of the CLL model that others start from is not counted.",
+        f"{PROCESSOR} The time of the CLL model that others start from is not included.",
     ]
     return [table]

@@ -1,16 +1,16 @@
-"""The papers' tasks: their sentences, training and scoring on them, and how results are compared.
+"""The papers' tasks: their sentences, training and scoring on them, and the comparison of results.
 
-Taggers are trained and scored on column files made into training, tuning and test sentences:
+Taggers are trained and scored on column files split into training, tuning and test sentences:
 
-    noun-phrases    CoNLL-2000 with all labels but those of noun phrases made O; 900 training sentences are for tuning
-                    (Smith, Vail & Lafferty 2007, section 5)
+    noun-phrases    CoNLL-2000 with all labels but those of noun phrases replaced by O; 900 training sentences are for
+                    tuning (Smith, Vail & Lafferty 2007, section 5)
     entities        CoNLL-2002 or -2003: train, testa and testb as they are
-    entities-held   the same train with a tenth left out for tuning, tested on testa (Sutton & McCallum 2005, section 4)
+    entities-held   train with a tenth left out for tuning, tested on testa (Sutton & McCallum 2005, section 4)
     entities-all    all of train, tested on testa
     tags            the words and tags of CoNLL-2000: 1,154 training sentences and as many others for tuning
                     (Sutton & McCallum 2005, section 4)
 
-Which sentences are left out is drawn by the seed. Without files, the bundled corpus stands for them.
+The sentences to leave out are drawn by the seed. Without files, the bundled corpus is used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ HELD_SHARE, BUNDLED_SHARE = 10, 5  # a tenth, a fifth
 
 
 def noun_phrases(corpus: Columns) -> Columns:
-    """The corpus with all labels but those of noun phrases made O."""
+    """The corpus with all labels but those of noun phrases replaced by O."""
     labels, kept = corpus.columns[-1], ["B-NP", "I-NP", "O"]
     number = np.array([kept.index(value) if value in kept else 2 for value in labels.values], dtype=np.int32)
     corpus.columns[-1] = Column(number[labels.ids], kept)
@@ -66,7 +66,7 @@ def noun_phrases(corpus: Columns) -> Columns:
 
 
 def with_unknown_words(train: Columns, *others: Columns) -> None:
-    """The first occurrence of each word and tag in ``train``, and unknown ones in ``others``, become one, in place."""
+    """Replace the first occurrence of each word and tag in ``train``, and unknown ones in ``others``, in place."""
     for c in range(len(train.columns) - 1):
         column = train.columns[c]
         values = [*column.values, UNKNOWN]
@@ -95,7 +95,7 @@ def drawn(n: int, seed: int) -> Int64:
 
 
 def _left_out(train: Columns, n: int, seed: int) -> tuple[Columns, Columns]:
-    """The corpus without ``n`` sentences, and these."""
+    """The corpus without ``n`` sentences, and those sentences."""
     order = drawn(len(train), seed)
     return train.select(np.sort(order[n:])), train.select(np.sort(order[:n]))
 
@@ -142,8 +142,8 @@ TASKS: dict[str, Callable[[tuple[str, ...], int], Split]] = {
 def split_of(task: str, files: tuple[str, ...], seed: int, unknown: bool = False, n_train: int | None = None) -> Split:
     """Training, tuning and test sentences.
 
-    ``unknown`` makes the first occurrence of each value an unknown one, as the hidden Markov model does by itself;
-    ``n_train`` keeps only so many training sentences, drawn by the seed, the fewer among the more.
+    ``unknown`` replaces the first occurrence of each value by an unknown one, as hidden Markov models do themselves;
+    ``n_train`` is the number of training sentences, drawn by the seed; a smaller set is part of a larger one.
     """
     train, dev, test = TASKS[task](files, seed)
     if n_train is not None:
@@ -154,7 +154,7 @@ def split_of(task: str, files: tuple[str, ...], seed: int, unknown: bool = False
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# One training of a table: what is trained on what, and what came of it. It is done in a process of its own.
+# One training of a table: what is trained on what, and the result. It is done in a separate process.
 
 
 WARM_UP_SENTENCES, WARM_UP_ITERATIONS = 20, 2
@@ -164,7 +164,7 @@ HERE = "loglinear.experiments.reproduce.tasks"
 
 
 def checksum(path: str) -> str:
-    """What tells a file from any other."""
+    """A hash of a file's content."""
     now = os.stat(path)
     return _checksum(path, now.st_size, now.st_mtime_ns)
 
@@ -212,7 +212,7 @@ class Job(workers.Job):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the outcome depends on, without the places of files."""
+        """Everything that the result depends on, without the paths of files."""
         fields = self.to_dict()
         for place in ("files", "init", "keep", "threads"):
             del fields[place]
@@ -223,10 +223,10 @@ def _fitted(
     job: Job, make: Callable[..., Any], train: Any, few: Any, use: Callable[[Any], object], shorter: bool = True,
     **start: Any,
 ) -> tuple[Any, Cell]:  # fmt: skip
-    """A model of the job's options, and its cell so far.
+    """A model with the job's options, and its cell so far.
 
-    Seconds are of processor time, with encoding and expectations, without loading kernels: they are warmed up by
-    training on ``few`` sentences, if possible in a few iterations, and by ``use`` of that model.
+    Seconds are of processor time, including encoding and expectations, but not the loading of kernels: before, a model
+    is trained on ``few`` sentences, if possible in a few iterations, and ``use`` is called with it.
     """
     options = {**job.options, "seed": job.seed, "threads": job.threads}
     least = {"max_iter": WARM_UP_ITERATIONS} if shorter else {}
@@ -261,7 +261,7 @@ def measure_tagger(job: Job, say: Say) -> Cell:
 
 
 def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list[int]]]:
-    """Precision, recall and F1 of chunks, or accuracy; and counts of each sentence [S, 3] for the bootstrap."""
+    """Precision, recall and F1 of chunks, or accuracy; and the counts of each sentence [S, 3] for the bootstrap."""
     column = corpus.columns[-1]
     gold = (column.ids, column.values, corpus.offsets)
     predicted = (tagger.predict_numbers(corpus)[0], tagger.classes_, corpus.offsets)
@@ -278,7 +278,7 @@ def scores(tagger: Tagger, corpus: Columns) -> tuple[dict[str, float], list[list
 #     trees           the sentences of at most 15 words: the first file to train on, all others to test on
 #     dependencies    the first file to train on, the second to test on
 #
-# Without files, the bundled corpus stands for them.
+# Without files, the bundled corpus is used.
 
 
 LONGEST = 15
@@ -329,7 +329,7 @@ def measure_dependencies(job: Job, say: Say) -> Cell:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The cells of a run of a paper, and what its tables look at in them.
+# The cells of a paper, and the parts of them that its tables use.
 
 
 PRF = ("precision", "recall", "f1")
@@ -343,7 +343,7 @@ EXACT = {"exact": (*NUMBER, NOTHING)}
 
 
 def cell_shape(key: str, cell: Cell) -> Any:
-    """What the tables look at in a cell."""
+    """The shape of a cell: the parts that the tables use."""
     kind = cell["job"].get("kind") if isinstance(cell.get("job"), dict) else None
     if kind == TREES:
         return {**TRAINED, "test": {**dict.fromkeys(PRF, is_finite), **EXACT}, "wrong_edges": str}
@@ -357,15 +357,15 @@ def cell_shape(key: str, cell: Cell) -> Any:
 
 @dataclass
 class Cells:
-    """The trainings of a run, several at a time, and those that a store has already.
+    """Makes cells by training, several at a time, or takes them from the store.
 
     Parameters
     ----------
     store : Store
     pool : Pool
-        What trains.
+        The workers that train.
     say : callable
-        Told of each cell that is made.
+        Called with a line for each cell that is made.
     """
 
     store: Store
@@ -373,7 +373,7 @@ class Cells:
     say: Say = print
 
     def trained(self, jobs: Mapping[str, Job]) -> dict[str, Cell]:
-        """The cells of these trainings by name; those that are not there yet are made."""
+        """The cells of these trainings by name; those that the store does not have are made."""
         new = {name: job for name, job in jobs.items() if not self._has(name, job)}
         for place, (name, cell) in enumerate(self.pool.run(new), 1):
             self.store.put(name, cell)
@@ -384,9 +384,13 @@ class Cells:
         return found
 
     def by_row(self, rows: Mapping[Row, Mapping[str, Job]]) -> dict[Row, dict[str, Cell]]:
-        """The same of trainings that belong to the rows of a table."""
+        """The cells of each row of a table, by name."""
         made = self.trained({name: job for jobs in rows.values() for name, job in jobs.items()})
         return {row: {name: made[name] for name in jobs} for row, jobs in rows.items()}
+
+    def single(self, rows: Mapping[Row, Mapping[str, Job]]) -> dict[Row, Cell]:
+        """The cell of each row, where each has one training."""
+        return {row: next(iter(cells.values())) for row, cells in self.by_row(rows).items()}
 
     def _has(self, name: str, job: Job) -> bool:
         cell = self.store.get(name)
@@ -396,7 +400,7 @@ class Cells:
 
 
 def _outcome(cell: Cell) -> str:
-    """What came of a training, in a few words: the figures it is chosen by, or those of the test sentences."""
+    """The result of a training in a few words: the figures it is chosen by, or those of the test sentences."""
     if "failed" in cell:
         return str(cell["failed"])
     part = "dev" if "dev" in cell else "test"
@@ -417,13 +421,13 @@ class System:
     options : dict
         Of the tagger or parser.
     published : any
-        What the paper has.
+        The paper's figures.
     hours : str
         The paper's time.
     like : str
         The row that it is compared with, or whose penalty it takes.
     seed : int
-        After the run's.
+        Added to the run's.
     """
 
     options: dict[str, Any]
@@ -433,42 +437,77 @@ class System:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Run:
+    """A paper's comparison on one corpus.
+
+    Parameters
+    ----------
+    corpus : str
+        Its name, ``bundled`` for the bundled one.
+    files : tuple of str
+        None for the bundled corpus, which gets a small version of the comparison.
+    cells : Cells
+    seed : int
+    """
+
+    corpus: str
+    files: tuple[str, ...]
+    cells: Cells
+    seed: int = 0
+
+    def job(self, kind: str, options: dict[str, Any], **more: Any) -> Job:
+        """A training on this corpus."""
+        return Job(kind, self.files, options, **{"seed": self.seed, **more})
+
+    def trained(self, kind: str, systems: Mapping[str, System], what: str = "") -> dict[str, Cell]:
+        """The cell of each system; the last of them, which are slow, are trained first."""
+        jobs = {
+            name: {f"{self.corpus} {what}{name}": self.job(kind, system.options, seed=self.seed + system.seed)}
+            for name, system in reversed([*systems.items()])
+        }
+        made = self.cells.single(jobs)
+        return {name: made[name] for name in systems}
+
+
 BOOTSTRAP = "p is that of the paired bootstrap by sentence (10,000 draws)."
 PROCESSOR = (
-    "Seconds are of processor time on one thread: reading features off the data and expectations are counted, loading "
-    "compiled kernels is not."
+    "Seconds are of processor time on one thread, including feature extraction and expectations, but not the loading "
+    "of compiled kernels."
 )
 
 
-def best(cells: dict[str, Cell], metric: str = "f1") -> str:
+def best(cells: Mapping[str, Cell], metric: str = "f1") -> str:
     """Name of the cell that is best on the tuning sentences; the first of equals."""
     able = {name: cell for name, cell in cells.items() if "failed" not in cell}
     if not able:
-        raise DataError(f"no training came to an end: {next(iter(cells.values()))['failed']}")
+        raise DataError(f"all trainings failed: {next(iter(cells.values()))['failed']}")
     return max(able, key=lambda name: able[name]["dev"][metric])
 
 
-def figures_of(cell: Cell, names: Sequence[str] = PRF) -> tuple[list[float], list[str]]:
-    """Figures on the test sentences, and how they are shown."""
+def compared(
+    cell: Cell, base: Cell | None, published: Sequence[float | None] | None = None, names: Sequence[str] = PRF
+) -> tuple[list[float], list[str]]:
+    """A row's figures on the test sentences, and its cells: these, those ``published``, the difference from ``base``.
+
+    Nothing is said about published figures if None are given.
+    """
     figures = [cell["test"][name] for name in names]
-    return figures, [number(figure, 2) for figure in figures]
+    shown = [number(figure, 2) for figure in figures]
+    return figures, [*shown, *(beside(figures, published) if published else []), against(base, cell)]
 
 
 def against(base: Cell | None, cell: Cell) -> str:
-    """How much better a cell is than another on the test sentences, with the bootstrap's p; nothing for itself."""
+    """How much better a cell is than ``base`` on the test sentences, with the bootstrap's p; empty for ``base``."""
     if base is None or base is cell:
         return ""
-    compared = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
-    return f"{compared.second - compared.first:+.2f} ({compared.p:.3f})"
+    test = paired_bootstrap(np.array(base["counts"]), np.array(cell["counts"]))
+    return f"{test.second - test.first:+.2f} ({test.p:.3f})"
 
 
 def beside(figures: Sequence[float], published: Sequence[float | None]) -> list[str]:
-    """The published figures, then how much ours are above the last of them; nothing where there is none."""
-    shown = [number(value, 2) for value in published]
+    """The published figures, then how much ours are above the last of them; dashes if that is missing."""
     last = published[-1]
-    return [" ".join(shown), f"{figures[-1] - last:+.2f}"] if last is not None else [MISSING, MISSING]
-
-
-def penalty(variance: float) -> dict[str, Any]:
-    """The tagger's options for a variance; none of a penalty if it is infinite."""
-    return {"l2": 0.0} if np.isinf(variance) else {"variance": variance}
+    if last is None:
+        return [MISSING, MISSING]
+    return [" ".join(number(value, 2) for value in published), f"{figures[-1] - last:+.2f}"]

@@ -1,8 +1,8 @@
-"""Grids: which values of which options are tried, and whether each combination makes sense before any is.
+"""Grids: which values of which options are tried; each combination is checked before any is trained.
 
 A grid's key is an option of the tagger, or of its criterion or optimizer (``criterion:C``, ``optimizer:memory``). On
-the command line ``--grid l2=0.01,0.1,1`` has values between commas; where a value itself has one, semicolons part them:
-``--grid "criterion=mira:k=5,C=0.1;cll"``. ``none`` is an option that is not given.
+the command line ``--grid l2=0.01,0.1,1`` separates values by commas, or by semicolons where values have commas
+themselves: ``--grid "criterion=mira:k=5,C=0.1;cll"``. ``none`` leaves the option at None.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from loglinear.training.plan import planned_optimizer
 Setting = dict[str, Any]
 PENALTIES = {"l2": -1.0, "variance": 1.0}  # the sign by which sorting puts the strongest penalty first
 NO_GRID = ("threads", "verbose", "metric", "patience")
-FROM_WEIGHTS = ("lbfgs", "newton", "sgd", "adagrad")  # dual ascent goes from zero, online learners have no penalty
+FROM_WEIGHTS = ("lbfgs", "newton", "sgd", "adagrad")  # dual ascent starts from zero, online learners have no penalty
 
 
 def read_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -41,14 +41,14 @@ def read_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
             raise OptionError(f"--grid {text!r}: write an option and its values, as in l2=0.01,0.1,1")
         _check_key(key)
         if key in grid:
-            raise OptionError(f"--grid {text!r}: {key} has a grid already")
+            raise OptionError(f"--grid {text!r}: {key} has a grid already; give all its values in one --grid")
         grid[key] = [_value(key, one.strip(), text) for one in values.split(";" if ";" in values else ",")]
     return grid
 
 
 def _value(key: str, text: str, whole: str) -> Any:
     if not text:
-        raise OptionError(f"--grid {whole!r}: a value is empty")
+        raise OptionError(f"--grid {whole!r}: a value is empty; write none to leave the option out")
     option = declared(TaggerOptions).get(key)
     if option is None:
         return text
@@ -69,16 +69,16 @@ def _check_key(key: str) -> None:
     role, _, option = key.partition(":")
     if not (key in known or (role in ("criterion", "optimizer") and option)):
         raise OptionError(
-            f"a grid over {key!r}: there is no such option; there are {', '.join(known)}, and those of the criterion "
+            f"a grid over {key!r}: there is no such option; choose from {', '.join(known)}, and those of the criterion "
             "or optimizer, as in criterion:C"
         )
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One combination: its number, what the grid sets, the tagger that it makes, and how that is trained.
+    """One combination: its number, what the grid sets, and the tagger with these options.
 
-    ``optimizer`` is the one that would train it from zero, None for a model without weights.
+    ``optimizer`` is the name of the one that trains it from zero; None for a model without weights.
     """
 
     number: int
@@ -89,23 +89,23 @@ class Candidate:
     @property
     def name(self) -> str:
         """The setting in a line."""
-        return named_setting(self.setting) or "as given"
+        return _setting_text(self.setting) or "as given"
 
     def options(self) -> dict[str, Any]:
         """All options that differ from their defaults, as JSON keeps them; part of the key of a cell."""
-        plain = Tagger().get_params(deep=False)
-        given = self.tagger.get_params(deep=False)
-        return setting_content(
-            {name: value for name, value in given.items() if name not in NO_GRID and not _same(value, plain[name])}
-        )
+        defaults, options = Tagger().get_params(deep=False), self.tagger.get_params(deep=False)
+        return setting_content({
+            name: value
+            for name, value in options.items()
+            if name not in NO_GRID and not _same(value, defaults[name])
+        })  # fmt: skip
 
 
 def _same(one: Any, other: Any) -> bool:
     return one is other or (isinstance(one, str | int | float) and type(one) is type(other) and one == other)
 
 
-def named_setting(setting: Setting) -> str:
-    """A setting in a line."""
+def _setting_text(setting: Setting) -> str:
     return ", ".join(f"{name}={_shown(name, value)}" for name, value in setting.items())
 
 
@@ -120,7 +120,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def candidates(tagger: Tagger, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
-    """All combinations of the grid's values; an error names the one that makes no sense."""
+    """All combinations of the grid's values; an error names the one that cannot be trained."""
     found: list[Candidate] = []
     for key, values in grid.items():
         _check_key(key)
@@ -146,7 +146,7 @@ def _parameters(tagger: Tagger, setting: Setting) -> dict[str, Any]:
             continue
         spec = plain.get(role, getattr(tagger, role))
         if spec is None:
-            raise OptionError(f"{key} is an option of an {role} that is not named; give it")
+            raise OptionError(f"{key} is an option of the {role}, which is not named; name it too")
         if isinstance(value, bool):
             value = "yes" if value else "no"
         plain[role] = f"{spec}{',' if ':' in str(spec) else ':'}{option}={value}"
@@ -154,24 +154,24 @@ def _parameters(tagger: Tagger, setting: Setting) -> dict[str, Any]:
 
 
 def _misfit(setting: Setting, error: Exception) -> OptionError:
-    return OptionError(f"{named_setting(setting) or 'the options'}: {error}")
+    return OptionError(f"{_setting_text(setting) or 'the options'}: {error}")
 
 
-def rehearsed(chosen: Sequence[Candidate], data: Data) -> list[Candidate]:
-    """Try each combination on a few sentences, so that what does not fit the data is said before any training."""
+def validated(chosen: Sequence[Candidate], data: Data) -> list[Candidate]:
+    """Try each combination on a few sentences, so that options that do not fit the data fail before any training."""
     sample, found = data.sample(), []
     for candidate in chosen:
         try:
-            found.append(replace(candidate, optimizer=rehearse(candidate.tagger, sample)))
+            found.append(replace(candidate, optimizer=_tried(candidate.tagger, sample)))
             if candidate.tagger.constraints is not None and "constraints" in candidate.setting:
-                _plain_problem(candidate.tagger, data)
+                _check_constraints(candidate.tagger, data)
         except (LoglinearError, OSError) as error:
             raise _misfit(candidate.setting, error) from None
     return found
 
 
-def rehearse(tagger: Tagger, sample: Data) -> str | None:
-    """Train for a pass on a few sentences; the name of the optimizer that the whole would have."""
+def _tried(tagger: Tagger, sample: Data) -> str | None:
+    """Train for a pass on a few sentences; the name of the optimizer that all sentences are trained by."""
     trial = clone(tagger, safe=False)
     trial.check_options()
     arguments = sample.fit_arguments()
@@ -187,17 +187,17 @@ def rehearse(tagger: Tagger, sample: Data) -> str | None:
     return planned_optimizer(TaggerTraining(problem), trial, criterion, criterion.starts_from is None)[0].name
 
 
-def _plain_problem(tagger: Tagger, data: Data) -> None:
-    """Hold all training labels against the constraints, with features that cost little."""
+def _check_constraints(tagger: Tagger, data: Data) -> None:
+    """Check all training labels against the constraints, with features that cost little."""
     plain = Tagger(constraints=tagger.constraints, template=None if tagger.template is None else "B\n")
     plain.problem(**data.fit_arguments())
 
 
-def chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
-    """Runs of combinations that differ in their penalty alone, the strongest first; each starts from the one before.
+def warm_chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
+    """Chains of combinations that differ in their penalty alone, the strongest first; each starts from the one before.
 
-    Only where that changes the way and not the end: convex, smooth criteria and optimizers that can start from weights.
-    (A kinked one, such as max-margin, is seldom at its end when training stops.)
+    Only where that does not change the optimum: convex, smooth criteria and optimizers that can start from weights. (A
+    criterion with kinks, such as max-margin, has seldom reached its optimum when training stops.)
     """
     found: dict[str, list[Candidate]] = {}
     for candidate in chosen:
@@ -213,19 +213,19 @@ def chains(chosen: Sequence[Candidate], warm: bool) -> list[list[Candidate]]:
 
 
 def penalty_of(candidate: Candidate) -> str | None:
-    """The option that a combination sets its penalty by, if it does."""
+    """The option by which a combination sets its penalty, if it does."""
     return next((name for name in PENALTIES if isinstance(candidate.setting.get(name), int | float)), None)
 
 
 def _strength(candidate: Candidate) -> float:
-    """What combinations with a penalty are sorted by: the strongest penalty comes first."""
+    """The key that sorts combinations by their penalty, the strongest first."""
     name = penalty_of(candidate)
     assert name is not None
     return PENALTIES[name] * float(candidate.setting[name])
 
 
 def can_start_from_weights(candidate: Candidate) -> bool:
-    """Whether a training may begin with another's weights and end where it would have."""
+    """Whether a training that starts from another's weights ends at the same optimum."""
     tagger = candidate.tagger
     criterion = CRITERIA.part(tagger.criterion)
     if candidate.optimizer not in FROM_WEIGHTS or not OPTIMIZERS.part(candidate.optimizer).takes_l2:

@@ -1,9 +1,9 @@
 """Tuning: a cell for each combination of a grid, judged on dev data or by cross-validation.
 
 Combinations that differ in their penalty alone are trained one after the other, from the strongest down, each from the
-weights of the one before; different ones at the same time, on several cores. With successive halving (Jamieson &
-Talwalkar 2016) all are trained on a part of the sentences first, and the best third goes on to a larger part. A cell is
-kept as soon as it is finished; a run that was killed goes on, and gives the same table.
+weights of the one before; others at the same time, on several cores. With successive halving (Jamieson & Talwalkar
+2016) all are trained on a part of the sentences first, and the best third on a larger part. A cell is stored as soon as
+it is finished; a run that was killed is resumed, and gives the same table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from loglinear.experiments.chains import Chains, Finished, load_like
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, content_of, is_finite, key_of, setting_content
 from loglinear.experiments.tables import Table, number
 from loglinear.experiments.tuning.data import Data, Metric, judged, metric_for, metric_name
-from loglinear.experiments.tuning.grid import Candidate, candidates, chains, penalty_of, rehearsed
+from loglinear.experiments.tuning.grid import Candidate, candidates, penalty_of, validated, warm_chains
 from loglinear.experiments.workers import Emit, Pool
 from loglinear.system import thread_count
 
@@ -37,7 +37,7 @@ from loglinear.system import thread_count
 
 @dataclass(frozen=True)
 class TuningProgress:
-    """What an observer sees: after each iteration of a training, and after each cell (then with its ``score``)."""
+    """The progress of a tuning, after each iteration of a training and after each cell (then with its ``score``)."""
 
     done: int
     total: int
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """What the cell is kept by: share, fold, options, and the penalties trained before, which it depends on too."""
+        """The key of its cell: share, fold, options, and the penalties trained before, on which it depends too."""
         options, after = self.candidate.options(), self._penalties()
         return key_of("tuned", {"share": self.share, "fold": self.fold, "after": after, "options": options})
 
@@ -130,26 +130,26 @@ def tune(
         What is not in the grid. Its ``threads`` are shared by the trainings that go on at the same time, its ``seed``
         also settles folds and parts.
     folds : int, optional
-        Cross-validation: train so many times without a part of the data, which is then scored; a figure is the mean.
+        Cross-validation: train this many times without a part of the data, which is then scored; figures are means.
     metric : str or callable
         ``f1``, ``precision``, ``recall``, ``accuracy``, ``sentence-accuracy``, ``auto`` (F1 for chunks, else
         accuracy), or a function of gold and predicted label sequences; higher is better.
     halving : sequence of float, optional
-        Shares of the training sentences, the last of them 1: after each, the best third goes on.
+        Shares of the training sentences, the last of them 1: after each, the best third continues.
     warm : bool
-        Start from the weights of the next stronger penalty where that can be done.
+        Start from the weights of the next stronger penalty where possible.
     jobs : int
         Trainings at the same time.
     sample_weight, label_column, partial
         As for :meth:`loglinear.Tagger.fit`.
     results : path, optional
-        JSON file that each finished cell is kept in, with a folder of models beside it; gone on with if it is there.
+        JSON file for the finished cells, with a folder of models beside it; resumed if it exists.
     observe : callable, optional
         Called with a :class:`TuningProgress`, from this thread.
     """
     prototype = Tagger() if tagger is None else tagger
     chosen = candidates(prototype, grid)
-    as_rows = any(one.tagger.template is not None or one.tagger._emits_columns() for one in chosen)
+    as_rows = any(each.tagger.template is not None or each.tagger._emits_columns() for each in chosen)
     data = Data.of(X, y, as_rows, sample_weight, label_column, partial)
     dev = None if X_dev is None else Data.of(X_dev, y_dev, as_rows, None, label_column, partial)
     if (dev is None) == (folds is None):
@@ -167,7 +167,7 @@ def tune(
     }
     store = Store(results, "tune", mark, shape_of)
     tuning = Tuning(data, dev, folds, metric, rungs, warm, jobs, prototype, store, observe)
-    result = tuning.run(rehearsed(chosen, data))
+    result = tuning.run(validated(chosen, data))
     store.finish(result.to_dict())
     return result
 
@@ -175,14 +175,14 @@ def tune(
 def rungs_of(halving: Sequence[float] | None) -> tuple[float, ...]:
     """The shares of the training sentences that successive halving goes through."""
     rungs = (1.0,) if halving is None else tuple(float(share) for share in halving)
-    rising = all(0.0 < one < other for one, other in itertools.pairwise(rungs))
+    rising = all(0.0 < share < larger for share, larger in itertools.pairwise(rungs))
     if not rungs or not rising or rungs[0] <= 0.0 or rungs[-1] != 1.0:
         raise OptionError(f"halving={list(rungs)}: give rising shares that end with 1, as in 0.1, 0.3, 1")
     return rungs
 
 
 class Tuning:
-    """Candidates on the way to a table; arguments as for :func:`tune`, in the words of experiments."""
+    """A tuning in progress; arguments as for :func:`tune`, checked and in numbers."""
 
     def __init__(
         self, data: Data, dev: Data | None, folds: int | None, metric: Metric, rungs: Sequence[float], warm: bool,
@@ -194,119 +194,106 @@ class Tuning:
         self.jobs, self.store, self.observe, self.keep_best = jobs, store, observe, keep_best and dev is not None
         self.seed, self.threads = prototype.seed, thread_count(prototype.threads)
         self.parts = [(data, dev)] if dev is not None else data.folds(folds or 0, self.seed)
-        self.gold = [held.gold() for _, held in self.parts if held is not None]
-        self.chains = Chains(store, self._fit, lambda path, link: load_like(link.candidate.tagger, path))
-        self._done, self._threads = 0, self.threads
-        self._best: tuple[float, Run] | None = None
-        self._inside: list[Data] = []  # of each fold, the part that is trained on
+        self.gold = [held_out.gold() for _, held_out in self.parts]
+        self._done = 0
 
     def run(self, chosen: Sequence[Candidate]) -> TuningResult:
         """Train and score them all, and give the table and the best."""
         counts = list(itertools.accumulate(self.rungs[1:], lambda n, _: -(-n // HALVING_FACTOR), initial=len(chosen)))
-        left, tuned = list(chosen), {}
+        left, tuned = list(chosen), dict[int, TunedCell]()
         for n, share in zip(counts, self.rungs, strict=True):
             left = left[:n]
-            self._inside = [inside.part(share, self.seed) for inside, _ in self.parts]
-            runs = self._chains_of_runs(left, share)
-            self._train(runs, sum(counts) * len(self.parts))
-            for candidate in left:
-                tuned[candidate.number] = self._cell_of(candidate, runs)
-            left.sort(key=lambda one: (-tuned[one.number].score, one.number))
-        best = tuned[left[0].number]
-        runs_of_best = {run.candidate.number: run for chain in runs for run in chain}
-        return TuningResult(
-            [tuned[one.number] for one in chosen], best, metric_name(self.metric),
-            lambda: self._trained(runs_of_best[left[0].number]),
-        )  # fmt: skip
+            runs = self._runs(left, share)
+            self._train(runs, share, sum(counts) * len(self.parts))
+            tuned |= {candidate.number: self._cell_of(candidate, runs) for candidate in left}
+            left.sort(key=lambda candidate: (-tuned[candidate.number].score, candidate.number))
+        best = next(run for chain in runs for run in chain if run.candidate is left[0])
+        cells = [tuned[candidate.number] for candidate in chosen]
+        return TuningResult(cells, tuned[left[0].number], metric_name(self.metric), lambda: self._trained(best))
 
-    def _chains_of_runs(self, left: Sequence[Candidate], share: float) -> list[list[Run]]:
+    def _runs(self, left: Sequence[Candidate], share: float) -> list[list[Run]]:
+        """The trainings on a share of the sentences, in chains that start from each other's weights."""
         found = []
         folds: Iterable[int | None] = range(len(self.parts)) if self.dev is None else [None]
         for fold in folds:
-            for chain in chains(left, self.warm):
+            for chain in warm_chains(left, self.warm):
                 runs: list[Run] = []
                 for candidate in chain:
                     runs.append(Run(candidate, share, fold, runs[-1] if runs else None))
                 found.append(runs)
         return found
 
-    def _train(self, runs: list[list[Run]], total: int) -> None:
-        """Train the runs of a rung that are not in the store, and keep the best model of the last rung."""
+    def _chains(self, share: float, threads: int) -> Chains:
+        inside = [training.part(share, self.seed) for training, _ in self.parts]
+        return Chains(self.store, partial(self._fit, inside, threads),
+                      lambda path, run: load_like(run.candidate.tagger, path))  # fmt: skip
+
+    def _train(self, runs: list[list[Run]], share: float, total: int) -> None:
+        """Train the runs of a rung that the store does not have, and keep the best model of the last rung."""
         at_once = max(1, min(self.jobs, len(runs)))
-        self._threads = max(1, self.threads // at_once)
-        figures: dict[int, list[float]] = {}
-        self._best = None
+        scores: dict[int, list[float]] = {}  # of the folds so far, by candidate
+        best: tuple[float, Run] | None = None
 
         def is_best(run: Run, cell: Cell) -> bool:
-            scores = figures.setdefault(run.candidate.number, [])
-            scores.append(cell["score"])
-            rank = (float(np.mean(scores)), -run.candidate.number)
-            if len(scores) < len(self.parts) or (
-                self._best is not None and rank < (self._best[0], -self._best[1].candidate.number)
-            ):
+            nonlocal best
+            figures = scores.setdefault(run.candidate.number, [])
+            figures.append(cell["score"])
+            rank = (float(np.mean(figures)), -run.candidate.number)
+            if len(figures) < len(self.parts) or (best and rank < (best[0], -best[1].candidate.number)):
                 return False
-            self._best = (rank[0], run)
-            return self.keep_best and run.share == self.rungs[-1]
+            best = rank[0], run
+            return self.keep_best and share == self.rungs[-1]
 
-        for event in self.chains.train(runs, Pool(at_once), is_best):
+        for event in self._chains(share, max(1, self.threads // at_once)).train(runs, Pool(at_once), is_best):
             if isinstance(event, Finished):
                 self._done += 1
-                self._show(event.link, total, score=event.cell["score"], seconds=event.cell["seconds"])
+                run, seen = event.link, {name: event.cell[name] for name in ("score", "seconds")}
             else:
                 run, progress = event
-                self._show(run, total, iteration=progress.iteration, seconds=progress.seconds)
+                seen = {"iteration": progress.iteration, "seconds": progress.seconds}
+            if self.observe is not None:
+                score, name = (best[0], best[1].candidate.name) if best else (None, None)
+                self.observe(TuningProgress(self._done, total, run.name, best_name=name, best_score=score, **seen))
 
-    def _show(self, run: Run, total: int, **more: Any) -> None:
-        if self.observe is not None:
-            score, name = (None, None) if self._best is None else (self._best[0], self._best[1].candidate.name)
-            self.observe(TuningProgress(self._done, total, run.name, best_name=name, best_score=score, **more))
-
-    def _fit(self, run: Run, init: Tagger | None, emit: Emit) -> tuple[Tagger, Cell]:
-        tagger = clone(run.candidate.tagger, safe=False).set_params(threads=self._threads)
-        began = time.perf_counter()
+    def _fit(self, inside: list[Data], threads: int, run: Run, init: Tagger | None, emit: Emit) -> tuple[Tagger, Cell]:
+        tagger = clone(run.candidate.tagger, safe=False).set_params(threads=threads)
+        fold, began = run.fold or 0, time.perf_counter()
         try:
-            arguments = self._inside[run.fold or 0].fit_arguments()
+            arguments = inside[fold].fit_arguments()
             tagger.fit(**arguments, init=init, observe=lambda progress: emit((run, progress)))
-            return tagger, self._judged(run, tagger, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            held_out = self.parts[fold][1]
+            try:
+                predicted = held_out.predicted(tagger)
+            except InfeasibleError as error:
+                raise DataError(f"on the data to judge by: {error}", held_out.corpus.name) from None
+            score, all_scores = judged(self.metric, self.gold[fold], predicted)
         except LoglinearError as error:
             raise OptionError(f"{run.candidate.name}: {error}") from None
-
-    def _judged(self, run: Run, tagger: Tagger, seconds: float) -> Cell:
-        fold = run.fold or 0
-        held = self.parts[fold][1]
-        assert held is not None
-        try:
-            predicted = held.labelled_apart(tagger.predict_numbers(held.corpus)[0], tagger.classes_)
-        except InfeasibleError as error:
-            raise DataError(f"on the data to judge by: {error}", held.corpus.name) from None
-        score, scores = judged(self.metric, self.gold[fold], predicted)
-        return {"score": score, "scores": scores, **outcome(tagger, seconds), "warm": run.previous is not None}
-
-    # -- results -------------------------------------------------------------------------------------------------
+        warm = run.previous is not None
+        return tagger, {"score": score, "scores": all_scores, **outcome(tagger, seconds), "warm": warm}
 
     def _cell_of(self, candidate: Candidate, runs: list[list[Run]]) -> TunedCell:
-        of = [run for chain in runs for run in chain if run.candidate is candidate]
-        cells = [self.store.cells[run.key] for run in of]
+        cells = [self.store.cells[run.key] for chain in runs for run in chain if run.candidate is candidate]
         names = [name for name in cells[0]["scores"] if all(name in cell["scores"] for cell in cells)]
         figures = [cell["score"] for cell in cells]
         return TunedCell(
             candidate.setting, candidate.name, float(np.mean(figures)),
             spread=float(np.std(figures, ddof=1)) if len(figures) > 1 else None,
             scores={name: float(np.mean([cell["scores"][name] for cell in cells])) for name in names},
-            share=of[0].share, seconds=float(sum(cell["seconds"] for cell in cells)),
+            share=runs[0][0].share, seconds=float(sum(cell["seconds"] for cell in cells)),
             passes=sum(cell["passes"] or 0 for cell in cells), features=max(cell["features"] for cell in cells),
             warm=any(cell["warm"] for cell in cells),
         )  # fmt: skip
 
     def _trained(self, run: Run) -> Tagger:
-        """The model of a cell; after cross-validation, one of all the data, from zero."""
-        self._threads = self.threads
+        """The model of a cell; after cross-validation, one trained on all the data, from zero."""
         tagger: Tagger | None
-        if self.dev is not None:
-            best: Tagger = self.chains.model(run)
-            return best
         key = key_of("final", run.candidate.options())
-        tagger = self.store.model(key, partial(load_like, run.candidate.tagger))
+        if self.dev is not None:
+            tagger = self._chains(run.share, self.threads).model(run)
+        else:
+            tagger = self.store.model(key, partial(load_like, run.candidate.tagger))
         if tagger is None:
             tagger = clone(run.candidate.tagger, safe=False).fit(**self.data.fit_arguments())
             self.store.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
@@ -314,7 +301,7 @@ class Tuning:
 
 
 def outcome(tagger: Tagger, seconds: float) -> Cell:
-    """What cells keep of a training."""
+    """What a cell records of a training."""
     return {
         "seconds": seconds, "passes": tagger.n_evaluations_, "objective": tagger.objective_,
         "features": tagger.model_.features.n_features, "message": tagger.message_,
@@ -322,7 +309,7 @@ def outcome(tagger: Tagger, seconds: float) -> Cell:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What tuning gives: a table of cells, the best of them, and its model.
+# The result of tuning: a table of cells, the best of them, and its model.
 
 
 TITLES = {"f1": "F1", "precision": "P", "recall": "R", "accuracy": "acc.", "sentence-accuracy": "sent."}
@@ -335,7 +322,7 @@ class TunedCell:
     Attributes
     ----------
     setting, name
-        What the grid sets, and the same in a line.
+        What the grid sets, as options and in a line.
     score, spread
         Its figure, and the standard deviation over folds (None without).
     scores : dict from name to percent
@@ -345,7 +332,7 @@ class TunedCell:
     seconds, passes, features
         Of its training (the sum over folds).
     warm : bool
-        Whether it began with the weights of a stronger penalty, which makes it quicker.
+        Whether it started from the weights of a stronger penalty, which makes it quicker.
     """
 
     setting: dict[str, Any]
@@ -402,14 +389,14 @@ class TuningResult:
     def table(self) -> Table:
         """The cells as a table."""
         names = list(self.best.scores)
-        own = [] if self.metric in names else [self.metric]
+        function = [] if self.metric in names else [self.metric]
         spread = ["+-"] if self.best.spread is not None else []
         parted = ["trained on"] if any(cell.share < 1.0 for cell in self.cells) else []
-        titles = [TITLES.get(name, name) for name in (*own, *names)]
+        titles = [TITLES.get(name, name) for name in (*function, *names)]
         table = Table(f"{len(self.cells)} settings, judged by {self.metric}",
                       ["setting", *titles, *spread, *parted, "seconds", "passes", "features"])  # fmt: skip
         for cell in self.cells:
-            figures: list[float | None] = [*([cell.score] if own else []), *(cell.scores.get(name) for name in names)]
+            figures = [cell.score if name in function else cell.scores.get(name) for name in (*function, *names)]
             shown = [number(value, 2) for value in figures]
             shown += [number(cell.spread, 2)] if spread else []
             shown += [f"{100 * cell.share:g} %"] if parted else []
@@ -417,7 +404,7 @@ class TuningResult:
             table.add(f"{'* ' if cell is self.best else ''}{cell.name}", [*figures, cell.seconds], shown)
         table.notes.append("A star: the best" + (" of those trained on all sentences." if parted else "."))
         if any(cell.warm for cell in self.cells):
-            table.notes.append("Settings that differ in the penalty alone began with the weights of the stronger one.")
+            table.notes.append("Settings that differ in the penalty alone start from the weights of the stronger one.")
         return table
 
     def to_csv(self) -> str:

@@ -1,4 +1,4 @@
-"""Attributes by templates: ``language`` is what a template may say, ``sets`` has the named ones, ``encoder`` makes
-attributes of columns, ``index`` finds them quickly in new text, ``hashed`` does without names, ``gazetteer`` looks
-words up in lists.
+"""Attributes by templates: ``language`` defines templates, ``sets`` has the named sets, ``encoder`` turns columns into
+attributes, ``index`` looks them up fast in new text, ``hashed`` needs no names, and ``gazetteer`` looks words up in
+lists.
 """

@@ -1,22 +1,22 @@
 """From columns of strings to attributes by templates: integer arithmetic on factorised columns.
 
-A column arrives factorised (distinct strings and a number a position). A macro's function is computed once for each
-distinct string; a template combines the numbers of its macros at each position (:class:`Group`). No string is
-made for a position.
+Columns are factorised (distinct strings and one number per position). A macro's function is computed once for each
+distinct string; a template combines the numbers of its macros at each position (:class:`Group`). No strings are made
+per position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
-from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Incidence, Vocabulary
+from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Vocabulary
 from loglinear.features.templates.gazetteer import MARKS, Gazetteer
 from loglinear.features.templates.index import AttributeIndex, QuickEncoder, TemplatePlan
 from loglinear.features.templates.language import GAZETTEER, Macro, Template, TemplateSet
@@ -32,13 +32,13 @@ class TemplateTable:
     ----------
     template : Template
     first : int
-        Number of the first of them; the others follow.
+        Number of the first attribute; the others follow.
     keys : int32 [A, M]
-        For each, the numbers of its macros' values.
+        For each attribute, the numbers of its macros' values.
     before, after : int32
         Numbers of the values outside the sentence, by distance from it.
     in_state, in_edge : bool
-        Whether they are joined with labels, and with pairs of labels.
+        Whether the attributes are joined with labels, and with pairs of labels.
     """
 
     template: Template
@@ -57,7 +57,7 @@ class TemplateEncoder:
     ----------
     templates : TemplateSet
     gazetteers : mapping of name to Gazetteer
-        Those that the templates name.
+        The gazetteers that the templates name.
     pair_features : bool
         Join the state attributes with label pairs too, as if every ``U`` were a ``*``.
     """
@@ -77,30 +77,27 @@ class TemplateEncoder:
         self.sources: list[Macro] = list(
             {macro.source: macro for template in self._observing for macro in template.macros}.values()
         )
-        source_index = {macro.source: i for i, macro in enumerate(self.sources)}
-        self._macros = [
-            np.array([(source_index[m.source], m.row, m.absolute) for m in template.macros], dtype=np.int32).reshape(
-                -1, 3
-            )
-            for template in self._observing
-        ]
+        index = {macro.source: i for i, macro in enumerate(self.sources)}
+        macros = [[(index[m.source], m.row, m.absolute) for m in template.macros] for template in self._observing]
+        self._macros = [np.array(rows, dtype=np.int32).reshape(-1, 3) for rows in macros]
         skeletons = list(dict.fromkeys(template.skeleton for template in self._observing))
         self._group_of = [skeletons.index(template.skeleton) for template in self._observing]
         self._template_of_group = [self._observing[self._group_of.index(g)] for g in range(len(skeletons))]
         self.reach = max((abs(m.row) for template in self._observing for m in template.macros), default=0) + 1
         self.groups: list[Group] = [Group.empty(len(template.macros)) for template in self._template_of_group]
-        self._quick: tuple[QuickEncoder | None] | None = None  # None: not made yet
+        self._quick: tuple[QuickEncoder | None] | None = None  # None: not built yet
 
     # -- encoding ------------------------------------------------------------------------------------------------
 
     def fit(self, corpus: Columns, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
         """Collect the attributes of a training corpus, lock, and return its encoding.
 
-        Attributes seen fewer than ``min_count`` times are left out. The result is the same for any number of threads:
-        each works on tables of its own.
+        Attributes that occur fewer than ``min_count`` times are left out. The result is the same for any number of
+        threads: each works on its own tables.
         """
         self._quick = None
-        blocks = self._collect(corpus, n_threads)
+        self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
+        blocks = self._located(corpus, n_threads, grow=True)
         firsts, renamed = self._bases()[self._group_of], None
         if min_count > 1:
             kept = blocks.counts(firsts, self.n_attributes) >= min_count
@@ -110,20 +107,19 @@ class TemplateEncoder:
         self.values.lock()
         return blocks.encoded(*self.scopes(), firsts, renamed)
 
-    def _collect(self, corpus: Columns, n_threads: int) -> AttributeBlocks:
-        """Fill the groups' tables with what a corpus holds; which attribute, of its group, is where."""
-        sources, before, after = self._observe_values(corpus)
-        self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
+    def _located(self, corpus: Columns, n_threads: int, grow: bool) -> AttributeBlocks:
+        """Which attribute of its group each template has at each position; with ``grow``, the groups get new ones."""
+        values = self._observe_values(corpus)
         blocks = AttributeBlocks(len(self._observing), corpus.offsets)
         members = [[k for k, group in enumerate(self._group_of) if group == g] for g in range(len(self.groups))]
 
-        def observe(g: int) -> None:
+        def locate(g: int) -> None:
             for first, end in blocks.runs:
                 block, offsets = blocks.block(first, end), corpus.offsets[first : end + 1]
                 for k in members[g]:
-                    self.groups[g].observe(sources, offsets, self._macros[k], before, after, block[k])
+                    self.groups[g].locate(values, offsets, self._macros[k], block[k], grow)
 
-        in_threads(observe, range(len(self.groups)), n_threads)
+        in_threads(locate, range(len(self.groups)), n_threads)
         return blocks
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
@@ -131,68 +127,61 @@ class TemplateEncoder:
         if (quick := self.quick) is not None:
             self.check_columns(corpus)
             return quick.transform(corpus, n_threads)
-        sources, before, after = self._observe_values(corpus)
-        matrix = np.empty((len(self._observing), corpus.n_tokens), dtype=np.int32)
-        bases = self._bases()
-        for k, group in enumerate(self._group_of):
-            self.groups[group].look_up(
-                sources, corpus.offsets, self._macros[k], before, after, int(bases[group]), matrix[k]
-            )
-        return self._encoded(corpus, matrix)
+        blocks = self._located(corpus, n_threads, grow=False)
+        return blocks.encoded(*self.scopes(), self._bases()[self._group_of], None)
 
     @property
     def quick(self) -> QuickEncoder | None:
-        """The index that :meth:`transform` looks attributes up in, made at the first use; None in training, and where
-        a template has too many macros for it."""
+        """The index in which :meth:`transform` looks attributes up, built at the first use.
+
+        None in training, and if a template has too many macros for it.
+        """
         if self._quick is None and self.values.locked:
             bases = self._bases()
             plans = [
-                TemplatePlan(self._macros[k], g, self.groups[g].keys[: self.groups[g].n_keys], int(bases[g]))
-                for k, g in enumerate(self._group_of)
+                TemplatePlan(macros, g, self.groups[g].used, int(bases[g]))
+                for macros, g in zip(self._macros, self._group_of, strict=True)
             ]
             fits = AttributeIndex.fits(plans, len(self.sources), len(self.values))
             self._quick = (QuickEncoder(self, plans) if fits else None,)
         return None if self._quick is None else self._quick[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: the index can be made again."""
+        """For pickling: the index can be built again."""
         return {**self.__dict__, "_quick": None}
 
     def check_columns(self, corpus: Columns) -> None:
-        """Refuse a corpus that lacks a column the templates look at."""
+        """Reject a corpus that lacks a column the templates look at."""
         if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
                 f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
             )
 
-    def _observe_values(self, corpus: Columns) -> tuple[Int32, Int32, Int32]:
-        """Value numbers of each source at each position [sources, N], and those of the boundaries."""
-        self.check_columns(corpus)
+    def _observe_values(self, corpus: Columns) -> Values:
         sources = np.zeros((max(1, len(self.sources)), corpus.n_tokens), dtype=np.int32)
-        for i, macro in enumerate(self.sources if corpus.n_tokens else ()):
+        for i, (ids, observed) in enumerate(self.observations(corpus)):
+            sources[i] = self.values.ids(observed)[ids]
+        before, after = map(self.values.ids, self.boundaries)
+        return Values(sources, before, after)
+
+    def observations(self, corpus: Columns) -> Iterator[tuple[Int32, list[str | None]]]:
+        """For each source, ids [N] and the observation of each id; None where there is none."""
+        self.check_columns(corpus)
+        for macro in self.sources if corpus.n_tokens else ():
             column = corpus.columns[macro.column]
             if macro.function == GAZETTEER:
-                marks = self.values.ids([*MARKS, None])
-                matched = self.gazetteers[macro.argument].match(
-                    column.ids, column.values, corpus.offsets, macro.lowered
-                )
-                sources[i] = marks[matched]
-                continue
-            used = np.bincount(column.ids, minlength=len(column.values)) > 0
-            compute = macro.compute()
-            observations = [compute(v) if u else None for v, u in zip(column.values, used.tolist(), strict=True)]
-            sources[i] = self.values.ids(observations)[column.ids]
-        before = self.values.ids([f"_B-{k}" for k in range(1, self.reach + 1)])
-        after = self.values.ids([f"_B+{k}" for k in range(1, self.reach + 1)])
-        return sources, before, after
+                gazetteer = self.gazetteers[macro.argument]
+                marks = gazetteer.match(column.ids, column.values, corpus.offsets, macro.lowered)
+                yield marks, [*MARKS, None]  # -1, no mark, is the last
+            else:
+                used = np.bincount(column.ids, minlength=len(column.values)) > 0
+                compute, values = macro.compute(), zip(column.values, used.tolist(), strict=True)
+                yield column.ids, [compute(value) if is_used else None for value, is_used in values]
 
-    def _encoded(self, corpus: Columns, matrix: Int32) -> EncodedCorpus:
-        in_state, in_edge = self.scopes()
-        state = Incidence.from_matrix(matrix, in_state)
-        edge = None
-        if len(in_edge):
-            edge = state if np.array_equal(in_edge, in_state) else Incidence.from_matrix(matrix, in_edge)
-        return EncodedCorpus(corpus.offsets, state, edge)
+    @property
+    def boundaries(self) -> list[list[str]]:
+        """The values before and after a sequence, by distance from it."""
+        return [[f"_B{sign}{k}" for k in range(1, self.reach + 1)] for sign in "-+"]
 
     def scopes(self) -> tuple[Int64, Int64]:
         """The templates whose attributes are joined with labels, and with pairs of labels."""
@@ -211,46 +200,44 @@ class TemplateEncoder:
 
     def tables(self) -> list[TemplateTable]:
         """The attributes of each template that observes something, as numbers."""
-        before, after = (self.values.ids([f"_B{sign}{k}" for k in range(1, self.reach + 1)]) for sign in "-+")
-        bases, scopes = self._bases(), [set(chosen.tolist()) for chosen in self.scopes()]
-        tables = []
-        for k, (template, g) in enumerate(zip(self._observing, self._group_of, strict=True)):
-            keys = self.groups[g].keys[: self.groups[g].n_keys]
-            tables.append(TemplateTable(template, int(bases[g]), keys, before, after, k in scopes[0], k in scopes[1]))
-        return tables
+        before, after = map(self.values.ids, self.boundaries)
+        bases, (in_state, in_edge) = self._bases(), self.scopes()
+        return [
+            TemplateTable(template, int(bases[g]), self.groups[g].used, before, after, k in in_state, k in in_edge)
+            for k, (template, g) in enumerate(zip(self._observing, self._group_of, strict=True))
+        ]
 
     def names(self) -> list[str]:
-        """All attributes' names, as CRF++ would spell them."""
+        """The names of all attributes, spelt as in CRF++."""
         strings = self.values.strings
         return [
             template.render(strings[v] for v in key)
             for template, group in zip(self._template_of_group, self.groups, strict=True)
-            for key in group.keys[: group.n_keys].tolist()
+            for key in group.used.tolist()
         ]
 
     def matching(self, other: TemplateEncoder) -> Int32:
         """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
         same_value = np.append(self.values.ids(other.values.strings), UNKNOWN).astype(np.int32)
-        mine = {template.skeleton: g for g, template in enumerate(self._template_of_group)}
+        group_of = {template.skeleton: g for g, template in enumerate(self._template_of_group)}
         bases = self._bases()
-        parts = []
+        parts = [np.zeros(0, dtype=np.int32)]
         for template, group in zip(other._template_of_group, other.groups, strict=True):
-            g = mine.get(template.skeleton)
-            if g is None:
-                parts.append(np.full(group.n_keys, UNKNOWN, dtype=np.int32))
-                continue
-            rows = self.groups[g].rows_of(same_value[group.keys[: group.n_keys]])
-            parts.append(np.where(rows >= 0, rows + bases[g], UNKNOWN).astype(np.int32))
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
+            rows, g = np.full(group.n_keys, UNKNOWN, dtype=np.int32), group_of.get(template.skeleton)
+            if g is not None:
+                rows = self.groups[g].rows_of(same_value[group.used])
+                rows[rows >= 0] += bases[g]
+            parts.append(rows)
+        return np.concatenate(parts)
 
     def _bases(self) -> Int64:
-        """Number of the first attribute of each group, and the number of attributes in all."""
+        """Number of the first attribute of each group, and the total number of attributes."""
         return np.concatenate([[0], np.cumsum([group.n_keys for group in self.groups])]).astype(np.int64)
 
     def keeping(self, kept: Bool) -> TemplateEncoder:
-        """An encoder of the attributes where ``kept``, numbered anew in the same order, and of the values they use."""
+        """An encoder of the ``kept`` attributes, renumbered in the same order, and of the values they use."""
         bases = self._bases()
-        tuples = [g.keys[: g.n_keys][kept[bases[i] : bases[i + 1]]] for i, g in enumerate(self.groups)]
+        tuples = [group.used[kept[bases[i] : bases[i + 1]]] for i, group in enumerate(self.groups)]
         used = np.zeros(len(self.values), dtype=bool)
         for keys in tuples:
             used[keys.ravel()] = True
@@ -272,23 +259,18 @@ class TemplateEncoder:
     def to_arrays(self) -> dict[str, Array]:
         return {
             "group_sizes": np.array([group.n_keys for group in self.groups], dtype=np.int64),
-            "keys": np.concatenate(
-                [group.keys[: group.n_keys].ravel() for group in self.groups] or [np.zeros(0, np.int32)]
-            ).astype(np.int32),
+            "keys": np.concatenate([np.zeros(0, np.int32), *(group.used.ravel() for group in self.groups)]),
         }
 
     @property
     def strings(self) -> list[str]:
-        """The strings a model file stores beside the arrays."""
+        """The strings a model file stores besides the arrays."""
         return self.values.strings
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> TemplateEncoder:
-        """Rebuild from what :meth:`to_header`, :meth:`to_arrays` and :attr:`strings` gave; checks every bound."""
-        gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
-        encoder = cls(
-            TemplateSet.parse(header["template"]), {g.name: g for g in gazetteers}, bool(header["pair_features"])
-        )
+        """Rebuild from :meth:`to_header`, :meth:`to_arrays` and :attr:`strings`; checks every bound."""
+        encoder = cls(*cls._stored(header))
         encoder.values = Vocabulary(strings, locked=True)
         sizes, keys = arrays["group_sizes"], arrays["keys"]
         widths = [len(template.macros) for template in encoder._template_of_group]
@@ -307,31 +289,31 @@ class TemplateEncoder:
         ]
         return encoder
 
+    @staticmethod
+    def _stored(header: dict[str, Any]) -> tuple[TemplateSet, dict[str, Gazetteer], bool]:
+        """Templates, gazetteers and ``pair_features`` from :meth:`to_header`."""
+        gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
+        templates = TemplateSet.parse(header["template"])
+        return templates, {gazetteer.name: gazetteer for gazetteer in gazetteers}, bool(header["pair_features"])
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Attributes made by templates, as tuples of numbers instead of strings.
 #
-# An attribute is a template's skeleton (a *group*: templates of the same literal text) and the numbers of the values of
-# its macros. Each group keeps its tuples in an open-addressing hash table, so that finding the attribute of a position
-# costs a few integer operations and no string is made:
+# An attribute is a template's skeleton and the numbers of the values of its macros. Templates with the same skeleton
+# (the same literal text) form a *group*. Each group keeps its tuples in a hash table with open addressing, so that
+# finding the attribute of a position takes a few integer operations and makes no string:
 #
-#     keys   [A, M]   the tuples, in order of first sight
+#     keys   [A, M]   the tuples, in order of first occurrence
 #     slots  [2^k]    -1 or the row in ``keys``; probed linearly from the hash, at most half full
 
 
-@kernel
-def _value_at(
-    source: Int32, position: int, first: int, end: int, row: int, absolute: int, before: Int32, after: Int32
-) -> int:
-    """The value ``row`` away from ``position`` in the sequence [first, end), or a boundary value."""
-    place = position + row
-    if absolute:
-        place = first + row - 1 if row > 0 else end + row
-    if place < first:
-        return before[first - place - 1]
-    if place >= end:
-        return after[place - end]
-    return source[place]
+class Values(NamedTuple):
+    """Numbers of the values of each source at each position [sources, N], and of those before and after a sequence."""
+
+    sources: Int32
+    before: Int32
+    after: Int32
 
 
 @kernel
@@ -358,28 +340,21 @@ def _find(keys: Int32, slots: Int32, key: Int32) -> int:
 
 @kernel
 def _fill_slots(keys: Int32, n_keys: int, slots: Int32) -> None:
-    """Put rows 0..n_keys-1 of ``keys`` into ``slots``, which comes in empty (-1)."""
+    """Put rows 0..n_keys-1 of ``keys`` into ``slots``, all -1 on entry."""
     for row in range(n_keys):
         slots[_find(keys, slots, keys[row])] = row
 
 
 @kernel
-def _observe(
-    sources: Int32,
-    offsets: Int64,
-    macros: Int32,
-    before: Int32,
-    after: Int32,
-    keys: Int32,
-    slots: Int32,
-    n_keys: int,
-    out: Int32,
+def _locate(
+    values: Values, offsets: Int64, macros: Int32, keys: Int32, slots: Int32, n_keys: int, grow: bool, out: Int32
 ) -> tuple[Int32, Int32, int]:
-    """Attribute of one template at every position of some sequences, new ones added to the table.
+    """Row in the table of one template's attribute at every position of the sequences with these ``offsets``.
 
-    ``sources`` [sources, N]; ``offsets`` are of the sequences that are meant, ``out`` of their positions; ``macros``
-    [M, 3] are (source, row, absolute). Returns the table, grown.
+    ``macros`` [M, 3] are (source, row, absolute); ``out`` [positions] is -1 where a value is unknown or the table lacks
+    the attribute. With ``grow`` it is added. Returns the table.
     """
+    sources, before, after = values
     n_macros = macros.shape[0]
     key = np.empty(n_macros, dtype=np.int32)
     origin = offsets[0]
@@ -404,7 +379,7 @@ def _observe(
                 out[t - origin] = -1
                 continue
             slot = _find(keys, slots, key)
-            if slots[slot] < 0:
+            if grow and slots[slot] < 0:
                 if 2 * (n_keys + 1) > slots.shape[0]:
                     slots = np.full(4 * slots.shape[0], -1, dtype=np.int32)
                     _fill_slots(keys, n_keys, slots)
@@ -420,39 +395,9 @@ def _observe(
     return keys, slots, n_keys
 
 
-@kernel
-def _look_up(
-    sources: Int32,
-    offsets: Int64,
-    macros: Int32,
-    before: Int32,
-    after: Int32,
-    keys: Int32,
-    slots: Int32,
-    base: int,
-    out: Int32,
-) -> None:
-    """Attribute of one template at every position, -1 where the table does not have it; ``out`` [N]."""
-    n_macros = macros.shape[0]
-    key = np.empty(n_macros, dtype=np.int32)
-    for i in range(offsets.shape[0] - 1):
-        first, end = offsets[i], offsets[i + 1]
-        for t in range(first, end):
-            out[t] = -1
-            known = True
-            for j in range(n_macros):
-                key[j] = _value_at(sources[macros[j, 0]], t, first, end, macros[j, 1], macros[j, 2], before, after)
-                if key[j] < 0:
-                    known = False
-            if known:
-                row = slots[_find(keys, slots, key)]
-                if row >= 0:
-                    out[t] = base + row
-
-
 @dataclass
 class Group:
-    """The attributes of one skeleton: ``keys`` [A, M] in use up to ``n_keys``, ``slots`` the hash table, if made."""
+    """The attributes of one skeleton: ``keys`` [A, M], used up to ``n_keys``, and the hash table, once it is built."""
 
     keys: Int32
     slots: Int32 | None
@@ -467,38 +412,27 @@ class Group:
         """A table of the given distinct tuples [A, M]."""
         return cls(np.ascontiguousarray(keys), None, len(keys))
 
-    def _table(self) -> Int32:
-        """The hash table, made at the first use: a model that only labels needs none."""
-        if self.slots is None:
-            size = 4
-            while size < 2 * (self.n_keys + 1):
-                size *= 2
-            slots = np.full(size, -1, dtype=np.int32)
-            _fill_slots(self.keys, self.n_keys, slots)
-            self.slots = slots
-        return self.slots
+    @property
+    def used(self) -> Int32:
+        """The tuples [A, M], without the space for more."""
+        return self.keys[: self.n_keys]
 
-    def observe(self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32, out: Int32) -> None:
-        """Row of the tuple of each position of the sequences with these ``offsets`` into ``out``, growing the table.
+    def locate(self, values: Values, offsets: Int64, macros: Int32, out: Int32, grow: bool) -> None:
+        """Row of the tuple at each position of the sequences with these ``offsets`` into ``out``, as :func:`_locate`.
 
-        -1 where a value is missing.
+        The hash table is built at the first use: a model that only labels needs none.
         """
-        self.keys, self.slots, self.n_keys = _observe(
-            sources, offsets, macros, before, after, self.keys, self._table(), self.n_keys, out
-        )
-
-    def look_up(
-        self, sources: Int32, offsets: Int64, macros: Int32, before: Int32, after: Int32, base: int, out: Int32
-    ) -> None:
-        """``base`` + row of each position's tuple into ``out`` [N]; -1 where the table does not have it."""
-        _look_up(sources, offsets, macros, before, after, self.keys, self._table(), base, out)
+        if self.slots is None:
+            self.slots = np.full(1 << max(2, (2 * self.n_keys + 1).bit_length()), -1, dtype=np.int32)
+            _fill_slots(self.keys, self.n_keys, self.slots)
+        table = self.keys, self.slots, self.n_keys
+        self.keys, self.slots, self.n_keys = _locate(values, offsets, macros, *table, grow, out)
 
     def rows_of(self, keys: Int32) -> Int32:
         """Row of each of the tuples ``keys`` [B, M] (negative entries are never found), or -1."""
-        macros = np.column_stack([np.arange(keys.shape[1]), *np.zeros((2, keys.shape[1]))]).astype(np.int32)
-        out = np.empty(len(keys), dtype=np.int32)
-        nothing = np.zeros(0, dtype=np.int32)
-        offsets = np.array([0, len(keys)], dtype=np.int64)
+        macros = np.zeros((keys.shape[1], 3), dtype=np.int32)
+        macros[:, 0] = np.arange(keys.shape[1])
+        out, nothing = np.empty(len(keys), dtype=np.int32), np.zeros(0, dtype=np.int32)
         sources = np.ascontiguousarray(keys.T) if keys.shape[1] else np.zeros((1, len(keys)), dtype=np.int32)
-        self.look_up(sources, offsets, macros, nothing, nothing, 0, out)
+        self.locate(Values(sources, nothing, nothing), np.array([0, len(keys)]), macros, out, grow=False)
         return out

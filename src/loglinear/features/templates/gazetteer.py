@@ -1,8 +1,8 @@
 """Gazetteers: lists of known names, matched against sequences longest first.
 
-A gazetteer file has an entry a line, its words separated by blanks; lines that begin with ``#`` and blank lines are
-passed over. A position inside a match gets ``B``, ``I`` or ``L`` (begin, inside, last) or ``S`` (an entry of one word);
-matches do not overlap: from the left, at each position, the longest entry wins.
+A gazetteer file has one entry per line, its words separated by blanks; blank lines and lines that begin with ``#`` are
+skipped. A position inside a match gets ``B``, ``I`` or ``L`` (begin, inside, last) or ``S`` (an entry of one word).
+Matches do not overlap: from left to right, the longest entry at each position wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MARKS = ("B", "I", "L", "S")
 
 @kernel
 def _mark(longest: Int64, marks: Int32) -> None:
-    """Greedy cover from the left: ``longest[t]`` words from t are an entry (0: none); ``marks`` comes in as -1."""
+    """Greedy cover from the left: ``longest[t]`` words from t are an entry (0: none); ``marks`` is -1 on entry."""
     t = 0
     while t < longest.shape[0]:
         n = longest[t]
@@ -54,15 +54,13 @@ class Gazetteer:
         )
         if () in self.entries:
             raise DataError(f"the gazetteer {self.name!r} has an empty entry")
-        self._words = {}
-        for entry in self.entries:
-            for word in entry:
-                self._words.setdefault(word, len(self._words))
+        words = dict.fromkeys(word for entry in self.entries for word in entry)
+        self._words = {word: number for number, word in enumerate(words)}
         self._levels = self._build_levels()
 
     @classmethod
     def read(cls, path: str | Path, name: str | None = None) -> Gazetteer:
-        """Read a file; the name is the file's name up to its first dot unless given."""
+        """Read a file; by default the gazetteer's name is the file's name up to its first dot."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8-sig")

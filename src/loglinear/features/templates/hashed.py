@@ -1,13 +1,13 @@
-"""Attributes hashed into 2^B buckets: no vocabulary is kept, and memory is bounded whatever the corpus.
+"""Attributes hashed into 2^B buckets: no vocabulary is stored, and memory is bounded for any corpus.
 
     value        string -> 64 bits by BLAKE2b, the same on every machine and in every run
     attribute    (skeleton, value 1, value 2, ...) -> h_0 = hash of the skeleton,  h_j = mix(h_{j-1} + hash of value j)
     bucket       the B highest bits of h; attributes of one bucket share their weights
 
-``mix`` is the finaliser of SplitMix64 (Steele, Lea & Flood 2014). Buckets that no attribute of the training data fell
-into are not numbered: of a model's buckets one bit each is stored, and no string. Hashing of features is due to
-Ganchev & Dredze (2008) and Weinberger et al. (2009); there are no signs here, as weights of one bucket that disagree
-are rare enough to be learnt around.
+``mix`` is the finaliser of SplitMix64 (Steele, Lea & Flood 2014). Only buckets with an attribute of the training data
+are numbered: a model stores one bit per bucket and no strings. Feature hashing is due to Ganchev & Dredze (2008) and
+Weinberger et al. (2009). Signs are not hashed here: attributes in one bucket whose weights disagree are rare enough for
+the other weights to make up for them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 from loglinear.arrays import Array, Bool, Int32, Int64, UInt64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import OptionError
-from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Incidence
+from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus
 from loglinear.features.names import NameEncoder
 from loglinear.features.templates.encoder import TemplateEncoder
-from loglinear.features.templates.gazetteer import MARKS, Gazetteer
-from loglinear.features.templates.language import GAZETTEER, Macro, TemplateSet
+from loglinear.features.templates.gazetteer import Gazetteer
+from loglinear.features.templates.language import TemplateSet
 from loglinear.system import in_threads
 
 FEWEST_BITS, MOST_BITS = 8, 26
@@ -34,16 +34,15 @@ _STEP, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1
 
 def string_hashes(strings: Iterable[str | None]) -> UInt64:
     """A hash of 64 bits for each string; that of None is 0."""
-    nothing = bytes(8)
     digests = [
-        nothing if string is None else hashlib.blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        bytes(8) if string is None else hashlib.blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         for string in strings
     ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def mixed(hashes: UInt64, values: UInt64) -> UInt64:
-    """Hashes [N] of what was hashed so far and one more value each."""
+    """Extend each of the hashes [N] by one more value."""
     z = hashes + values + _STEP
     z = (z ^ (z >> np.uint64(30))) * _FIRST
     z = (z ^ (z >> np.uint64(27))) * _SECOND
@@ -57,7 +56,7 @@ class Buckets:
     ----------
     bits : int
     used : bool [2^bits], optional
-        Those that have one; all if not given.
+        The numbered buckets; all by default.
     """
 
     def __init__(self, bits: int, used: Bool | None = None) -> None:
@@ -70,26 +69,20 @@ class Buckets:
         """The bucket of each hash."""
         return (hashes >> np.uint64(64 - self.bits)).astype(np.int32)
 
-    def having(self, ids: Int32) -> Buckets:
-        """Those that stand in a list of buckets alone."""
-        used = np.zeros(1 << self.bits, dtype=np.bool_)
-        used[ids] = True
-        return Buckets(self.bits, used)
-
     def keeping(self, kept: Bool) -> Buckets:
-        """Those whose number is ``kept`` [n], numbered anew in the same order."""
+        """The buckets whose number is ``kept`` [n], renumbered in the same order."""
         used = self.used.copy()
         used[used] = kept
         return Buckets(self.bits, used)
 
     def matching(self, other: Buckets) -> Int32:
-        """For each number of ``other``, that of the same bucket here, or -1."""
+        """For each number of ``other``, the number of the same bucket here, or -1."""
         if other.bits != self.bits:
             return np.full(other.n, UNKNOWN, dtype=np.int32)
         return self.numbers[other.used]
 
     def names(self) -> list[str]:
-        """What stands for names."""
+        """Numbers of the buckets, in place of names."""
         return [f"bucket {bucket}" for bucket in np.flatnonzero(self.used).tolist()]
 
     def to_arrays(self) -> dict[str, Array]:
@@ -107,7 +100,7 @@ class Buckets:
 
 
 class _InBuckets:
-    """What encoders into buckets have in common; the encoder they change is the next base class."""
+    """What encoders into buckets share; their next base class is the encoder without hashing."""
 
     buckets: Buckets
 
@@ -125,6 +118,9 @@ class _InBuckets:
     def to_arrays(self) -> dict[str, Array]:
         return self.buckets.to_arrays()
 
+    def matching(self, other: Any) -> Int32:
+        return self.buckets.matching(other.buckets)
+
 
 class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
     """Encodes corpora of token rows by templates, attributes hashed.
@@ -132,7 +128,7 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
     Parameters
     ----------
     templates, gazetteers, pair_features
-        As of :class:`TemplateEncoder`.
+        As for :class:`TemplateEncoder`.
     buckets : Buckets
     """
 
@@ -146,14 +142,14 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         self._seeds = string_hashes("\0".join(template.skeleton) for template in self._observing)
 
     def fit(self, corpus: Columns, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
-        """Find out which buckets the attributes of a training corpus fall into, and return its encoding."""
+        """Number the buckets that the attributes of a training corpus fall into, and return its encoding."""
         blocks = self._hashed(corpus, n_threads)
         counts = blocks.counts(self._firsts, 1 << self.buckets.bits)
         self.buckets = Buckets(self.buckets.bits, counts > 0)
         return self._numbered(blocks)
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
-        """Encode a corpus with the buckets known from training; what falls into others is left out."""
+        """Encode a corpus with the buckets known from training; attributes in other buckets are left out."""
         return self._numbered(self._hashed(corpus, n_threads))
 
     @property
@@ -165,9 +161,8 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
 
     def _hashed(self, corpus: Columns, n_threads: int) -> AttributeBlocks:
         """The bucket of each template's attribute at each position, -1 where a value is missing."""
-        self.check_columns(corpus)
-        sources = [_Source.of(macro, corpus, self.gazetteers) for macro in self.sources if corpus.n_tokens]
-        before, after = (string_hashes(f"_B{sign}{k}" for k in range(1, self.reach + 1)) for sign in "-+")
+        sources = [_Source(ids, observed) for ids, observed in self.observations(corpus)]
+        before, after = map(string_hashes, self.boundaries)
         blocks = AttributeBlocks(len(self._observing), corpus.offsets)
 
         def fill(run: tuple[int, int]) -> None:
@@ -181,12 +176,8 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         return blocks
 
     def tables(self) -> NoReturn:
-        """Refuse: what fell into a bucket is not known."""
+        """Raise OptionError: a bucket's attributes are not known."""
         raise OptionError("hash_bits: what fell into a bucket is not known, so a base model cannot be put into weights")
-
-    def matching(self, other: TemplateEncoder) -> Int32:
-        assert isinstance(other, HashedTemplateEncoder)
-        return self.buckets.matching(other.buckets)
 
     def keeping(self, kept: Bool) -> HashedTemplateEncoder:
         buckets = self.buckets.keeping(kept)
@@ -196,31 +187,19 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
     def from_storage(
         cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]
     ) -> HashedTemplateEncoder:
-        gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
-        templates, by_name = TemplateSet.parse(header["template"]), {g.name: g for g in gazetteers}
-        return cls(templates, by_name, bool(header["pair_features"]), Buckets.from_storage(header, arrays))
+        return cls(*cls._stored(header), Buckets.from_storage(header, arrays))
 
 
 class _Source:
-    """The hashes of what a macro's function makes of a column: ``hashes[ids[t]]``, if ``known[ids[t]]``."""
+    """The hash of a source's observation at position t: ``hashes[ids[t]]``, if ``known[ids[t]]``."""
 
     def __init__(self, ids: Int32, observations: Sequence[str | None]) -> None:
         self.ids, self.hashes = ids, string_hashes(observations)
         self.known = np.array([observation is not None for observation in observations], dtype=np.bool_)
 
-    @classmethod
-    def of(cls, macro: Macro, corpus: Columns, gazetteers: Mapping[str, Gazetteer]) -> _Source:
-        column = corpus.columns[macro.column]
-        if macro.function == GAZETTEER:
-            matched = gazetteers[macro.argument].match(column.ids, column.values, corpus.offsets, macro.lowered)
-            return cls(matched, [*MARKS, None])  # -1, no mark, is the last
-        used = np.bincount(column.ids, minlength=len(column.values)) > 0
-        compute = macro.compute()
-        return cls(column.ids, [compute(v) if u else None for v, u in zip(column.values, used.tolist(), strict=True)])
-
 
 class _Window:
-    """The hashes of values around each position of some sequences, each worked out once."""
+    """The hashes of values around each position of some sequences, each computed once."""
 
     def __init__(self, sources: Sequence[_Source], offsets: Int64, before: UInt64, after: UInt64) -> None:
         self._lo, self._hi = int(offsets[0]), int(offsets[-1])
@@ -231,15 +210,15 @@ class _Window:
         self._seen: dict[tuple[int, ...], tuple[UInt64, Bool]] = {}
 
     def hashes(self, seed: np.uint64, macros: Sequence[tuple[int, ...]]) -> tuple[UInt64, Bool]:
-        """The hash of a template's attribute at each position, and whether it has one."""
+        """The hash of a template's attribute at each position, and whether there is one."""
         n = self._hi - self._lo
         total, known = np.full(n, seed, dtype=np.uint64), np.ones(n, dtype=np.bool_)
         for macro in macros:
             if macro not in self._seen:
                 self._seen[macro] = self._values(*macro)
-            values, there = self._seen[macro]
+            values, values_known = self._seen[macro]
             total = mixed(total, values)
-            known = known & there
+            known = known & values_known
         return mixed(total, np.zeros(1, dtype=np.uint64)), known
 
     def _values(self, source: int, row: int, absolute: int) -> tuple[UInt64, Bool]:
@@ -272,23 +251,18 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
         self.buckets = buckets
 
     def fit(self, corpus: Attributes, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
-        """Find out which buckets the attributes of a training corpus fall into, and return its encoding."""
-        found = self._found(corpus)
-        self.buckets = self.buckets.having(found[np.bincount(corpus.ids, minlength=len(found)) > 0])
+        """Number the buckets that the attributes of a training corpus fall into, and return its encoding."""
+        used = np.zeros(1 << self.buckets.bits, dtype=np.bool_)
+        used[self._bucket_of_name(corpus)[corpus.ids]] = True
+        self.buckets = Buckets(self.buckets.bits, used)
         return self.transform(corpus)
 
     def transform(self, corpus: Attributes, n_threads: int = 1) -> EncodedCorpus:
-        """Encode a corpus with the buckets known from training; what falls into others is left out."""
-        state = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(self.buckets.numbers[self._found(corpus)])
-        return EncodedCorpus(corpus.offsets, state, state if self.pair_features else None)
+        """Encode a corpus with the buckets known from training; attributes in other buckets are left out."""
+        return self._encoded(corpus, self.buckets.numbers[self._bucket_of_name(corpus)])
 
-    def _found(self, corpus: Attributes) -> Int32:
-        """The bucket of each of the corpus' names."""
+    def _bucket_of_name(self, corpus: Attributes) -> Int32:
         return self.buckets.of(string_hashes(corpus.values))
-
-    def matching(self, other: NameEncoder) -> Int32:
-        assert isinstance(other, HashedNameEncoder)
-        return self.buckets.matching(other.buckets)
 
     def keeping(self, kept: Bool) -> HashedNameEncoder:
         return HashedNameEncoder(self.pair_features, self.buckets.keeping(kept))

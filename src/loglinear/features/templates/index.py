@@ -1,26 +1,29 @@
-"""Attributes of new text found quickly: a read-only index of a trained encoder's attributes.
+"""Fast look-up of attributes in new text: a read-only index of a trained encoder's attributes.
 
-Each source (a column and a function of it) has its own numbering of the V_s values that occur in attributes. A
-template's macros then make one number, its code, by mixed radix, and all attributes of the template lie in one table:
+Each source (a column and a function of it) has its own numbering of the V_s values that occur in attributes. The
+numbers of a template's macros are combined to one number, its code, by mixed radix, and all attributes of the template
+are in one table:
 
     code      =  sum_j number_j * stride_j            stride_j = V_{j+1} * V_{j+2} * ...
     direct    table[code] is the attribute or -1      where the codes are few: one macro, or tags
-    hashed    slots of codes, probed linearly from a hash, and the attribute beside; at most half full
+    hashed    slots of codes, probed linearly from a hash, next to the attribute; at most half full
 
-A position costs a few integer operations a template, and all templates are looked up in one pass, O(positions).
+A position costs a few integer operations per template, and all templates are looked up in one pass, O(positions).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Bool, Int32, Int64
-from loglinear.data.columns.corpus import Column, Columns
-from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, runs
+from loglinear.data.columns.corpus import Columns
+from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, concatenated, runs
 from loglinear.features.templates.gazetteer import MARKS
 from loglinear.features.templates.language import GAZETTEER, Macro
 from loglinear.kernels import kernel
@@ -33,8 +36,7 @@ if TYPE_CHECKING:
 
 
 MOST_CODES = 2**62
-DIRECT_SHARE = 16  # a direct table may have so many places for each attribute
-DIRECT_LEAST = 1024
+DIRECT_SHARE, DIRECT_LEAST = 16, 1024  # most entries of a direct table: per attribute, and in addition
 
 
 @kernel
@@ -82,11 +84,11 @@ class Tables(NamedTuple):
     boundaries : int32 [sources, 2, reach]
         Numbers before and after a sequence.
     tables : int64 [K, 2]
-        Where a template's table begins and how large it is; a size of 0 stands for a direct table.
+        Where a template's table begins, and its size; 0 means a direct table.
     direct : int32
-        The attribute of each code, of all direct tables one after the other.
+        The attribute of each code, all direct tables concatenated.
     codes, attributes : int64, int32
-        All hashed tables one after the other.
+        All hashed tables, concatenated.
     """
 
     pointer: Int64
@@ -100,9 +102,9 @@ class Tables(NamedTuple):
 
 @kernel
 def _look_up(sources: Int32, offsets: Int64, chosen: Int64, index: Tables, pointer: Int64, ids: Int32) -> int:
-    """Attributes of all positions by the templates ``chosen``, as lists one after the other; returns their number.
+    """Attributes of all positions by the templates ``chosen``, as concatenated lists; returns their total length.
 
-    ``sources`` [sources, N]; ``offsets`` [S + 1] are of the sequences to do; ``pointer`` [n + 1].
+    ``sources`` [sources, N]; ``offsets`` [S + 1] of the sequences to encode; ``pointer`` [n + 1].
     """
     begins, all_macros, boundaries, tables, direct, all_codes, all_attributes = index
     most = longest(offsets)
@@ -133,10 +135,10 @@ def _look_up(sources: Int32, offsets: Int64, chosen: Int64, index: Tables, point
 
 @dataclass(frozen=True)
 class TemplatePlan:
-    """What the index needs to know of a template: its macros [M, 3] (source, row, absolute) and its attributes.
+    """What the index needs to know about a template: its macros [M, 3] (source, row, absolute) and its attributes.
 
     ``keys`` [A, M] are the numbers of the values of attributes ``base``, ``base + 1``, ...; templates of one ``group``
-    (the same text around their macros) share them.
+    (with the same text around their macros) share their attributes.
     """
 
     macros: Int32
@@ -155,7 +157,7 @@ class AttributeIndex:
     boundaries : int32 [2, reach]
         Numbers of the values before and after a sequence, by distance from it; -1 if unknown.
     n_values : int
-        V, how many values there are.
+        V, the number of values.
     """
 
     def __init__(self, templates: Sequence[TemplatePlan], n_sources: int, boundaries: Int32, n_values: int) -> None:
@@ -175,7 +177,7 @@ class AttributeIndex:
             macros = all_macros[pointer[k] : pointer[k + 1]]
             macros[:, :3], macros[:, 3] = plan.macros, strides[1:]
             shared = known.setdefault((plan.group, *plan.macros[:, 0].tolist()), k)
-            if shared < k:  # another template of the same group and sources
+            if shared < k:  # an earlier template has the same group and sources
                 tables[k] = tables[shared]
                 continue
             codes = np.zeros(len(plan.keys), dtype=np.int64)
@@ -201,14 +203,12 @@ class AttributeIndex:
 
     @staticmethod
     def fits(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> bool:
-        """Whether every code is below 2^62: not so for many macros over many values."""
+        """Whether every code is below 2^62; with many macros over many values it is not."""
         sizes = _values_used(templates, n_sources, n_values).sum(axis=1).tolist()
-        return all(
-            strides_of([sizes[source] for source in plan.macros[:, 0].tolist()])[0] < MOST_CODES for plan in templates
-        )
+        return all(math.prod(sizes[s] for s in plan.macros[:, 0].tolist()) < MOST_CODES for plan in templates)
 
     def numbers_of(self, source: int) -> Int32:
-        """The source's own number of each value [V + 1], -1 where it has none; the last entry is for unknown values."""
+        """The source's number of each value [V + 1], -1 if it has none; the last entry is for unknown values."""
         numbers: Int32 = self._numbers[source]
         return numbers
 
@@ -218,9 +218,9 @@ class AttributeIndex:
         Parameters
         ----------
         sources : int32 [sources, N]
-            Each source's own numbers of the values.
+            Each source's numbers of the values.
         offsets : int64 [S + 1]
-            Of the sequences to do.
+            Offsets of the sequences to encode.
         chosen : int64
             The templates to look up.
         """
@@ -231,7 +231,7 @@ class AttributeIndex:
 
 
 def _values_used(templates: Sequence[TemplatePlan], n_sources: int, n_values: int) -> Bool:
-    """Which values occur in the attributes at a macro of which source [sources, V]."""
+    """Which values of each source occur in attributes [sources, V]."""
     used = np.zeros((max(1, n_sources), n_values), dtype=bool)
     for plan in templates:
         for j, source in enumerate(plan.macros[:, 0].tolist()):
@@ -240,7 +240,7 @@ def _values_used(templates: Sequence[TemplatePlan], n_sources: int, n_values: in
 
 
 def strides_of(radices: list[int]) -> list[int]:
-    """The product of all radices, then that of all but the first, ...: the last is 1.
+    """The product of all radices, of all but the first, and so on; the last one is 1.
 
     >>> strides_of([2, 3, 5])
     [30, 15, 5, 1]
@@ -252,18 +252,18 @@ def strides_of(radices: list[int]) -> list[int]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Encoding of text to be labelled: what a locked template encoder does, by an index and with strings remembered.
+# Encoding of new text: the same as by a locked template encoder, but with the index and with a cache of strings.
 #
-# The function of a source is computed once for each distinct string and the result kept from call to call, so that a
-# sentence whose words were met before costs one dictionary look-up a token and source, and one kernel.
+# The function of a source is computed once for each distinct string and the result is cached between calls, so that a
+# sentence of known words costs one dictionary look-up per token and source, and one kernel.
 
-MOST_REMEMBERED = 200_000  # strings of a source; then it begins anew
-FEW = 100  # strings
+MOST_REMEMBERED = 200_000  # cached strings per source; the cache is cleared beyond that
+FEW = 100  # strings that are looked up in the cache one by one
 POSITIONS_AT_ONCE = 8192
 
 
 class SourceNumbers(dict[str, int]):
-    """A source's number of each string met so far; a new one is worked out by ``compute``, and refused if no text.
+    """A cache of a source's number for each string, computed for new strings; raises an error for invalid text.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ class SourceNumbers(dict[str, int]):
         From a string of the column to the observation, or None.
     values : Vocabulary
     numbers : int32 [V + 1]
-        The source's own number of each value.
+        The source's number of each value.
     """
 
     def __init__(self, compute: Callable[[str], str | None], values: Vocabulary, numbers: Int32) -> None:
@@ -280,9 +280,9 @@ class SourceNumbers(dict[str, int]):
 
     def __missing__(self, string: str) -> int:
         if not isinstance(string, str):
-            raise TypeError(f"{string!r:.60} is no string")
+            raise TypeError(f"{string!r:.60} is not a string")
         string = str(string)
-        string.encode()  # lone surrogates are refused with a UnicodeEncodeError
+        string.encode()  # raises UnicodeEncodeError for lone surrogates
         observation = self._compute(string)
         number = -1 if observation is None else int(self._numbers[self._values.id(observation)])
         if len(self) >= MOST_REMEMBERED:
@@ -291,19 +291,19 @@ class SourceNumbers(dict[str, int]):
         return number
 
     def of(self, strings: Sequence[str]) -> Int32:
-        """The numbers of many strings at once; few are looked up among those met so far, which are remembered."""
+        """The numbers of several strings; if they are few, they are looked up in the cache and added to it."""
         if len(strings) <= FEW:
             return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
-        "".join(strings).encode()  # as above
+        "".join(strings).encode()  # raises UnicodeEncodeError for lone surrogates
         return self._numbers[self._values.ids(map(self._compute, strings))]
 
 
 class QuickEncoder:
-    """The attributes of a locked :class:`TemplateEncoder`, ready to be looked up. Threads may share it."""
+    """The attributes of a locked :class:`TemplateEncoder`, ready for look-up. Threads may share it."""
 
     def __init__(self, encoder: TemplateEncoder, plans: Sequence[TemplatePlan]) -> None:
         values = encoder.values
-        boundaries = np.stack([values.ids([f"_B{s}{k}" for k in range(1, encoder.reach + 1)]) for s in "-+"])
+        boundaries = np.stack([values.ids(strings) for strings in encoder.boundaries])
         self._sources, self._gazetteers = encoder.sources, encoder.gazetteers
         self._index = AttributeIndex(plans, len(self._sources), boundaries, len(values))
         self._in_state, self._in_edge = encoder.scopes()
@@ -318,7 +318,7 @@ class QuickEncoder:
         self.takes_sentences = GAZETTEER not in {macro.function for macro in self._sources} and not len(self._in_edge)
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
-        """The corpus in numbers; its columns must be those that the templates look at."""
+        """Encode a corpus, which must have the columns that the templates look at."""
         sources = np.empty((len(self._sources), corpus.n_tokens), dtype=np.int32)
         for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
             sources[i] = self._observed(i, macro, corpus)
@@ -332,7 +332,7 @@ class QuickEncoder:
     def sentence(self, columns: Sequence[Sequence[str]], offsets: Int64) -> tuple[Int64, Int32]:
         """Attributes joined with labels of one sentence, given by its columns (``offsets`` [0, T]), as lists.
 
-        For encoders that ``takes_sentences``. What is no string raises TypeError, no valid Unicode ValueError.
+        Only if ``takes_sentences``. Raises TypeError for anything but strings, ValueError for invalid Unicode.
         """
         rows = [
             list(map(numbers.__getitem__, columns[column]))
@@ -348,27 +348,16 @@ class QuickEncoder:
             matched = self._gazetteers[macro.argument].match(column.ids, column.values, corpus.offsets, macro.lowered)
             marks: Int32 = self._marks[i][matched]
             return marks
-        return _numbers_of_values(column, numbers)[column.ids]
+        used = np.bincount(column.ids, minlength=len(column.values)) > 0
+        if used.all():
+            return numbers.of(column.values)[column.ids]
+        number_of = np.full(len(used), -1, dtype=np.int32)
+        number_of[used] = numbers.of(list(compress(column.values, used.tolist())))
+        return number_of[column.ids]
 
     def _incidence(self, sources: Int32, offsets: Int64, chosen: Int64, n_threads: int) -> Incidence:
         def look_up(run: tuple[int, int]) -> tuple[Int64, Int32]:
             return self._index.look_up(sources, offsets[run[0] : run[1] + 1], chosen)
 
         pieces = in_threads(look_up, runs(offsets, 0, len(offsets) - 1, POSITIONS_AT_ONCE), n_threads)
-        before = np.cumsum([0, *(len(ids) for _, ids in pieces)])
-        pointers = [pointer[:-1] + start for (pointer, _), start in zip(pieces, before, strict=False)]
-        return Incidence(
-            np.concatenate([*pointers, before[-1:]]).astype(np.int64),
-            np.concatenate([np.zeros(0, dtype=np.int32), *(ids for _, ids in pieces)]),
-        )
-
-
-def _numbers_of_values(column: Column, numbers: SourceNumbers) -> Int32:
-    """The source's number of each of a column's distinct values; those that occur nowhere have -1."""
-    used = np.bincount(column.ids, minlength=len(column.values)) > 0
-    if used.all():
-        return numbers.of(column.values)
-    found = np.full(len(used), -1, dtype=np.int32)
-    chosen = np.flatnonzero(used)
-    found[chosen] = numbers.of([column.values[number] for number in chosen.tolist()])
-    return found
+        return Incidence(*concatenated(pieces))

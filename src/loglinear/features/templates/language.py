@@ -1,7 +1,7 @@
 r"""The template language: which observations around a position become attributes.
 
-A template file has one template a line; blank lines and lines that begin with ``#`` are passed over. The first
-character says which part of a labelling the template's attributes are joined with:
+A template file has one template per line; blank lines and lines that begin with ``#`` are skipped. The first character
+says which part of a labelling the template's attributes are joined with:
 
 =====  ==============================================================  ==============
 ``U``  the label at the position                                       state features
@@ -9,14 +9,14 @@ character says which part of a labelling the template's attributes are joined wi
 ``*``  both
 =====  ==============================================================  ==============
 
-The rest of the line is copied as it stands, but for macros ``%x[row,column]``, replaced by what stands ``row``
+The rest of the line is copied literally, except for macros: ``%x[row,column]`` is replaced by the value ``row``
 positions further in that column (CRF++). A bare ``B`` is the label bigram itself. Macros, all with ``row,column``
 first:
 
 =====================  ========================================================================================
 ``%x[0,0]``            the value itself
 ``%m[0,0,"re"]``       the first match of a regular expression, empty if there is none (Wapiti)
-``%t[0,0,"re"]``       ``true`` or ``false``: does the regular expression match anywhere (Wapiti)
+``%t[0,0,"re"]``       ``true`` or ``false``: whether the regular expression matches anywhere (Wapiti)
 ``%lower[0,0]``        the value in lower case
 ``%prefix[0,0,3]``     the first 3 characters; no attribute if the value is shorter
 ``%suffix[0,0,3]``     the last 3 characters; no attribute if the value is shorter
@@ -25,14 +25,14 @@ first:
 ``%gazetteer[0,0,n]``  ``B``, ``I``, ``L`` or ``S`` inside an entry of gazetteer ``n``; no attribute elsewhere
 =====================  ========================================================================================
 
-A macro whose name begins with a capital (``%X``, ``%M``, ``%Suffix``) lowers its result; ``%Gazetteer`` takes no
-account of case. ``@`` before the row makes it absolute (Wapiti): ``@1`` is the first position of the sequence, ``@-1``
-the last. A row outside the sequence gives ``_B-1``, ``_B-2``, ... before it and ``_B+1``, ``_B+2``, ... after it,
-whatever the macro. Regular expressions are Python's, with Wapiti's classes ``\a`` letter, ``\l`` lower case, ``\u``
-upper case and ``\p`` punctuation, and their complements in capitals, besides.
+A macro whose name begins with a capital (``%X``, ``%M``, ``%Suffix``) converts its result to lower case;
+``%Gazetteer`` ignores case. ``@`` before the row makes it absolute (Wapiti): ``@1`` is the first position of the
+sequence, ``@-1`` the last. For any macro, a row outside the sequence gives ``_B-1``, ``_B-2``, ... before it and
+``_B+1``, ``_B+2``, ... after it. Regular expressions are Python's, with Wapiti's additional classes ``\a`` letter,
+``\l`` lower case, ``\u`` upper case and ``\p`` punctuation, and their complements in capitals.
 
 Two templates that differ only in rows and columns (``U:%x[-1,0]`` and ``U:%x[1,0]``) share their attributes, as in
-CRF++, where an attribute is its string: that is how a bag of words is spelt.
+CRF++, where an attribute is its string. This is how to write a bag of words.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
     "u": str.isupper,
     "p": lambda character: character in string.punctuation,
 }
-FARTHEST = 1000  # every row within reach has boundary values of its own
+FARTHEST = 1000  # largest row: boundary values are numbered by their distance
 SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
 
 
@@ -74,7 +74,7 @@ def _class_members(letter: str) -> str:
 
 
 def compile_regex(expression: str) -> re.Pattern[str]:
-    """A Python regular expression that also knows Wapiti's character classes."""
+    """Compile a Python regular expression that may use Wapiti's character classes."""
     translated, in_class, position = "", False, 0
     while position < len(expression):
         token = expression[position : position + 2] if expression[position] == "\\" else expression[position]
@@ -82,7 +82,7 @@ def compile_regex(expression: str) -> re.Pattern[str]:
         if letter in _WAPITI_CLASSES:
             negated = token[1:].isupper()
             if in_class and negated:
-                raise TemplateError(f'"{expression}": {token} cannot stand inside [...]')
+                raise TemplateError(f'"{expression}": {token} cannot be used inside [...]')
             members = _class_members(letter)
             translated += members if in_class else f"[{'^' if negated else ''}{members}]"
         else:
@@ -96,7 +96,7 @@ def compile_regex(expression: str) -> re.Pattern[str]:
 
 
 class _Shapes(dict[int, str]):
-    """For :meth:`str.translate`: what stands for a character in a shape, worked out when it is first met."""
+    """For :meth:`str.translate`: the letter for each character in a shape, computed at its first use."""
 
     def __missing__(self, code: int) -> str:
         c = chr(code)
@@ -191,7 +191,7 @@ class Macro:
             if not self.argument:
                 raise TemplateError(f"%{self.function}[{self.row},{self.column}] needs an argument after the column")
             if self.function != GAZETTEER:
-                _WITH_ARGUMENT[self.function](self.argument)  # a bad expression or length is refused here
+                _WITH_ARGUMENT[self.function](self.argument)  # raises for a bad expression or length
         elif self.function not in _PLAIN:
             known = ", ".join(f"%{name}" for name in [*_PLAIN, *_WITH_ARGUMENT, GAZETTEER])
             raise TemplateError(f"there is no macro %{self.function}; there are {known}")
@@ -206,7 +206,7 @@ class Macro:
 
     @property
     def source(self) -> tuple[int, str, str, bool]:
-        """What is computed, without where: macros of the same source share their values."""
+        """What is computed, regardless of the row: macros with the same source share their values."""
         return (self.column, self.function, self.argument, self.lowered)
 
     def compute(self) -> Callable[[str], str | None]:
@@ -228,7 +228,7 @@ class Macro:
 
 @dataclass(frozen=True)
 class Template:
-    """A line of the template language: literal text and macros in turn.
+    """A line of the template language: literal text and macros.
 
     ``Template("U05:", Macro(-1), "/", Macro(0))`` is the line ``U05:%x[-1,0]/%x[0,0]``.
     """
@@ -276,7 +276,7 @@ class Template:
 
     @property
     def skeleton(self) -> tuple[str, ...]:
-        """The literal text around the macros; templates of one skeleton share their attributes."""
+        """The literal text around the macros; templates with the same skeleton share their attributes."""
         texts, open_text = [], ""
         for piece in self.pieces:
             if isinstance(piece, Macro):
@@ -296,12 +296,12 @@ class Template:
 
 
 def _without_end(line: str) -> str:
-    """A line without the blanks and the carriage return at its end."""
+    """A line without blanks and carriage returns at its end."""
     return line.rstrip(" \t\r")
 
 
 def _is_writable(template: Template) -> bool:
-    """Whether the template's line reads back as the same template."""
+    """Whether the template's line can be read back as the same template."""
     line = str(template)
     try:
         again = Template.parse(line)
@@ -312,7 +312,7 @@ def _is_writable(template: Template) -> bool:
 
 @dataclass(frozen=True)
 class TemplateSet:
-    """All templates of a model, in order; each must be one that the language can write, since model files do so."""
+    """All templates of a model, in order; model files store them as text, so each must be expressible as a line."""
 
     templates: tuple[Template, ...]
 

@@ -1,9 +1,9 @@
-"""Named template sets, written in the template language so that a user can print one, change it and give it back.
+"""Named template sets, written in the template language, so that users can print one, change it and use it.
 
 ``chunking``  Sha & Pereira's 19 input predicates (2003, table 2): words and tags around the position. Columns 0 and 1.
 ``pos``       words, affixes, shapes: for parts of speech and other labels of single words. Column 0.
-``ner``       words, tags if there is a column of them, affixes, shapes, tests, gazetteers: for names and other spans.
-``words``     the bare minimum: the words from two before to two after, and neighbouring pairs. Column 0.
+``ner``       words, tags if there is a column of tags, affixes, shapes, tests, gazetteers: for names and other spans.
+``words``     the bare minimum: the words from two before to two after, and adjacent pairs. Column 0.
 """
 
 from __future__ import annotations
@@ -99,24 +99,19 @@ def template_text(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ())
     n_columns : int
         Columns besides the label; ``ner`` uses a second one as tags.
     gazetteers : iterable of str
-        Names of gazetteers to look at as well.
+        Names of gazetteers to use as well.
     """
     if name not in SETS:
         raise OptionError(f"there is no template set {name!r}; the sets are {', '.join(SETS)}")
     tags = TAGS if n_columns > 1 else ""
-    body = {
-        "chunking": WORDS + TAGS,
-        "pos": WORDS + FORMS,
-        "ner": WORDS + tags + FORMS + NAMES,
-        "words": WORDS,
-    }[name]
-    return body + _gazetteer_lines(gazetteers) + LABELS
+    more = {"chunking": TAGS, "pos": FORMS, "ner": tags + FORMS + NAMES, "words": ""}[name]
+    return WORDS + more + _gazetteer_lines(gazetteers) + LABELS
 
 
 def load_template(given: str | Path | TemplateSet, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:
-    """Templates from what a user gives: objects, a template's text, the name of a set, or a file.
+    """Templates from a user's argument: a TemplateSet, a template's text, the name of a set, or a file.
 
-    A string with a line break or a macro is text; the name of a set comes before a file of the same name.
+    A string with a line break or a macro is text; the name of a set has precedence over a file of the same name.
     """
     if isinstance(given, TemplateSet):
         return given
@@ -141,5 +136,5 @@ def load_template(given: str | Path | TemplateSet, n_columns: int = 2, gazetteer
 
 
 def named_set(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:
-    """A named set, parsed; arguments as for :func:`template_text`."""
+    """A named set as an object; arguments as for :func:`template_text`."""
     return TemplateSet.parse(template_text(name, n_columns, gazetteers), name)

@@ -1,3 +1,3 @@
-"""Hidden Markov models: ``model`` has them, counted, ``em`` learns them from hidden labels, ``expectations`` has
-expected feature counts, ``tilted`` the normaliser of a chain over them.
+"""Hidden Markov models: ``model`` is counted, ``em`` learns from hidden labels, ``expectations`` has expected feature
+counts, ``tilted`` the normaliser of a log-linear model over one.
 """

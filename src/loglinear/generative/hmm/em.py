@@ -1,17 +1,18 @@
 """Baum-Welch: hidden Markov models from unlabelled or partly labelled sequences by EM (Baum et al. 1970).
 
-    E step   expected counts of steps and emissions, given the fields and what the annotation leaves
+    E step   expected counts of steps and emissions, given the fields and the labels that the annotation allows
     M step   the relative frequencies of these counts, with the same smoothing as for labelled data
 
 With smoothing the M step is that of a Dirichlet prior, so each round raises (or keeps)
 
     sum_i c_i log p(x_i, what is known of y_i)  +  smoothing * sum log e  +  transition_smoothing * sum log t
 
-with weights c_i of the sequences. What constraints rule out has probability zero from the start on, and keeps it.
-Sequences whose labels are all known are counted once, before the first round.
+with weights c_i of the sequences. Steps that constraints rule out have probability zero throughout. Sequences whose
+labels are all known are counted once, before the first round.
 
-Counts below 1e-20 of a sequence are dropped. EM lets what is not needed shrink round by round but never vanish, and
-scores that far apart would leave the chain's quick kernels; what a sequence cannot do without has a count of about one.
+Counts below 1e-20 of a sequence are dropped. In EM, the counts of unused events shrink in every round but never vanish,
+and scores that far apart would exceed the range of the chain's fast kernels; events that a sequence needs have a count
+of about one.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def _add_rows(values: Int32, rows: Float, table: Float) -> None:
 
 
 class EmissionCounts:
-    """Counts of each field's values [V, Y] that rows of labels' shares are added to."""
+    """Counts of each field's values with each label [V, Y], from the labels' shares at each position."""
 
     def __init__(self, sizes: Sequence[int], n_labels: int) -> None:
         self._turned = [np.zeros((size, n_labels)) for size in sizes]
 
     def add(self, fields: Fields, shares: Float) -> None:
-        """Count the share [N, Y] of each label for the values [N] of each field."""
+        """Add the shares [N, Y] of the labels to the counts of the values [N] of each field."""
         for values, table in zip(fields, self._turned, strict=True):
             _add_rows(np.ascontiguousarray(values), np.ascontiguousarray(shares), table)
 
@@ -62,7 +63,7 @@ class EmissionCounts:
 
 
 def blocks(offsets: Int64, first: int, end: int, n_labels: int, order: int) -> list[tuple[int, int]]:
-    """Sequences ``first`` to ``end`` in runs whose numbers for each label (and pair of labels at order 2) stay few."""
+    """Sequences ``first`` to ``end`` in runs with a bounded number of scores."""
     width = n_labels if order == 1 else n_labels + n_labels**2
     return runs(offsets, first, end, max(256, min(4096, 1_000_000 // width)))
 
@@ -77,8 +78,8 @@ def expected_counts(
 ) -> tuple[Float, Counts]:
     """log p [S] of what is observed, and the counts expected given that; labels are hidden unless ``gold`` is given.
 
-    A sequence counts its weight [S], one if there are none; log p is not weighted. The counts are the same, to the last
-    bit, for any number of threads.
+    ``weights`` [S] are how often each sequence counts, once if not given; log p is not weighted. The counts are the
+    same, to the last bit, for any number of threads.
     """
     times = np.ones(len(offsets) - 1) if weights is None else weights
 
@@ -88,11 +89,11 @@ def expected_counts(
         for first, end in blocks(offsets, *shard, model.n_labels, model.order):
             lo, hi = int(offsets[first]), int(offsets[end])
             known = None if gold is None else gold.slice(lo, hi)
-            own, chain = [f[lo:hi] for f in fields], Chain(offsets[first : end + 1] - lo)
-            found, more, marginals = _of_block(model, own, chain, known, times[first:end])
-            log_p.append(found)
-            steps += more
-            emissions.add(own, marginals)
+            values, chain = [f[lo:hi] for f in fields], Chain(offsets[first : end + 1] - lo)
+            block_log_p, block_steps, marginals = _of_block(model, values, chain, known, times[first:end])
+            log_p.append(block_log_p)
+            steps += block_steps
+            emissions.add(values, marginals)
         return log_p, Counts(model.order, model.n_labels, steps, emissions.tables)
 
     parts = in_threads(count, shards(offsets), n_threads)
@@ -131,14 +132,14 @@ def _of_block(
 
 @dataclass(frozen=True)
 class Expected:
-    """What an E step finds.
+    """The result of an E step.
 
     Attributes
     ----------
     log_likelihood : float
         Of what is observed: fields, and labels as far as they are known.
     objective : float
-        The same and the log of the prior that smoothing stands for.
+        The same plus the log of the prior that corresponds to the smoothing.
     counts : Counts
     """
 
@@ -154,7 +155,7 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
     ----------
     fields : sequence of int32 [N]
     sizes : sequence of int
-        How many values each field has.
+        The number of values of each field.
     offsets : int64 [S + 1]
     gold : Gold
         What is known of the labels.
@@ -164,7 +165,7 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
     smoothing, transition_smoothing : float
         Added to each count of an emission, of a step.
     possible : bool [K + 1, Y + 1], optional
-        The steps that constraints leave (:func:`~loglinear.generative.hmm.model.possible_steps`); None: all.
+        The steps that constraints allow (:func:`~loglinear.generative.hmm.model.possible_steps`); all if None.
     n_threads : int
     """
 
@@ -203,7 +204,7 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is hidden, so that the first M step is the last."""
+        """Whether nothing is hidden, so that one M step is enough."""
         return not len(self._weights)
 
     def __call__(self, model: HiddenMarkovModel) -> Expected:
@@ -232,27 +233,26 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
         if self.smoothing:
             total += self.smoothing * sum(float(table.sum()) for table in model.log_values)
         if self.transition_smoothing:
-            steps = model.log_steps[model.steps > 0.0]
-            total += self.transition_smoothing * float(steps.sum())
+            total += self.transition_smoothing * float(model.log_steps[model.steps > 0.0].sum())
         return total
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where EM starts: from what is known of the labels, or, where nothing is, at random.
+# Where EM starts: from the labels that are known, or at random if none is.
 #
-# A position whose labels are narrowed down counts for each of those it may have, in equal shares; one that may have any
-# label does not count. These counts are few, so each distribution is mixed with one that is less particular:
+# A position with several possible labels counts for each of them, in equal shares; one that may have any label does not
+# count. These counts are few, so each distribution is mixed with a more general one:
 #
 #    e_f(value given label)   (1 - m) of the label's own    m of all values, whatever their label
 #    t(label given state)     (1 - m) of the state's own    m of its label's,  itself mixed with that of all labels, and
 #                                                           that with an even one
 #
-# Nothing that constraints leave has probability zero, which EM would never take back.
+# Nothing that constraints allow has probability zero, which EM could never change.
 
 
 MIXED = 0.1  # m
 EVENNESS = 5.0  # shape of the gamma distribution that random starts are drawn from
-NOISE_EVENNESS = 20.0  # the same of the factors that a start from what is known is perturbed by
+NOISE_EVENNESS = 20.0  # the same for the factors that perturb a start from known labels
 
 
 def known_counts(
@@ -264,7 +264,7 @@ def known_counts(
     order: int,
     weights: Float | None = None,
 ) -> Counts:
-    """Counts of what the annotation says, in shares where it says one of several labels."""
+    """Counts of the annotation, in shares where it allows several labels."""
     times = np.repeat(np.ones(len(offsets) - 1) if weights is None else weights, np.diff(offsets))[:, None]
     steps = np.zeros((number_of_states(n_labels, order) + 1, n_labels + 1))
     emissions = EmissionCounts(sizes, n_labels)
@@ -277,13 +277,13 @@ def known_counts(
         emissions.add([f[lo:hi] for f in fields], following)
         steps[-1, :-1] += following[begins].sum(axis=0)
         steps[:-1, -1] += (own * states)[last].sum(axis=0)
-        following[begins] = 0.0  # nothing stands before them
+        following[begins] = 0.0  # nothing precedes them
         steps[:-1, :-1] += states[:-1].T @ following[1:]
     return Counts(order, n_labels, steps, emissions.tables)
 
 
 def _shares(gold: Gold, n_labels: int) -> Float:
-    """What each label counts at each position [N, Y]."""
+    """The share of each label at each position [N, Y]."""
     if gold.allowed is None:
         return (np.arange(n_labels) == gold.labels[:, None]).astype(np.float64)
     allowed = gold.allowed.astype(np.float64)
@@ -293,7 +293,7 @@ def _shares(gold: Gold, n_labels: int) -> Float:
 
 
 def _state_shares(shares: Float, begins: Int64, order: int) -> Float:
-    """What each state counts at each position [N, K]."""
+    """The share of each state at each position [N, K]."""
     if order == 1:
         return shares
     n, y = shares.shape
@@ -304,7 +304,7 @@ def _state_shares(shares: Float, begins: Int64, order: int) -> Float:
 
 
 def start_from(counts: Counts, value_counts: Sequence[Float], possible: Bool | None = None) -> HiddenMarkovModel:
-    """The start that counts of what is known make, together with how often each field has each value [V] at all."""
+    """The start from counts of the known labels and from how often each field has each value [V] overall."""
     y = counts.n_labels
     by_label = counts.steps[:-1].reshape(-1, y, y + 1).sum(axis=0)
     even = np.full(y + 1, 1.0 / (y + 1))
@@ -318,7 +318,7 @@ def start_from(counts: Counts, value_counts: Sequence[Float], possible: Bool | N
 
 
 def _mixed(counts: Float, general: Float) -> Float:
-    """Relative frequencies of each row [n, m] mixed with ``general`` (rows, or one for all); of no counts, that."""
+    """Relative frequencies of each row [n, m] mixed with ``general`` (rows, or one for all); rows of zeros get that."""
     totals = counts.sum(axis=1, keepdims=True)
     own = counts / np.where(totals > 0.0, totals, 1.0)
     return np.where(totals > 0.0, (1.0 - MIXED) * own + MIXED * general, general)
@@ -342,11 +342,7 @@ def random_start(
     even: float = EVENNESS,
     possible: Bool | None = None,
 ) -> HiddenMarkovModel:
-    """A model drawn at random, the more even the greater ``even``."""
-    counts = Counts(
-        order,
-        n_labels,
-        rng.gamma(even, size=(number_of_states(n_labels, order) + 1, n_labels + 1)),
-        [rng.gamma(even, size=(n_labels, size)) for size in sizes],
-    )
+    """A model drawn at random; the greater ``even``, the more uniform."""
+    steps = rng.gamma(even, size=(number_of_states(n_labels, order) + 1, n_labels + 1))
+    counts = Counts(order, n_labels, steps, [rng.gamma(even, size=(n_labels, size)) for size in sizes])
     return HiddenMarkovModel.estimated(counts, smoothing=0.0, possible=possible)

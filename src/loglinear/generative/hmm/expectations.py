@@ -1,15 +1,15 @@
 """Expected feature counts under a hidden Markov model, exactly (Smith, Vail & Lafferty 2007, section 4.1.1, eq. 12).
 
-A feature looks at a window of positions around its own: values of fields at some offsets, the label at 0 and perhaps
+A feature depends on a window of positions around its own: values of fields at some offsets, the label at 0 and perhaps
 the one before. Its expected count in a sequence is a product along the window, summed over the labels in it:
 
     E = sum over states of   inflow(k_lo) B_lo(k_lo)  step(k_lo, k_lo+1) B_lo+1(k_lo+1)  ...  B_hi(k_hi) outflow(k_hi)
 
 ``inflow`` are expected visits and ``outflow`` probabilities of stopping (two linear systems, see
-:mod:`~loglinear.generative.hmm.model`), B_o(k) the probability that the state's label emits what the feature wants at
-offset o. A value that says "outside the sentence" fixes how far the position is from its start or end: the window then
+:mod:`~loglinear.generative.hmm.model`), B_o(k) the probability that the state's label emits the feature's value at
+offset o. A value that means "outside the sentence" fixes how far the position is from its start or end: the window then
 begins with the start distribution, or ends with the stop probabilities. All attributes of a template with the same such
-distances are worked out together, so the cost is that of a few small matrix products an attribute.
+distances are computed together, so that an attribute costs a few small matrix products.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 ATTRIBUTES_AT_ONCE = 50_000
-INSIDE = -1  # of a distance: the window does not reach over this end of the sentence
+INSIDE = -1  # distance of a window that does not extend beyond this end of the sentence
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def expected_ngrams(model: HiddenMarkovModel) -> tuple[Float, Float]:
 
 
 def _gathered(pointer: Int64, codes: Int32, first: int, counts: Float) -> Float:
-    """Of counts [A, C] for attributes from ``first`` on, those of each feature [F]; zero for other attributes."""
+    """The counts [A, C] of attributes from ``first`` on by feature [F]; zero for other attributes."""
     attribute = np.repeat(np.arange(len(pointer) - 1), np.diff(pointer)) - first
     own = (attribute >= 0) & (attribute < len(counts))
     out = np.zeros(len(codes))
@@ -101,11 +101,11 @@ def _gathered(pointer: Int64, codes: Int32, first: int, counts: Float) -> Float:
 
 @dataclass(frozen=True)
 class _Template:
-    """One template's attributes, and what each of its macros looks at.
+    """The attributes of a template, and the fields that its M macros use.
 
     ``keys`` [A, M] are the values' numbers in the encoder, ``rows`` [M] the offsets, ``places`` [M] the field of each
-    macro and ``outcomes`` [M] what it makes of each of the field's values; ``before`` and ``after`` are the numbers of
-    the values outside the sentence, by distance.
+    macro and ``outcomes`` [M] the macro's result for each of the field's values; ``before`` and ``after`` are the
+    numbers of the values outside the sentence, by distance.
     """
 
     model: HiddenMarkovModel
@@ -120,7 +120,7 @@ class _Template:
     in_edge: bool
 
     def counts(self, pairs: bool) -> tuple[Float, Float]:
-        """Expected counts of (attribute, label) [A, Y] and, if asked, (attribute, pair of labels) [A, Y^2]."""
+        """Expected counts of (attribute, label) [A, Y] and, with ``pairs``, (attribute, pair of labels) [A, Y^2]."""
         y, n = self.model.n_labels, len(self.keys)
         single, pair = np.zeros((n, y)), np.zeros((n, y * y) if pairs and self.in_edge else (0, y * y))
         left, right = self._distances()
@@ -135,7 +135,7 @@ class _Template:
         return single, pair
 
     def _distances(self) -> tuple[Int64, Int64]:
-        """How far each attribute's position is from the sentence's first and last one; INSIDE if that may vary."""
+        """Distance of each attribute's position from the sentence's first and last one; INSIDE if it may vary."""
         left, right = np.full((2, len(self.keys)), INSIDE, dtype=np.int64)
         for j, row in enumerate(self.rows):
             for m, value in enumerate(self.before.tolist()):
@@ -146,7 +146,7 @@ class _Template:
 
 
 class _Window:
-    """Attributes of a template [n, M] whose positions are equally far from the sentence's ends."""
+    """Attributes of a template [n, M] whose positions have the same distances from the sentence's ends."""
 
     def __init__(self, template: _Template, keys: Int64, left: int, right: int) -> None:
         self._model, self._left, self._right = template.model, left, right
@@ -158,7 +158,7 @@ class _Window:
         self._n = len(keys)
 
     def _emitted(self, template: _Template, keys: Int64, row: int) -> Float:
-        """Probability [n, Y] that a label emits, at this offset, what each attribute wants there."""
+        """Probability [n, Y] that a label emits each attribute's values at this offset."""
         factor = np.ones((len(keys), self._model.n_labels))
         here = [j for j, other in enumerate(template.rows) if other == row]
         for place in sorted({template.places[j] for j in here}):
@@ -173,13 +173,13 @@ class _Window:
         return factor
 
     def _at(self, row: int, values: Float) -> Float:
-        """Values [n, K] times the probability of what is wanted at an offset."""
+        """Values [n, K] times the probability of the attributes' values at an offset."""
         if row not in self._factors:
             return values
         return values * self._factors[row][:, self._model.label_of]
 
     def _forward(self, to: int, lowest: int) -> Float:
-        """Expected visits [n, K] to each state at the offset ``to``, with what is wanted from ``lowest`` to there."""
+        """Expected visits [n, K] to each state at offset ``to``, with the attributes' values from ``lowest`` on."""
         begin = lowest if self._left == INSIDE else -self._left
         alpha = np.tile(self._model.inflow if self._left == INSIDE else self._model.start, (self._n, 1))
         alpha = self._at(begin, alpha)
@@ -188,7 +188,7 @@ class _Window:
         return alpha
 
     def _backward(self) -> Float:
-        """Probability [n, K] of what is wanted after offset 0, and of stopping in time, given the state there."""
+        """Probability [n, K] of the attributes' values after offset 0, and of the end, given the state there."""
         end = self._highest if self._right == INSIDE else self._right
         beta = np.tile(self._model.outflow if self._right == INSIDE else self._model.stop, (self._n, 1))
         for row in range(end, 0, -1):
@@ -204,7 +204,7 @@ class _Window:
         """Expected counts with each pair of labels at offsets -1 and 0 [n, Y^2]."""
         y, beta = self._model.n_labels, self._backward()
         if self._left == 0:
-            return np.zeros((self._n, y * y))  # nothing stands before
+            return np.zeros((self._n, y * y))  # nothing precedes it
         if self._model.order == 2:
             visits = self._forward(0, self._lowest) * beta
             return visits.reshape(self._n, y + 1, y)[:, :y].reshape(self._n, y * y)
@@ -252,16 +252,16 @@ def _codes(wanted: Int64, offered: Int64) -> tuple[Int64, Int64]:
 # ----------------------------------------------------------------------------------------------------------------------
 # Features with gaps of any length: pairs of positions i < j of a sequence, exactly (Smith et al. 2007, section 4.1.1).
 #
-# A feature wants a label, a value of a field, or both, at i, and again at j, whatever stands between. Its expected
-# count sums over all paths between, of every length. With ``step`` the matrix of a hidden Markov model's process over
+# A feature specifies a label, a value of a field, or both, at i and at j, and nothing in between. Its expected count
+# sums over all paths between, of every length. With ``step`` the matrix of a hidden Markov model's process over
 # states,
 #
 #     E = sum over states k, l of   inflow(k) B_i(k)  [step^d + step^(d+1) + ...](k, l)  B_j(l) outflow(l)
 #       = sum over labels a, b of   B_i(a)  M(a, b)  B_j(b)                with   step^d + ... = (I - step)^-1 step^d
 #
-# where B(a) is the probability that label a is the wanted one and emits the wanted value, and d the least distance. As
-# emissions depend on labels alone, M [Y, Y] holds all of it for both orders: one linear system, then a product a
-# feature.
+# where B(a) is the probability that label a is the specified one and emits the specified value, and d the least
+# distance. As emissions depend on labels alone, M [Y, Y] is enough for both orders: one linear system, then a product
+# for each feature.
 
 
 ANY = -1
@@ -270,14 +270,14 @@ FEATURES_AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """What each of F features wants at one of its two positions.
+    """What each of F features specifies at one of its two positions.
 
     Parameters
     ----------
     labels : int [F]
-        Numbers of labels; ``ANY`` (-1) wants none in particular.
+        Numbers of labels; ``ANY`` (-1) allows all.
     values : int [F], optional
-        Numbers of values of the field; ``ANY`` wants none in particular, as does None for all features.
+        Numbers of values of the field; ``ANY`` allows all, as does None for all features.
     field : int
         Which field the values are of.
     """
@@ -294,7 +294,7 @@ class Wanted:
         return np.stack(np.broadcast_arrays(labels, values), axis=1)
 
     def check(self, n_labels: int, sizes: list[int]) -> None:
-        """Refuse labels, values and fields that there are not."""
+        """Reject unknown labels, values and fields."""
         if not 0 <= self.field < len(sizes):
             raise OptionError(f"field={self.field}: there are {len(sizes)} fields, numbered from 0")
         for name, column, n in (("label", 0, n_labels), ("value", 1, sizes[self.field])):
@@ -304,7 +304,7 @@ class Wanted:
                 raise OptionError(f"{name} {number} of feature {wrong[0]} is not one of 0 to {n - 1}, nor -1 for any")
 
     def probabilities(self, model: HiddenMarkovModel, chosen: slice) -> Float:
-        """Probability [F, Y] that a label is what some of the features want and emits it."""
+        """Probability [F, Y] that a label fits each of the chosen features and emits its value."""
         labels, values = self.pairs[chosen].T
         fits = (labels[:, None] == np.arange(model.n_labels)) | (labels[:, None] == ANY)
         emitted = np.where(values == ANY, 1.0, model.emissions[self.field][:, values]).T
@@ -342,7 +342,7 @@ def pair_counts(
 ) -> csr_matrix:
     """How often each feature occurs in each of S labelled sequences, a sparse matrix [S, F].
 
-    ``fields`` and ``labels`` are [N]. A feature costs what its occurrences do.
+    ``fields`` and ``labels`` are [N]. The cost of a feature is linear in its occurrences.
     """
     from scipy.sparse import csr_matrix
 
@@ -366,7 +366,7 @@ def pair_counts(
 
 
 class _Places:
-    """Where in a corpus what is wanted stands: positions sorted once by label, value, or both."""
+    """Positions of a corpus by what features specify: sorted once by label, value, and both."""
 
     def __init__(self, wanted: Wanted, fields: Fields, labels: Int32) -> None:
         values = fields[wanted.field].astype(np.int64)
@@ -378,7 +378,7 @@ class _Places:
         }
 
     def of(self, feature: int) -> Int64:
-        """Positions, ascending, that have what a feature wants."""
+        """The positions that fit a feature, ascending."""
         label, value = self._wanted.pairs[feature].tolist()
         if label == ANY and value == ANY:
             return self._everywhere

@@ -1,10 +1,10 @@
-"""Hidden Markov models of order 1 and 2, whose states emit several fields that are independent given the label.
+"""Hidden Markov models of order 1 and 2 with several emitted fields, independent of each other given the label.
 
     p(x, y) = prod_t [ t(y_t given the labels before)  prod_f e_f(x_tf given y_t) ]  t(stop given the last labels)
 
-Start and stop are silent. What a label depends on is the *state* before it: at order 1 a label, at order 2 a pair of
-labels, the first of which may be the start. With K states, a start distribution, a step matrix and stop probabilities,
-both orders are the same first-order process, and all that is computed of it is written once:
+Start and stop emit nothing. A label depends on the *state* before it: at order 1 a label, at order 2 a pair of labels,
+the first of which may be the start. With K states, a start distribution, a step matrix and stop probabilities, both
+orders are the same first-order process, and everything computed from it is written once:
 
     order 1   K = Y            state y                          order 2   K = (Y + 1) Y     state (y', y) = y' Y + y,
                                                                                             y' = Y is the start
@@ -32,7 +32,7 @@ Fields = Sequence[Int32]
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each event of a hidden Markov model happens, in fact or on average.
+    """How often each event of a hidden Markov model happens: observed or expected counts.
 
     Parameters
     ----------
@@ -95,16 +95,12 @@ class HiddenMarkovModel:
 
     @classmethod
     def estimated(
-        cls,
-        counts: Counts,
-        smoothing: float = 1.0,
-        transition_smoothing: float = 0.0,
-        possible: Bool | None = None,
+        cls, counts: Counts, smoothing: float = 1.0, transition_smoothing: float = 0.0, possible: Bool | None = None
     ) -> HiddenMarkovModel:
         """The relative frequencies of counts, smoothed by adding constants to them.
 
-        A state that was never left steps like its label does at order 1, and if that was never left either, anywhere.
-        No step is given a probability that is not ``possible`` [K + 1, Y + 1] (:func:`possible_steps`; None: all are).
+        A state without counts steps like its label does at order 1, and if that has no counts either, anywhere. Only
+        ``possible`` steps [K + 1, Y + 1] (:func:`possible_steps`; all if None) get a probability.
         """
         may = np.ones(counts.steps.shape) if possible is None else possible.astype(np.float64)
         steps = (counts.steps + transition_smoothing) * may
@@ -113,7 +109,7 @@ class HiddenMarkovModel:
             by_label = steps[:-1].reshape(-1, counts.n_labels, counts.n_labels + 1).sum(axis=0)
             unseen = steps[:-1].sum(axis=1) == 0.0
             steps[:-1][unseen] = (np.tile(by_label, (counts.n_labels + 1, 1)) * may[:-1])[unseen]
-        for anywhere in (may, np.ones_like(may)):  # the latter after states that lead nowhere, and are never visited
+        for anywhere in (may, np.ones_like(may)):  # the latter for states without a possible step, never visited
             never_left = steps.sum(axis=1) == 0.0
             steps[never_left] = anywhere[never_left]
             steps[-1, -1] = 0.0
@@ -132,7 +128,7 @@ class HiddenMarkovModel:
 
     @property
     def parameters(self) -> Float:
-        """All probabilities in a row [P]: the steps, and the emissions of each field."""
+        """All probabilities as a vector [P]: the steps, then the emissions of each field."""
         return np.concatenate([self.steps.ravel(), *(table.ravel() for table in self.emissions)])
 
     def with_parameters(self, parameters: Float) -> HiddenMarkovModel:
@@ -143,7 +139,7 @@ class HiddenMarkovModel:
         return HiddenMarkovModel(self.order, self.n_labels, steps.reshape(self.steps.shape), emissions)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
+        """For pickling: everything but cached properties."""
         return {name: self.__dict__[name] for name in ("order", "n_labels", "steps", "emissions")}
 
     # -- as a process over states --------------------------------------------------------------------------------
@@ -192,7 +188,7 @@ class HiddenMarkovModel:
     def outflow(self) -> Float:
         """Probability of stopping some time after each state [K]: the solution of  o = stop + step o."""
         reached = self.inflow > 0.0
-        out = np.ones(self.n_states)  # of states that are never visited, whatever
+        out = np.ones(self.n_states)  # for states that are never visited any number will do
         inner = np.flatnonzero(reached)
         matrix = np.eye(len(inner)) - self.step[np.ix_(inner, inner)]
         out[inner] = np.linalg.solve(matrix, self.stop[inner])
@@ -220,16 +216,15 @@ class HiddenMarkovModel:
         return first
 
     def log_p(self, counts: Counts) -> float:
-        """log of the probability that all the events of ``counts`` happen: sum of each count times its log."""
+        """Log-probability of all events of ``counts``: the sum of each count times its log-probability."""
         pairs = [(counts.steps, self.log_steps)]
-        pairs += [(mine, log.T) for mine, log in zip(counts.emissions, self.log_values, strict=True)]
-        happened = [(n > 0.0, n, log) for n, log in pairs]
-        return sum(float(n[here] @ log[here]) for here, n, log in happened)
+        pairs += [(table, log.T) for table, log in zip(counts.emissions, self.log_values, strict=True)]
+        return sum(float(n[n > 0.0] @ log[n > 0.0]) for n, log in pairs)
 
     def scores(self, fields: Fields, offsets: Int64) -> ChainScores:
         """Part scores whose sum along a labelling is log p(x, y).
 
-        At order 2 the first step, and the stop, depend on what is no trigram: they are edges of the second and last
+        At order 2 the first step and the stop do not depend on a trigram: they are edges of the second and last
         positions (for a sequence of one position the stop is part of its emission).
         """
         y, n, steps = self.n_labels, len(fields[0]), self.log_steps
@@ -252,8 +247,7 @@ class HiddenMarkovModel:
         """``n`` sequences: fields [N] each, labels [N] and offsets [n + 1]; steps are drawn for all of them at once.
 
         A sequence of more than ``most`` positions is an error: the model hardly ever stops. ``after`` [n] are the
-        states that the sequences go on from, K for the start (where all begin if it is not given); what follows a
-        state may be nothing.
+        states that the sequences continue from, K for the start (the default); a continuation may be empty.
         """
         active, state = np.arange(n), np.full(n, self.n_states) if after is None else after.astype(np.int64)
         lengths = np.zeros(n, dtype=np.int64)
@@ -276,15 +270,12 @@ class HiddenMarkovModel:
 
     def emit(self, table: Float, labels: Int32, rng: np.random.Generator) -> Int32:
         """A value drawn for each label [N] from its row of ``table`` [Y, V]."""
-        values, cumulated, uniform = (
-            np.empty(len(labels), dtype=np.int32),
-            np.cumsum(table, axis=1),
-            rng.random(len(labels)),
-        )
+        values, uniform = np.empty(len(labels), dtype=np.int32), rng.random(len(labels))
+        cumulated = np.cumsum(table, axis=1)
         for y in range(self.n_labels):
             here = labels == y
-            found = np.searchsorted(cumulated[y] / cumulated[y, -1], uniform[here], side="right")
-            values[here] = np.minimum(found, table.shape[1] - 1)
+            drawn = np.searchsorted(cumulated[y] / cumulated[y, -1], uniform[here], side="right")
+            values[here] = np.minimum(drawn, table.shape[1] - 1)
         return values
 
 
@@ -294,7 +285,7 @@ def number_of_states(n_labels: int, order: int) -> int:
 
 
 def possible_steps(transitions: Array, starts: Array, ends: Array, order: int) -> Bool:
-    """Which steps [K + 1, Y + 1] constraints leave: masks of transitions [Y, Y], starts [Y] and ends [Y]."""
+    """The steps [K + 1, Y + 1] that constraints allow, from masks of transitions [Y, Y], starts [Y] and ends [Y]."""
     n_labels = len(starts)
     after_label = np.column_stack([transitions, ends]).astype(bool)
     after_state = np.tile(after_label, (1 if order == 1 else n_labels + 1, 1))
@@ -312,7 +303,7 @@ def states_of(labels: Int32, offsets: Int64, n_labels: int, order: int) -> tuple
 
 
 def _table(rows: Array, columns: Array, height: int, width: int, weights: Float | None = None) -> Float:
-    """How often each (row, column) occurs, float64 [height, width]; each counts its weight, if there are any."""
+    """How often each (row, column) occurs, float64 [height, width], times the weights if given."""
     flat = rows.astype(np.int64) * width + columns
     return np.bincount(flat, weights, minlength=height * width).reshape(height, width).astype(np.float64)
 
@@ -330,11 +321,11 @@ def _draw(cumulated: Float, rng: np.random.Generator) -> Int64:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A closed set of values for each observed column, with one that stands for all others.
+# A closed set of values for each observed column, the last of which represents all others.
 #
-# In training the first occurrence of every value becomes the unknown one (Smith, Vail & Lafferty 2007, section 5): so
-# its probability is that of meeting something new, and what occurs only once is not known at all. Elsewhere a value
-# that is not known becomes the unknown one.
+# In training the first occurrence of every value becomes the unknown one (Smith, Vail & Lafferty 2007, section 5), so
+# that its probability is that of a new value, and a value that occurs only once is unknown. Elsewhere every value that
+# is not in the set becomes the unknown one.
 
 
 UNKNOWN = "<unknown>"
@@ -349,7 +340,7 @@ class OpenVocabulary:
     columns : tuple of int
         The columns.
     values : list of list of str
-        For each, its values; the last one stands for all others.
+        For each, its values; the last one represents all others.
     """
 
     columns: tuple[int, ...]
@@ -372,7 +363,7 @@ class OpenVocabulary:
         return cls(tuple(columns), values), replace(corpus, columns=replaced)
 
     def transform(self, corpus: Columns) -> Columns:
-        """The corpus with all values that are not known made unknown."""
+        """The corpus with every value that is not known replaced by the unknown one."""
         if not corpus.n_tokens:  # no row says how many columns there are
             none = np.zeros(0, dtype=np.int32)
             return replace(corpus, columns=self.corpus([none] * len(self.columns), corpus.offsets).columns)

@@ -1,4 +1,4 @@
-"""A hidden Markov model tilted by weights that leave it one: its normaliser and its draws, exactly.
+"""A hidden Markov model tilted by weights so that it remains one: its exact normaliser and draws.
 
     p(x, y) = q0(x, y) exp(s(x, y)) / Z
 
@@ -7,7 +7,7 @@ the weights of its steps, emissions summed out,
 
     W(k, k') = step(k, k') exp(s(k, k')) sum_x e(x given y') exp(s(x, y'))       o = stop + W o       Z = start . o
 
-(o: total weight of all that may follow a state), and its probabilities are  W(k, k') o(k') / o(k). The sums converge
+(o: total weight of all continuations of a state), and its probabilities are  W(k, k') o(k') / o(k). The sums converge
 if and only if the spectral radius of W is below one, over the states that can be reached and can stop. There every o
 must be positive, and the other way round: a left eigenvector v >= 0 of W with eigenvalue r has (1 - r) v.o = v.stop,
 so a solution without negative numbers excludes r > 1, and r = 1 too as every state may stop in the end.
@@ -69,9 +69,9 @@ class TiltedChain:
 def joint_fields(
     encoder: TemplateEncoder, columns: Sequence[int], sizes: Sequence[int]
 ) -> list[tuple[int, ...]] | None:
-    """Which fields the attributes look at together; None if they look further than one position, or at too much.
+    """The fields that attributes use together; None if attributes span several positions or combine too many values.
 
-    ``columns`` are those of the fields, ``sizes`` how many values they have.
+    ``columns`` are those of the fields, ``sizes`` their numbers of values.
     """
     group_of = {place: {place} for place in range(len(columns))}
     for spec in encoder.tables():
@@ -132,7 +132,7 @@ def tilted(
 
 
 def _weighted_steps(base: HiddenMarkovModel, ngrams: ChainScores, emitted: Float) -> Float:
-    """Weights [K + 1, Y + 1] of the steps, with all that the label stepped to may emit; K of the greater order."""
+    """Weights [K + 1, Y + 1] of the steps times all emissions of the next label; K of the greater order."""
     y = base.n_labels
     with np.errstate(divide="ignore"):
         log_steps = np.log(base.steps)

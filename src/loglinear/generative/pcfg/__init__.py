@@ -1,3 +1,3 @@
-"""Probabilistic grammars: ``model`` has them, with chains of unary rules and draws, ``lexicon`` their words, ``counts``
-reads them off a treebank, ``em`` learns them from sentences, ``expectations`` has expected counts.
+"""Probabilistic grammars: ``model`` with chains of unary rules and draws, ``lexicon`` the words, ``counts`` estimates
+grammars from a treebank, ``em`` from sentences, ``expectations`` has expected counts.
 """

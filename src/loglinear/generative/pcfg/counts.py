@@ -3,11 +3,11 @@
     p(B C given A)  = (c(A -> B C) + l) / sum over the rules that A has been seen with
 
 The trees are binary (:func:`loglinear.data.trees.transforms.binarise`), plain, markovised or annotated by the user.
-With ``backoff`` = s > 0 a phrase whose label has notes leans on all phrases of its base label together,
+With ``backoff`` = s > 0 a phrase whose label is annotated backs off to all phrases of its base label together,
 
     p(B C given A)  = (c(A -> B C) + s p(B C given the base of A)) / (c(A) + s),
 
-which gives it their rules too.
+so that it has their rules too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TreebankCounts:
 
 
 def count_trees(trees: Sequence[Tree]) -> TreebankCounts:
-    """Count the rules of binary trees; one more symbol stands above the roots if these have different labels."""
+    """Count the rules of binary trees; an additional symbol is above the roots if these have different labels."""
     if not trees:
         raise DataError("there are no trees to count")
     roots = dict.fromkeys((tree.label, tree.word is not None) for tree in trees)
@@ -83,15 +83,15 @@ def treebank_pcfg(
     Parameters
     ----------
     trees : sequence of Tree
-        With one or two children a node.
+        With one or two children at each node.
     smoothing : float
         l, added to the count of each rule that a phrase has.
     backoff : float
-        s, how much a phrase leans on those of the same base label.
+        s, how much a phrase backs off to those of the same base label.
     lexicon : LexiconSmoothing or None
-        How words are smoothed; None: not at all, and unknown words have no tag.
+        How words are smoothed; with None they are not, and unknown words have no tag.
     base : callable
-        From a label to what it is without notes.
+        From a label to the label without annotations.
     """
     check_constant("smoothing", smoothing)
     check_constant("backoff", backoff)
@@ -104,9 +104,9 @@ def treebank_pcfg(
     number = {name: a for a, name in enumerate([*tags, *phrases])}
     words: list[TaggedWord] = [(number[tag], word, first) for tag, word, first in counts.words]
     if lexicon is None:
-        made = counted_lexicon(words, len(tags))
+        words_of_tags = counted_lexicon(words, len(tags))
     else:
-        made = smoothed_lexicon(words, [tag for tag, _ in tags], base, lexicon)
+        words_of_tags = smoothed_lexicon(words, [tag for tag, _ in tags], base, lexicon)
     binary_rules, binary = _numbered(rules, number, 3, smoothing)
     unary_rules, unary = _numbered(rules, number, 2, smoothing)
     totals = np.zeros(len(number))
@@ -114,7 +114,7 @@ def treebank_pcfg(
     np.add.at(totals, unary_rules[:, 0], unary)
     return PCFG(
         [name for name, _ in number], number[counts.root], binary_rules, binary / totals[binary_rules[:, 0]],
-        unary_rules, unary / totals[unary_rules[:, 0]], made,
+        unary_rules, unary / totals[unary_rules[:, 0]], words_of_tags,
     )  # fmt: skip
 
 

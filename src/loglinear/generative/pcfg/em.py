@@ -3,9 +3,9 @@
     E step   expected uses of each rule, given the words and the brackets       (one inside-outside over the sentences)
     M step   p(rule given A) = (expected uses + l) / their sum over A's rules
 
-(Baker 1979; Lari & Young 1990). With brackets only trees count that have no constituent across one (Pereira & Schabes
-1992). Each round raises the objective, log p of what is observed plus l times the logarithm of each probability, or EM
-has ended. It climbs to the nearest top, so several starts may end at different ones; the best is kept.
+(Baker 1979; Lari & Young 1990). With brackets, only trees without a constituent that crosses one count (Pereira &
+Schabes 1992). Each round raises the objective, log p of what is observed plus l times the logarithm of each
+probability, until EM converges to a local maximum. Several starts may end at different ones; the best is the result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RuleCounts:
     log_likelihood : float
         log p of what is observed.
     objective : float
-        The same and the log of the prior that smoothing stands for: what EM raises.
+        The same plus the log of the prior that corresponds to the smoothing: what EM raises.
     """
 
     binary: Float
@@ -58,7 +58,7 @@ class EMRun:
         Of the start and after each round.
     converged : bool
     state : EMState
-        To go on from, for a run that was stopped.
+        To continue from, for a run that was stopped.
     """
 
     model: PCFG
@@ -69,7 +69,7 @@ class EMRun:
 
 
 def compatible_spans(n: int, brackets: Sequence[Bracket]) -> Bool:
-    """Which spans [n (n + 1) / 2] of a sentence cross none of the brackets (i, j), the words i .. j-1."""
+    """The spans [n (n + 1) / 2] of a sentence that cross none of the brackets (i, j), the words i .. j-1."""
     firsts, ends = spans_of(n)
     allowed = np.ones(len(firsts), dtype=bool)
     for i, j in brackets:
@@ -105,7 +105,7 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
             raise DataError("there are no sentences to learn from")
         if brackets is not None and len(brackets) != len(sentences):
             raise DataError(f"brackets of {len(brackets)} sentences were given with {len(sentences)} sentences")
-        self._sentences, self._n_threads = sentences, n_threads
+        self._sentences, self.brackets, self._n_threads = sentences, brackets, n_threads
         self.smoothing = check_constant("smoothing", smoothing)
         self._allowed = None
         if brackets is not None:
@@ -114,7 +114,7 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
     def __call__(self, model: PCFG) -> RuleCounts:
         """The E step."""
         terminals = [model.lexicon.terminal_of(words) for words in self._sentences]
-        grammar, closure = model.grammar, model.closure  # made once, before there are threads
+        grammar, closure = model.grammar, model.closure  # cached here, before threads use them
         tags = model.lexicon.tags
 
         def count(first: int) -> tuple[float, Float, Float, Float]:
@@ -135,10 +135,11 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
             np.add.at(lexical, pairs[1], expected.lexical[pairs[0], tags[pairs[1]]])
             return float(log_z.sum()), expected.binary[0], expected.steps[0], lexical
 
-        found = in_threads(count, range(0, len(terminals), SENTENCES_AT_ONCE), self._n_threads)
-        log_likelihood = sum(part[0] for part in found)
-        binary, lexical = np.sum([part[1] for part in found], axis=0), np.sum([part[3] for part in found], axis=0)
-        unary = closure.expected_rules(np.sum([part[2] for part in found], axis=0))
+        parts = in_threads(count, range(0, len(terminals), SENTENCES_AT_ONCE), self._n_threads)
+        log_p, *counts = zip(*parts, strict=True)
+        log_likelihood = sum(log_p)
+        binary, steps, lexical = (np.sum(part, axis=0) for part in counts)
+        unary = closure.expected_rules(steps)
         return RuleCounts(binary, unary, lexical, log_likelihood, log_likelihood + self._log_prior(model))
 
     def maximised(self, model: PCFG, found: RuleCounts) -> PCFG:
@@ -180,10 +181,10 @@ def em(
 ) -> tuple[EMRun, list[float]]:
     """EM from each start: the run that ends with the greatest objective, and the objectives of all.
 
-    A run ends after ``max_iter`` rounds, or when a round raises the objective by less than this share of it.
+    A run ends after ``max_iter`` rounds, or when a round raises the objective by at most the share ``tolerance`` of it.
 
-    ``observe`` sees the state after each round, and ends EM if it says True; from that ``state`` it goes on as if never
-    stopped.
+    ``observe`` sees the state after each round, and ends EM if it returns True; from that ``state`` EM continues as if
+    never stopped.
     """
     if not starts:
         raise OptionError("starts: give at least one model to start from")
@@ -218,9 +219,9 @@ def random_pcfg(n_phrases: int, n_tags: int, words: Sequence[str], rng: np.rando
 
 def perturbed(model: PCFG, rng: np.random.Generator, strength: float = 1.0) -> PCFG:
     """Another start near a model: each probability times a random number from 1 to 1 + strength, then normalised."""
-    counts = [
-        values * (1.0 + strength * rng.random(len(values)))
-        for values in (model.binary, model.unary, model.lexicon.probabilities)
-    ]
-    blank = RuleCounts(counts[0], counts[1], counts[2], 0.0, 0.0)
-    return InsideOutside([["x"]]).maximised(model, blank)
+
+    def noisy(values: Float) -> Float:
+        return values * (1.0 + strength * rng.random(len(values)))
+
+    counts = RuleCounts(noisy(model.binary), noisy(model.unary), noisy(model.lexicon.probabilities), 0.0, 0.0)
+    return InsideOutside([["x"]]).maximised(model, counts)

@@ -1,16 +1,16 @@
-"""What a PCFG expects of the trees it makes (Smith, Vail & Lafferty 2007, section 4.1.2).
+"""Expected counts in the trees of a PCFG (Smith, Vail & Lafferty 2007, section 4.1.2).
 
     i_A = sum over A -> B C of p i_B i_C + sum over A -> B of p i_B,       i_tag = 1         probability of an end
     o_A = [A is the root] + sum over rules with A among their children of  o_parent p i_sibling     expected occurrences
 
 A grammar is *tight* if its trees end with probability one: if the spectral radius of the matrix M(A, B), the expected
 number of B's among the children of an A, is at most one (Booth & Thompson 1973). Then i = 1 and the second system is
-linear. If not, the first one is solved by Newton's iteration from 0, which climbs to its least solution (Etessami &
+linear. Otherwise the first one is solved by Newton's iteration from 0, which ascends to its least solution (Etessami &
 Yannakakis 2009; Stolcke 1995 iterates without derivatives). Expected counts are then those of trees that end, per tree
 begun. Relative frequencies of a treebank are always tight (Chi & Geman 1998).
 
-A *fragment* is a piece of a tree, contiguous: a tuple of a label and its children, each a fragment or a word; one
-without children is a label that may go on in any way:
+A *fragment* is a contiguous piece of a tree: a tuple of a label and its children, each a fragment or a word; one
+without children may continue in any way:
 
     E[fragment] = o_top  product of its rules' probabilities  product of i at its open leaves
 
@@ -125,7 +125,7 @@ class Expectations:
     def steps(self) -> Float:
         """Expected uses [U] of the closure's steps A <- B, whole chains of unary rules from A down to B.
 
-        A chain begins where A is no unary rule's child and ends where B takes no unary rule.
+        A chain begins at an A that is not the child of a unary rule and ends at a B that is not expanded by one.
         """
         a, b = self.model.unary_rules.T
         tops, bottoms = self.outside.copy(), self.inside.copy()
@@ -146,7 +146,7 @@ class Expectations:
         return float(self.outside[: self.model.n_tags].sum())
 
     def fragment(self, fragment: Fragment) -> float:
-        """Expected count of a contiguous fragment; 0 if one of its rules is none of the grammar's."""
+        """Expected count of a contiguous fragment; 0 if one of its rules is not in the grammar."""
         top = self._symbol(fragment)
         total = 1.0 if top is None else float(self.outside[top])
         stack = [fragment]
@@ -166,7 +166,7 @@ class Expectations:
         return number.get((fragment[0], True)) if phrase is None and len(fragment) == 1 else phrase
 
     def _probability(self, node: Fragment) -> float:
-        """Of a node's rule, or of ending if it is open."""
+        """Probability of a node's rule, or of ending if it is open."""
         model = self.model
         symbol, children = self._symbol(node), node[1:]
         if symbol is None:
@@ -178,34 +178,31 @@ class Expectations:
             own = slice(*model.lexicon.pointer[x : x + 2]) if x >= 0 else slice(0, 0)
             return float(model.lexicon.probabilities[own][model.lexicon.tags[own] == symbol].sum())
         below = [self._symbol(child) for child in children]
-        if len(children) == 1:
-            return (
-                float(model.unary[(model.unary_rules == [symbol, below[0]]).all(axis=1)].sum())
-                if below[0] is not None
-                else 0.0
-            )
         if len(children) > 2:
             raise DataError(f"({node[0]} ...) has {len(children)} children; fragments are binary, as the grammar is")
-        if below[0] is None or below[1] is None:
+        known = [child for child in below if child is not None]
+        if len(known) < len(below):
             return 0.0
-        r = model.grammar.number_of_binary([[symbol, below[0], below[1]]])[0]
+        if len(children) == 1:
+            return float(model.unary[(model.unary_rules == [symbol, *known]).all(axis=1)].sum())
+        r = model.grammar.number_of_binary([[symbol, *known]])[0]
         return float(model.binary[r]) if r >= 0 else 0.0
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The words at the edges of the phrases that a PCFG makes: exact expectations of features of span boundaries.
+# The words at the edges of a PCFG's phrases: exact expectations of features of span boundaries.
 #
 #     first(A, t)  = sum over A -> B C of p i_C first(B, t) + sum over A -> B of p first(B, t),        first(t, t) = 1
 #
-# is the probability that A makes a tree that ends and begins with tag t, *last* the same at the other edge, and *alone*
-# that it makes one word of tag t, (I - U)^-1 of the unary rules. They are linear systems, since i is known
+# is the probability that the tree of A ends and begins with tag t, *last* the same at the other edge, and *alone* that
+# it is one word of tag t, (I - U)^-1 of the unary rules. They are linear systems, since i is known
 # (:mod:`~loglinear.generative.pcfg.expectations`). The two parts of a rule are independent given the rule, so that
 #
 #     E[A -> B C, first word w, last word v]                    = o_A p first(B, w) last(C, v)
 #     E[A -> B C, first word w, last word v, two words long]    = o_A p alone(B, w) alone(C, v)
 #
 # where first(B, w) = sum over t of first(B, t) p(w given t). A feature that looks further into the span than its edges
-# is no product of this kind: draw trees (:mod:`~loglinear.generative.pcfg.model`) and count.
+# is not such a product: draw trees (:mod:`~loglinear.generative.pcfg.model`) and count.
 
 EDGES = ("first", "last", "alone")
 

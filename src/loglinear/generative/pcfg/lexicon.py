@@ -1,14 +1,14 @@
-"""Words and their tags: p(word given tag), with an answer for words that training has not seen.
+"""Words and their tags: p(word given tag), for words of the training data and unknown ones.
 
 A *terminal* is a known word or a class of unknown words (:mod:`~loglinear.features.spans`). From the counts
-c(t, w) of tags and words, and n(t, z) of tags and classes over the *rare* words of training, which stand for those to
-come,
+c(t, w) of tags and words, and n(t, z) of tags and classes over the *rare* words of training, which represent unknown
+ones,
 
     p(t given z)  = (n(t, z) + a p(t given the next wider class)) / (n(z) + a)
     p(t given w)  = (c(t, w) + b p(base of t given w) p(t given its base) + d p(t given z of w)) / (c(w) + b + d)
     p(x given t)  = p(t given x) m(x) / sum over x,         m(w) = c(w),  m(z) = n(z) times the share of words seen once
 
-where the *base* of a tag is what it is without notes that a grammar has added. The last term, with ``d``, is for words
+where the *base* of a tag is the tag without a grammar's annotations. The last term, with ``d``, is for words
 seen fewer than ``often`` times. Without smoothing p(x given t) is c(t, w) / c(t), and unknown words have no tag.
 Tags whose probability is less than ``negligible`` times that of a word's best are left out.
 
@@ -37,15 +37,15 @@ class LexiconSmoothing:
     Parameters
     ----------
     wider : float
-        a, how much a class leans on the next wider one.
+        a, how much a class backs off to the next wider one.
     base : float
-        b, how much a word's tags lean on their bases.
+        b, how much a word's tags back off to their bases.
     rare : int
-        Words seen at most so often stand for unknown ones.
+        Words seen at most this often represent unknown ones.
     unseen : float
-        d, how much a word's tags lean on its class.
+        d, how much a word's tags back off to its class.
     often : int
-        Words seen so often lean on no class.
+        Words seen at least this often do not back off to a class.
     negligible : float
         Share of the best tag's probability below which a tag is left out.
     """
@@ -109,19 +109,19 @@ class Lexicon:
         return np.exp(self.log_p)
 
     def terminal_of(self, words: Sequence[str]) -> Int32:
-        """The terminal of each word of a sentence; -1 for words that are unknown to a lexicon without classes."""
+        """The terminal of each word of a sentence; -1 for unknown words if the lexicon has no classes."""
         return np.array([self._one(word, place == 0) for place, word in enumerate(words)], dtype=np.int32)
 
     def _one(self, word: str, first: bool) -> int:
-        found = self._number.get(word)
-        if found is None and first:
-            found = self._number.get(word[:1].lower() + word[1:])
-        if found is not None:
-            return found
+        number = self._number.get(word)
+        if number is None and first:
+            number = self._number.get(word[:1].lower() + word[1:])
+        if number is not None:
+            return number
         return next((self._number[z] for z in word_classes(word, first, self._number) if z in self._number), -1)
 
     def scores(self, terminals: Int32) -> Float:
-        """log p(terminal given tag) [n, P] of terminals [n]; -inf for tags that one may not have."""
+        """log p(terminal given tag) [n, P] of terminals [n]; -inf for tags that a terminal cannot have."""
         scores = np.full((len(terminals), self.n_tags), -np.inf)
         rows, places = self.pairs(terminals)
         scores[rows, self.tags[places]] = self.log_p[places]
@@ -137,7 +137,7 @@ class Lexicon:
 
 
 def counted_lexicon(words: Sequence[TaggedWord], n_tags: int) -> Lexicon:
-    """Relative frequencies, and nothing for unknown words."""
+    """Relative frequencies; unknown words have no tag."""
     joint: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for tag, word, _ in words:
         joint[word][tag] += 1.0
@@ -147,7 +147,7 @@ def counted_lexicon(words: Sequence[TaggedWord], n_tags: int) -> Lexicon:
 def smoothed_lexicon(
     words: Sequence[TaggedWord], tags: Sequence[str], base: Callable[[str], str], constants: LexiconSmoothing
 ) -> Lexicon:
-    """The lexicon of the equations above; ``tags`` [P] are the tags' names and ``base`` says what they are of."""
+    """The lexicon of the equations above; ``tags`` [P] are the tags' names and ``base`` maps them to their bases."""
     by_word: dict[str, Counter[int]] = defaultdict(Counter)
     first: Counter[str] = Counter()
     for tag, word, begins in words:
@@ -179,8 +179,7 @@ def smoothed_lexicon(
 
 
 def _kept(values: Float, negligible: float) -> dict[int, float]:
-    found = np.flatnonzero(values > negligible * values.max())
-    return {int(t): float(values[t]) for t in found}
+    return {int(t): float(values[t]) for t in np.flatnonzero(values > negligible * values.max())}
 
 
 class _Classes:
@@ -224,13 +223,10 @@ class _Classes:
         return self._given[name]
 
     def tags_of(self, word: str, first: bool) -> Float:
-        """p(tag given the most particular class that a word shares with a rare word) [P]."""
+        """p(tag given the narrowest class that a word shares with a rare word) [P]."""
         return self.given(next(name for name in word_classes(word, first, self._known) if name in self._up))
 
     def masses(self) -> dict[str, tuple[Float, float]]:
-        """For each class its tags, and how many words to come it stands for itself, not through a narrower one."""
-        result = {}
+        """For each class its tags, and the number of unknown words it covers itself, not through a narrower one."""
         narrower: Counter[str] = Counter(self._up[name] for name in self._up if self._counts[name].sum() <= 1.0)
-        for name in self._up:
-            result[name] = (self.given(name), float(max(self._own[name], narrower[name], 0.5)))
-        return result
+        return {name: (self.given(name), float(max(self._own[name], narrower[name], 0.5))) for name in self._up}

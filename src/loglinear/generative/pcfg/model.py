@@ -86,7 +86,7 @@ class PCFG:
 
     @property
     def parameters(self) -> Float:
-        """Probabilities of binary and unary rules, and log p(word given tag), in a row [P]."""
+        """Probabilities of binary and unary rules, and log p(word given tag), as a vector [P]."""
         return np.concatenate([self.binary, self.unary, self.lexicon.log_p])
 
     def with_parameters(self, parameters: Float) -> PCFG:
@@ -109,7 +109,7 @@ class PCFG:
 
     @property
     def grammar(self) -> CFGGrammar:
-        """The rules, and the steps that stand for chains of unary rules."""
+        """The rules, and the steps that represent chains of unary rules."""
         return self.coder.grammar
 
     # -- sentences ---------------------------------------------------------------------------------------------------
@@ -149,11 +149,11 @@ class PCFG:
         return self.structure(sentences).log_partition(self.scores(sentences, sums=True))
 
     def tree(self, words: Sequence[str], labels: npt.ArrayLike) -> Tree:
-        """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
+        """The binary tree of a labelling [N, 3] of the spans of one sentence."""
         return self.coder.tree(words, labels)
 
     def best_tags(self, words: Sequence[str]) -> list[str]:
-        """The most probable part of speech of each word by itself, without notes."""
+        """The most probable part of speech of each word by itself, without annotations."""
         joint = self.lexicon.scores(self.lexicon.terminal_of(words)) + self._log_tag_frequency
         commonest = int(np.argmax(self._log_tag_frequency))
         best = np.where(np.isneginf(joint).all(axis=1), commonest, np.argmax(joint, axis=1))
@@ -167,7 +167,7 @@ class PCFG:
             return np.log(np.maximum(Expectations(self).outside[: self.n_tags], 1e-300))
 
     def log_joint(self, tree: Tree) -> float:
-        """log p(tree, words) of a binary tree, -inf if one of its rules is none of the grammar's."""
+        """log p(tree, words) of a binary tree, -inf if one of its rules is not in the grammar."""
         total, number = 0.0, self.coder.number
         found = constituents(tree)
         words = [c.word for c in sorted(found, key=lambda c: c.start) if c.word is not None]
@@ -201,7 +201,7 @@ class PCFG:
     # -- as data -----------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What a model file keeps: a header of JSON, and arrays."""
+        """The grammar for a model file: a header of JSON, and arrays."""
         text = "\n".join([*self.symbols, *self.lexicon.terminals]).encode()
         header = {"n_symbols": self.n_symbols, "n_tags": self.n_tags, "root": self.root}
         return header, {
@@ -234,7 +234,7 @@ class PCFG:
 
 
 def check_constant(name: str, value: float, least: float = 0.0) -> float:
-    """A smoothing constant, refused if it is no finite number from ``least`` up."""
+    """Reject a smoothing constant that is not a finite number from ``least`` up."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < np.inf:
         raise OptionError(f"{name}={value!r} must be a finite number from {least:g} up")
     return float(value)
@@ -255,14 +255,14 @@ BaseOf = Callable[[str], str]
 #
 #     U(C, D)  sum over A, B of  N(A, C) e(A, B) / total(A, B) N(D, B)        times, N = (I - U)^-1.
 #
-# Only the m symbols that have unary rules take part, so all matrices are [m, m] or [m, K].
+# Only the m symbols that have unary rules are involved, so all matrices are [m, m] or [m, K].
 
 
-CERTAIN = 1e-9  # a spectral radius nearer to 1 than this is 1
+CERTAIN = 1e-9  # a spectral radius closer to 1 than this is 1
 
 
 def radius_of(matrix: csr_matrix) -> float:
-    """Spectral radius of a non-negative square matrix: the greatest of its strongly connected parts."""
+    """Spectral radius of a non-negative square matrix: the greatest among its strongly connected parts."""
     n, part = connected_components(matrix, directed=True, connection="strong")
     sizes = np.bincount(part, minlength=n)
     greatest = float(matrix.diagonal()[sizes[part] == 1].max(initial=0.0))
@@ -338,9 +338,8 @@ class UnaryClosure:
         if not m:
             return
         lengths = self._matrix.copy()
-        lengths.data = np.maximum(-np.log(lengths.data), 1e-15)  # an edge of no length would be no edge
-        found = dijkstra(lengths, indices=self._movers, return_predecessors=True)
-        distances, before = found
+        lengths.data = np.maximum(-np.log(lengths.data), 1e-15)  # an edge of length 0 would be missing
+        distances, before = dijkstra(lengths, indices=self._movers, return_predecessors=True)
         distances[np.arange(m), self._movers] = np.inf
         rows, children = np.nonzero(np.isfinite(distances) | (self._total > 0.0))
         order = np.lexsort((rows, children))
@@ -375,8 +374,9 @@ class UnaryClosure:
 
     @cached_property
     def log_total(self) -> Float:
-        """log total(A, B) of each step [U]."""
-        return np.log(self._total[self._rows, self.steps[:, 1]])
+        """log total(A, B) of each step [U]; -inf for one so improbable that its total is 0 as a number."""
+        with np.errstate(divide="ignore"):
+            return np.log(self._total[self._rows, self.steps[:, 1]])
 
     def expected_rules(self, expected_steps: npt.ArrayLike) -> Float:
         """Expected uses [M] of the unary rules, where steps are used ``expected_steps`` [U] times."""
@@ -384,9 +384,11 @@ class UnaryClosure:
         if not m:
             return np.zeros(len(self.rules))
         shares = np.zeros((m, k))
-        shares[self._rows, self.steps[:, 1]] = np.asarray(expected_steps) / np.exp(self.log_total)
-        # N [K, K] is the identity but for the rows of movers: N(D, B) = within and total beside it
-        to_child = shares.copy()  # D = B, whichever symbol
+        total = np.exp(self.log_total)
+        used = np.flatnonzero(total > 0.0)
+        shares[self._rows[used], self.steps[used, 1]] = np.asarray(expected_steps)[used] / total[used]
+        # N [K, K] is the identity except in the rows of movers: within, and total in the other columns
+        to_child = shares.copy()  # D = B, for any symbol
         to_child[:, self._movers] = 0.0
         reach = self._total.copy()
         reach[np.arange(m), self._movers] += 1.0  # N(D, :) of the movers D
@@ -402,7 +404,7 @@ class UnaryClosure:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Trees drawn from a PCFG, from the root down: for expectations of features that are no contiguous fragments.
+# Trees drawn from a PCFG, from the root down: for expectations of features other than contiguous fragments.
 
 LARGEST = 1_000_000  # nodes of one tree
 

@@ -1,3 +1,1 @@
-"""Dual coordinate ascent: ``chain`` for chains, ``flat`` for flat labels, ``general`` is how both go on by L-BFGS at
-the end.
-"""
+"""Dual coordinate ascent: ``chain`` for chains, ``flat`` for flat labels, ``general`` what both share."""

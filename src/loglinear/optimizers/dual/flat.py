@@ -1,178 +1,135 @@
 """Stochastic dual coordinate ascent for flat labels: logistic regression, softmax-margin and multi-class SVMs.
 
-As for chains (:mod:`~loglinear.optimizers.dual.chain`), each row keeps the marginals that it has a share in the weights
-by. As it has one label, its step can be the best there is, of all marginals at once. With q = c ||x||^2 / 2 l2,
+As for chains (:mod:`~loglinear.optimizers.dual.chain`), the weights are a function of the rows' marginals alpha_i. A
+row has one label, so that its step can be the best possible one, of all its marginals at once. With
+q = c_i ||x_i||^2 / 2 l2, the new marginals a are
 
-    cll, softmax-margin      log a_y + q a_y = s_y + cost_y + q kept_y - level                Newton steps
-    max-margin               a = the projection of  kept + (s + cost) / q  onto the simplex   (Crammer & Singer 2001)
+    cll, softmax-margin      log a_y + q a_y = s_y + cost_y + q alpha_y - level               by Newton steps
+    max-margin               a = the projection of  alpha + (s + cost) / q  onto the simplex  (Crammer & Singer 2001)
 
-A bias that is not penalised has no place in the dual. It is penalised around a centre, which moves to where the bias is
-after each pass (the proximal point method, Rockafellar 1976), so that the penalty is nothing in the end.
+An unpenalised bias has no place in the dual. It is penalised around a centre, which moves to the bias after each pass
+(the proximal point method, Rockafellar 1976), so that the penalty vanishes in the end.
 
-Passes end when primal and dual differ by less than the tolerance of the objective, which is certified in double
-precision (:mod:`~loglinear.optimizers.dual.flat`) once the gaps met in a pass say so. Corpora of many numbers
-are gone over in single precision as long as that does. Two parts share a pass, for any number of threads, as for
-chains; each takes its own moves for 1.25 times as large as they are, and for twice as large, which is safe whatever the
-data, where all rows have all columns or a pass has made things worse.
+Passes end when primal and dual differ by less than the tolerance; once the gaps seen during a pass are that small, the
+gap is certified in double precision. Large data is processed in single precision as long as that is accurate enough.
+Two parts share a pass, for any number of threads, as for chains; each takes its own changes to be 1.25 times as large
+as they are, and twice as large, which is safe for any data, where all rows have all columns or a pass has raised the
+objective.
 
-About q passes are needed where the labels cannot be told apart well. Where two hundred would not do, or have not, and
-the loss is smooth, L-BFGS goes on, until the same gap, by the marginals of its weights, is small enough, or a hundredth
-of the tolerance makes no difference to it.
+It takes about q passes where the labels are hard to separate. Where two hundred would not be enough, or were not, and
+the loss is smooth, L-BFGS takes over until the same gap, with the marginals of its weights, is small enough, or a
+hundredth of the tolerance makes no difference to it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from loglinear.arrays import Array, Arrays, Float, Float32, Int64
+from loglinear.arrays import Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
-from loglinear.errors import ModelFileError, OptionError
 from loglinear.kernels import loose_kernel
-from loglinear.optimizers.dual.general import FinishState, finish
+from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import FlatRows, Objective, flat_rows
-from loglinear.optimizers.optimizer import Optimizer, Result
+from loglinear.optimizers.optimizer import Callback, Result, StoredState
+from loglinear.optimizers.passes import passes
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
 CRITERIA = ("cll", "softmax-margin", "max-margin")
-ROUNDS, OVERLAP = 8, 1.25  # of a pass; how much both parts move the same weights, if that does
-WORSE = 0.002  # a rise by this share is more than the order of the rows makes
+ROUNDS, OVERLAP = 8, 1.25  # of a pass; how much both parts move the same weights, if that is enough
 ROWS_A_PART = 500  # in a round; fewer rows are not split
 SINGLE_FROM = 2_000_000  # numbers in the data
 MOST_MISSES = 3  # certificates that fail before single precision is given up
-MOST_PASSES = 200  # before L-BFGS goes on, where the loss is smooth; or fewer, if as many will not do
+MOST_PASSES = 200  # before L-BFGS takes over, where the loss is smooth; fewer if that many would not be enough
 LOOK_BACK, LEAST_FALL = 5, 1e-12  # passes that the gap's fall is measured over; the least share to hope for
 FINER = (1.0, 0.1, 0.01)  # tolerance of L-BFGS, as shares of what is asked for, while the gap is too large
-UNFIT = "the checkpoint's state does not fit the data; remove it to start anew"
 
 
 @dataclass
-class FlatDualState:
-    """Everything needed to go on as if never stopped.
+class FlatDualState(StoredState):
+    """Everything needed to continue as if never stopped.
 
     Attributes
     ----------
-    iteration, evaluations : int
-        Passes so far.
-    misses : int
-        Certificates that were not good enough although the gaps met in a pass were.
-    value, gap : float
-        The objective, and how far primal and dual are apart: as met in the last pass, or certified.
-    overlap : float
-        What each part of a pass takes its own moves for.
-    l1, l2 : float
-        The penalties; a state of other ones is a warm start.
-    gaps : list of float
-        The gaps of the last passes, the newest last.
     centre : float64 [Y]
         What a free bias is penalised around.
     table : float64 or float32 [A + 1, Y]
-        The weights, before the L1 penalty brings them nearer to zero.
-    kept : float64 or float32 [N, Y]
-        The marginals of each row that the weights are made of.
-    found : float64 [D] or None
+        The weights, before the L1 penalty moves them towards zero.
+    alpha : float64 or float32 [N, Y]
+        The marginals of each row that the weights are a function of.
+    overlap : float
+        By how much each part of a pass overestimates its own changes.
+    l1, l2 : float
+        The penalties; a state with other ones is a warm start.
+    iteration, evaluations : int
+        Passes so far.
+    misses : int
+        Certificates that were not good enough although the gaps seen during a pass were.
+    value, gap : float
+        The objective and the gap between primal and dual: accumulated during the last pass, or certified.
+    gaps : list of float
+        The gaps of the last passes, the newest last.
+    certified : float64 [D] or None
         The weights that the value and the gap are certified for.
     problem : FlatProblem or None
-        None before it is known whether a stored state fits.
+        None until a stored state has been compared with the data.
     """
 
-    iteration: int
-    evaluations: int
-    misses: int
-    value: float
-    gap: float
+    counts = ("iteration", "evaluations", "misses")
+    numbers = ("value", "gap", "overlap", "l1", "l2")
+    recent = "gaps"
+    arrays = ("centre", "table", "alpha")
+    stored_as: ClassVar = {"alpha": "kept"}
+
+    centre: Float
+    table: Table
+    alpha: Table
     overlap: float
     l1: float
     l2: float
-    centre: Float
-    table: Table
-    kept: Table
+    iteration: int = 0
+    evaluations: int = 0
+    misses: int = 0
+    value: float = np.inf
+    gap: float = np.inf
     gaps: list[float] = field(default_factory=list)
-    found: Float | None = None
+    certified: Float | None = None
     problem: FlatProblem | None = None
 
     @property
     def weights(self) -> Float:
         """The weights [D]."""
-        if self.found is not None:
-            return self.found
+        if self.certified is not None:
+            return self.certified
         assert self.problem is not None
         return self.problem.vector_of(self.problem.shrunk(self.table, self.centre))
 
-    def to_arrays(self) -> Arrays:
-        """All of it as named arrays, for a checkpoint."""
-        return {
-            "counts": np.array([self.iteration, self.evaluations, self.misses], dtype=np.int64),
-            "values": np.array([self.value, self.gap, self.overlap, self.l1, self.l2, *self.gaps]),
-            "centre": self.centre.copy(),
-            "table": self.table.copy(),
-            "kept": self.kept.copy(),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> FlatDualState:
-        """Inverse of :meth:`to_arrays`."""
-        try:
-            iteration, evaluations, misses = (int(count) for count in arrays["counts"])
-            value, gap, overlap, l1, l2, *gaps = arrays["values"].tolist()
-            centre, table, kept = (np.array(arrays[name]) for name in ("centre", "table", "kept"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train anew") from None
-        return cls(iteration, evaluations, misses, value, gap, overlap, l1, l2, centre, table, kept, gaps)
-
 
 @dataclass(frozen=True)
-class FlatDual(Optimizer):
+class FlatDual(DualOptions):
     """Passes of dual coordinate ascent over flat labels until primal and dual are nearly the same.
 
-    Parameters
-    ----------
-    max_iter : int
-        Most passes, the iterations of L-BFGS included.
-    tolerance : float
-        Stop when the gap between primal and dual is less than this share of the objective, or of a ten-thousandth of
-        what that is with weights of zero, if it is less: there may be no loss left.
-    seed : int
-        Of the order of the rows.
+    It stops when the gap is below this share (``tolerance``) of the objective, or of a ten-thousandth of the objective
+    at zero if that is more: there may be no loss left.
     """
 
-    name = "dual"
-    summary = "stochastic dual coordinate ascent over flat labels"
-    default_iterations = 1000
-
-    max_iter: int = 1000
-    tolerance: float = 1e-5
-    seed: int = 0
-
-    def restore(self, arrays: Mapping[str, Array]) -> FlatDualState | FinishState:
-        """The state of :meth:`FlatDualState.to_arrays`, or of L-BFGS after it."""
-        return FinishState.from_arrays(arrays) if "passes" in arrays else FlatDualState.from_arrays(arrays)
-
     def minimise(
-        self,
-        objective: Objective,
-        weights0: Float,
-        *,
-        l1: float = 0.0,
-        callback: Callable[[Any], bool | None] | None = None,
-        state: Any = None,
+        self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
         """Lower the objective; ``weights0`` [D] and a ``state`` of other penalties say where to begin."""
-        reason = why_not_flat_dual(objective.criterion, objective.features, objective.gold, objective.l2)
-        if reason is None and objective.terms:
-            reason = "the objective has terms beside the losses of its rows"
-        if reason is not None:
-            raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
+        gold, l2 = objective.gold, objective.l2
+        check_supported(flat_dual_unsupported_reason(objective.criterion, objective.features, gold, l2))
+        check_supported("the objective has terms beside the losses of its rows" if objective.terms else None)
         if isinstance(state, FinishState):
             return self._finish(objective, state.weights, l1, callback, state.passes, state.inner)
         problem = FlatProblem(objective, l1)
@@ -180,22 +137,23 @@ class FlatDual(Optimizer):
         while True:
             ends = now.iteration >= self.max_iter or (objective.criterion.smooth and self._is_too_slow(problem, now))
             if ends or (now.iteration and now.gap <= self.tolerance * problem.size(now.value)):
-                best = problem.certificate(now.kept, now.table, now.centre)
+                best = problem.certificate(now.alpha, now.table, now.centre)
                 near = best.gap <= self.tolerance * problem.size(best.value)
                 if near or now.iteration >= self.max_iter:
-                    now.value, now.gap, now.found = best
+                    now.value, now.gap, now.certified = best
                     return Result(now, near, self._message(now, near))
                 if ends:
                     return self._finish(objective, best.weights, l1, callback, now.iteration, None)
                 now.misses += 1
                 if now.misses >= MOST_MISSES and now.table.dtype == np.float32:
-                    _sharpen(now, problem)
+                    now.alpha = now.alpha.astype(np.float64)
+                    _refresh_table(now, problem)
             self._pass(problem, now)
             if callback is not None and callback(now):
-                return Result(now, False, f"stopped after {_passes(now.iteration)} (by the callback)")
+                return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")
 
     def _is_too_slow(self, problem: FlatProblem, now: FlatDualState) -> bool:
-        """Whether so many passes as may be would not do."""
+        """Whether the most passes allowed would not be enough."""
         if now.iteration >= MOST_PASSES:
             return True
         if len(now.gaps) <= LOOK_BACK or not 0.0 < now.gap < now.gaps[0]:
@@ -209,16 +167,15 @@ class FlatDual(Optimizer):
         objective: Objective,
         weights: Float,
         l1: float,
-        callback: Callable[[FinishState], bool | None] | None,
-        passes: int,
+        callback: Callback,
+        n_passes: int,
         state: LBFGSState | None,
     ) -> Result:
         """L-BFGS until the gap is small, or it finds no better weights."""
         problem = FlatProblem(objective, l1)
         for share in FINER:
-            limits = replace(self, tolerance=share * self.tolerance)
-            least_gradient = share * LBFGS.gradient_tolerance
-            result = finish(limits, objective, weights, l1, callback, passes, state, least_gradient)
+            finer, least_gradient = replace(self, tolerance=share * self.tolerance), share * LBFGS.gradient_tolerance
+            result = finer.finish(objective, weights, l1, callback, n_passes, state, least_gradient)
             gap, size = problem.gap_of(result.weights), problem.size(result.value)
             if not result.converged or gap <= self.tolerance * size:
                 break
@@ -230,25 +187,25 @@ class FlatDual(Optimizer):
 
     def _message(self, now: FlatDualState, near: bool) -> str:
         if near:
-            passes = _passes(now.iteration)
-            return f"converged after {passes}: primal and dual differ by less than {self.tolerance:g} of the objective"
-        apart = f"primal and dual differ by {now.gap / (abs(now.value) or 1.0):.2g} of the objective"
-        return f"stopped after {_passes(now.iteration)}, {apart}"
+            apart = f"less than {self.tolerance:g} of the objective"
+            return f"converged after {passes(now.iteration)}: primal and dual differ by {apart}"
+        apart = f"{now.gap / (abs(now.value) or 1.0):.2g} of the objective"
+        return f"stopped after {passes(now.iteration)}, primal and dual differ by {apart}"
 
     def _pass(self, problem: FlatProblem, now: FlatDualState) -> None:
         """One more pass, in place."""
         n = len(problem.rows.gold)
-        order = np.random.default_rng([self.seed, now.iteration]).permutation(n)
+        order = self.order(n, now.iteration)
         losses, gaps = np.zeros(n), np.zeros(n)
         if n < PARTS * ROUNDS * ROWS_A_PART:
-            dual_pass(order, problem.rows, problem.rates(), now.table, now.kept, losses, gaps)
+            dual_pass(order, problem.rows, problem.rates(), now.table, now.alpha, losses, gaps)
         else:
             rates, tables = problem.rates(now.overlap), [now.table.copy() for _ in range(PARTS)]
             for chosen in np.array_split(order, ROUNDS):
                 parts = np.array_split(chosen, PARTS)
 
                 def steps(k: int) -> None:
-                    dual_pass(parts[k], problem.rows, rates, tables[k], now.kept, losses, gaps)  # noqa: B023
+                    dual_pass(parts[k], problem.rows, rates, tables[k], now.alpha, losses, gaps)  # noqa: B023
 
                 in_threads(steps, range(PARTS), problem.n_threads)
                 add_changes(now.table, tables[0], tables[1], now.overlap)
@@ -266,8 +223,8 @@ class FlatDual(Optimizer):
         now.evaluations += 1
 
 
-def why_not_flat_dual(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
-    """What speaks against dual ascent, or None."""
+def flat_dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
+    """Why dual ascent cannot be used, or None if it can."""
     if not isinstance(features, FlatFeatures):
         return "it goes over rows of numbers whose labels have weights of their own"
     if criterion.name not in CRITERIA:
@@ -279,74 +236,59 @@ def why_not_flat_dual(criterion: Criterion, features: PartFeatures, gold: Gold, 
     return None
 
 
-def _passes(n: int) -> str:
-    return f"{n} pass{'' if n == 1 else 'es'}"
-
-
 def _start(problem: FlatProblem, weights0: Float) -> FlatDualState:
     single = len(problem.rows.values) >= SINGLE_FROM and not problem.has_margin
     dtype: type = np.float32 if single else np.float64
     n_labels, n_columns = problem.features.n_labels, problem.features.n_columns
     centre = problem.table_of(weights0)[-1].copy() if problem.free else np.zeros(n_labels)
     table: Table = np.zeros((n_columns + 1, n_labels), dtype=dtype)
-    kept = problem.of_gold(dtype)
+    alpha = problem.of_weights(weights0, dtype) if weights0.any() and not problem.has_margin else problem.of_gold(dtype)
     overlap = OVERLAP if len(problem.rows.ids) else float(PARTS)
-    now = FlatDualState(0, 0, 0, np.inf, np.inf, overlap, problem.l1, problem.l2, centre, table, kept, problem=problem)
-    if weights0.any() and not problem.has_margin:
-        now.kept = problem.of_weights(weights0, dtype)
+    now = FlatDualState(centre, table, alpha, overlap, problem.l1, problem.l2, problem=problem)
     if weights0.any():
-        _renew(now, problem)
+        _refresh_table(now, problem)
     return now
 
 
-def _renew(now: FlatDualState, problem: FlatProblem) -> None:
-    """Make the weights of the kept marginals anew, with a free bias at its centre."""
-    problem.balance(now.kept)
-    table = problem.sums(now.kept)[0]
+def _refresh_table(now: FlatDualState, problem: FlatProblem) -> None:
+    """Compute the weights from alpha again, with a free bias at its centre."""
+    problem.balance(now.alpha)
+    table = problem.sums(now.alpha)[0]
     table[-1] += now.centre
-    now.table = table.astype(np.float32) if now.kept.dtype == np.float32 else table
-
-
-def _sharpen(now: FlatDualState, problem: FlatProblem) -> None:
-    """Go on in double precision."""
-    now.kept = now.kept.astype(np.float64)
-    _renew(now, problem)
+    now.table = table.astype(np.float32) if now.alpha.dtype == np.float32 else table
 
 
 def _fitting(state: Any, problem: FlatProblem) -> FlatDualState:
-    """A state that was stored, if it fits the problem; if its penalties are others, the place to begin from."""
+    """A copy of a stored state if it fits the problem; with other penalties, only its marginals are used."""
     features, n = problem.features, len(problem.rows.gold)
-    if not isinstance(state, FlatDualState) or state.kept.shape != (n, features.n_labels):
-        raise OptionError(UNFIT)
-    if state.table.shape != (features.n_columns + 1, features.n_labels) or state.centre.shape != (features.n_labels,):
-        raise OptionError(UNFIT)
-    now = FlatDualState(
-        state.iteration, state.evaluations, state.misses, state.value, state.gap, state.overlap, problem.l1,
-        problem.l2, state.centre.copy(), state.table.copy(), state.kept.copy(), list(state.gaps), problem=problem,
-    )  # fmt: skip
-    if (state.l1, state.l2) != (problem.l1, problem.l2):
-        mix_with_gold(min(problem.l2 / state.l2, 1.0), problem.rows, now.kept)
-        _renew(now, problem)
-        now.iteration = now.evaluations = now.misses = 0
-        now.value, now.gap, now.gaps = np.inf, np.inf, []
+    shapes = [(features.n_labels,), (features.n_columns + 1, features.n_labels), (n, features.n_labels)]
+    fits = isinstance(state, FlatDualState) and [getattr(state, name).shape for name in state.arrays] == shapes
+    check_fits_data(fits)
+    own: dict[str, Any] = {name: state.copied(name) for name in state.arrays}
+    own |= {"l1": problem.l1, "l2": problem.l2, "problem": problem}
+    if (state.l1, state.l2) == (problem.l1, problem.l2):
+        return replace(state, **own, gaps=list(state.gaps), certified=None)
+    now = FlatDualState(**own, overlap=state.overlap)
+    mix_with_gold(min(problem.l2 / state.l2, 1.0), problem.rows, now.alpha)
+    _refresh_table(now, problem)
     return now
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Dual steps over rows with flat labels, and what certifies how near to the minimum they have come.
+# Dual steps over rows with flat labels, and the certificate of how close to the minimum they are.
 #
 # The weights are a table [A + 1, Y], the last row being the bias, whose column has the same value z in each row. A row
 # of the data is ``values[pointer[i]:pointer[i + 1]]`` in the columns ``ids`` there, or in all A columns if there are no
-# ids. Tables are float64, or float32 where that is near enough; sums are made in double precision.
+# ids. Tables are float64, or float32 where that is accurate enough; sums are made in double precision.
 
 Table = Float | Float32
 
-LEAST = 1e-12  # of the marginals that a step seeks
-ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the steps, and how many there are at most
+LEAST = 1e-12  # least marginal that a step leads to
+ENOUGH, MOST_STEPS = 1e-7, 50  # change of a marginal that ends the Newton steps, and the most of them
 
 
 class Rates(NamedTuple):
-    """What a step is measured by.
+    """The penalties and the kind of loss that determine a step.
 
     Parameters
     ----------
@@ -355,7 +297,7 @@ class Rates(NamedTuple):
     bias_l2 : float
         Of the bias, around its centre.
     shrink, bias_shrink : float
-        What the L1 penalty brings the weights nearer to zero by.
+        How far the L1 penalty moves the weights towards zero.
     has_margin : bool
         Whether the loss is the hinge, not the logarithm of a sum.
     """
@@ -405,15 +347,16 @@ def _normalise(scores: Table, out: Float) -> float:
 
 
 @loose_kernel
-def _towards_now(scores: Table, log_z: float, kept: Table, curvature: float, marginals: Float, step: Table) -> float:
-    """The change ``step`` [Y] that the dual is largest after; returns the loss less what kept has of it.
+def _smooth_step(scores: Table, log_z: float, alpha: Table, curvature: float, marginals: Float, step: Table) -> float:
+    """The change ``step`` [Y] that maximises the dual; returns the loss minus its counterpart in the dual.
 
-    The marginals a that are sought have  log a_y + curvature a_y = scores_y - log Z + curvature kept_y - level,  with
-    the level that lets them sum to one: Newton steps on all of them and the level. ``marginals`` [Y] are those of now.
+    The new marginals a satisfy  log a_y + curvature a_y = scores_y - log Z + curvature alpha_y - level,  with
+    the level that makes them sum to one: Newton steps on all of them and the level. ``marginals`` [Y] come in as those
+    under the current weights.
     """
     n_labels, apart = scores.shape[0], 0.0
     for y in range(n_labels):
-        old = float(kept[y])
+        old = float(alpha[y])
         marginals[y] = max(0.5 * (old + marginals[y]), LEAST)
         if old > 0.0:
             apart += old * (math.log(old) - (float(scores[y]) - log_z))
@@ -421,7 +364,7 @@ def _towards_now(scores: Table, log_z: float, kept: Table, curvature: float, mar
         up, down, mass, largest = 0.0, 0.0, 0.0, 0.0
         for y in range(n_labels):
             here = marginals[y]
-            slope = float(scores[y]) - log_z + curvature * (float(kept[y]) - here) - math.log(here)
+            slope = float(scores[y]) - log_z + curvature * (float(alpha[y]) - here) - math.log(here)
             factor = here / (1.0 + curvature * here)
             up += slope * factor
             down += factor
@@ -439,31 +382,31 @@ def _towards_now(scores: Table, log_z: float, kept: Table, curvature: float, mar
     for y in range(n_labels):
         mass += marginals[y]
     for y in range(n_labels):
-        step[y] = marginals[y] / mass - float(kept[y])
+        step[y] = marginals[y] / mass - float(alpha[y])
     return apart
 
 
 @loose_kernel
-def _towards_best(scores: Table, kept: Table, curvature: float, step: Table) -> float:
-    """The change ``step`` [Y] that the dual of the hinge is largest after; returns the loss less what kept has of it.
+def _hinge_step(scores: Table, alpha: Table, curvature: float, step: Table) -> float:
+    """The change ``step`` [Y] that maximises the dual of the hinge; returns the loss minus its counterpart in the dual.
 
-    It is the projection of  kept + scores / curvature  onto the simplex: the labels below a threshold get nothing. It
-    is raised until it stands still (Michelot 1986).
+    It is the projection of  alpha + scores / curvature  onto the simplex: the labels below a threshold get nothing. It
+    is raised until nothing changes (Michelot 1986).
     """
     best, expected, n_labels = scores[0], 0.0, scores.shape[0]
     for y in range(n_labels):
         best = max(best, scores[y])
-        expected += float(kept[y]) * float(scores[y])
+        expected += float(alpha[y]) * float(scores[y])
     apart = float(best) - expected
     if curvature <= 0.0:  # a row of zeros: the first of the best labels
         left = 1.0
         for y in range(n_labels):
             taken = left if scores[y] == best else 0.0
-            step[y] = taken - kept[y]
+            step[y] = taken - alpha[y]
             left -= taken
         return apart
     for y in range(n_labels):
-        step[y] = kept[y] + (scores[y] - best) / curvature
+        step[y] = alpha[y] + (scores[y] - best) / curvature
     threshold, n_before = -np.inf, n_labels + 1
     while True:
         n_above, mass = 0, 0.0
@@ -475,19 +418,19 @@ def _towards_best(scores: Table, kept: Table, curvature: float, step: Table) -> 
             break
         threshold, n_before = (mass - 1.0) / n_above, n_above
     for y in range(n_labels):
-        step[y] = max(step[y] - threshold, 0.0) - kept[y]
+        step[y] = max(step[y] - threshold, 0.0) - alpha[y]
     return apart
 
 
 @loose_kernel
 def dual_pass(
-    order: Int64, rows: FlatRows, rates: Rates, weights: Table, kept: Table, losses: Float, gaps: Float
+    order: Int64, rows: FlatRows, rates: Rates, weights: Table, alpha: Table, losses: Float, gaps: Float
 ) -> None:
-    """A step for each row in the ``order`` given; losses and gaps [N] as they were met.
+    """A step for each row in the ``order`` given; losses and gaps [N] before each step.
 
-    ``kept`` [N, Y] are the marginals that the ``weights`` [A + 1, Y] are made of.
+    ``weights`` [A + 1, Y] are a function of the marginals ``alpha`` [N, Y].
     """
-    n_labels, sparse = kept.shape[1], rows.ids.shape[0] > 0
+    n_labels, sparse = alpha.shape[1], rows.ids.shape[0] > 0
     scores, step, marginals = np.empty_like(weights[0]), np.empty_like(weights[0]), np.empty(n_labels)
     for k in range(order.shape[0]):
         i = order[k]
@@ -495,7 +438,7 @@ def dual_pass(
         square = _set_scores(i, rows, weights, rates, scores)
         curvature = weight * (square / (2.0 * rates.l2) + rows.z * rows.z / (2.0 * rates.bias_l2))
         if rates.has_margin:
-            apart = _towards_best(scores, kept[i], curvature, step)
+            apart = _hinge_step(scores, alpha[i], curvature, step)
             top = scores[0]
             for y in range(1, n_labels):
                 top = max(top, scores[y])
@@ -503,9 +446,9 @@ def dual_pass(
         else:
             log_z = _normalise(scores, marginals)
             losses[i] = weight * (log_z - float(scores[gold]))
-            apart = _towards_now(scores, log_z, kept[i], curvature, marginals, step)
+            apart = _smooth_step(scores, log_z, alpha[i], curvature, marginals, step)
         gaps[i] = weight * apart
-        mine, size = kept[i], 0.0
+        mine, size = alpha[i], 0.0
         for y in range(n_labels):
             mine[y] = max(mine[y] + step[y], mine[y] * 0)
             size = max(size, abs(float(step[y])))
@@ -525,7 +468,7 @@ def dual_pass(
 
 @loose_kernel
 def add_changes(table: Table, one: Table, other: Table, overlap: float) -> None:
-    """Add to a table what two copies of it have changed by, over ``overlap``; the copies are the same afterwards."""
+    """Add the changes of two copies of a table to it, divided by ``overlap``; the copies are equal to it afterwards."""
     flat, first, second = table.ravel(), one.ravel(), other.ravel()
     share = flat.dtype.type(1.0 / overlap)
     for k in range(flat.shape[0]):
@@ -535,7 +478,7 @@ def add_changes(table: Table, one: Table, other: Table, overlap: float) -> None:
 
 @loose_kernel
 def sizes(table: Table, shrink: float) -> tuple[float, float]:
-    """||w||^2 and |w| of the weights w that a table, brought nearer to zero by ``shrink``, holds."""
+    """||w||^2 and |w| of the weights w of a table after moving them towards zero by ``shrink``."""
     flat, squares, total = table.ravel(), 0.0, 0.0
     for k in range(flat.shape[0]):
         size = max(abs(float(flat[k])) - shrink, 0.0)
@@ -558,73 +501,73 @@ def losses_of(first: int, end: int, rows: FlatRows, rates: Rates, weights: Float
 
 
 @loose_kernel
-def keep_now(first: int, end: int, rows: FlatRows, rates: Rates, weights: Float, kept: Table) -> None:
-    """``kept`` [N, Y] of rows ``first`` to ``end`` = their marginals by the weights."""
+def set_marginals(first: int, end: int, rows: FlatRows, rates: Rates, weights: Float, alpha: Table) -> None:
+    """Set ``alpha`` [N, Y] of rows ``first`` to ``end`` to their marginals under the weights."""
     scores, room = np.empty_like(weights[0]), np.empty_like(weights[0])
     for i in range(first, end):
         _set_scores(i, rows, weights, rates, scores)
         _normalise(scores, room)
         for y in range(scores.shape[0]):
-            kept[i, y] = room[y]
+            alpha[i, y] = room[y]
 
 
 @loose_kernel
-def mix_with_gold(share: float, rows: FlatRows, kept: Table) -> None:
-    """Bring the kept marginals nearer to the gold labels: only a ``share`` of the way is left."""
-    for i in range(kept.shape[0]):
-        for y in range(kept.shape[1]):
-            kept[i, y] *= share
-        kept[i, rows.gold[i]] += 1.0 - share
+def mix_with_gold(share: float, rows: FlatRows, alpha: Table) -> None:
+    """Move the marginals towards the gold labels: only a ``share`` of the difference remains."""
+    for i in range(alpha.shape[0]):
+        for y in range(alpha.shape[1]):
+            alpha[i, y] *= share
+        alpha[i, rows.gold[i]] += 1.0 - share
 
 
 @loose_kernel
-def add_excess(first: int, end: int, rows: FlatRows, kept: Table, expected: Float, excess: Float) -> None:
-    """Add the weights that the kept marginals of rows ``first`` to ``end`` give each label [Y].
+def add_excess(first: int, end: int, rows: FlatRows, alpha: Table, expected: Float, excess: Float) -> None:
+    """Add the weights that the marginals of rows ``first`` to ``end`` give each label [Y].
 
-    ``excess`` [Y] is what that is above the weights of the rows with the label.
+    ``excess`` [Y] is by how much that exceeds the weights of the rows with the label.
     """
     for i in range(first, end):
         mass, weight = 0.0, rows.sample_weights[i]
-        for y in range(kept.shape[1]):
-            mass += float(kept[i, y])
-        for y in range(kept.shape[1]):
-            share = weight * float(kept[i, y]) / mass
+        for y in range(alpha.shape[1]):
+            mass += float(alpha[i, y])
+        for y in range(alpha.shape[1]):
+            share = weight * float(alpha[i, y]) / mass
             expected[y] += share
             excess[y] += share
         excess[rows.gold[i]] -= weight
 
 
 @loose_kernel
-def balance(first: int, end: int, keep: Float, take: Float, kept: Table) -> None:
-    """Leave each label [Y] its share ``keep`` of the kept marginals; what is left over is shared out by ``take`` [Y].
+def balance(first: int, end: int, keep: Float, take: Float, alpha: Table) -> None:
+    """Each label [Y] retains the share ``keep`` of its marginals; the rest is distributed according to ``take`` [Y].
 
     With ``keep = 1 - max(excess, 0) / expected`` and ``take`` proportional to ``max(-excess, 0)`` no label has an
-    excess afterwards, which is what the dual asks where a bias is not penalised.
+    excess afterwards, as the dual requires where a bias is not penalised.
     """
     for i in range(first, end):
         left = 0.0
-        for y in range(kept.shape[1]):
-            left += float(kept[i, y]) * (1.0 - keep[y])
-        for y in range(kept.shape[1]):
-            kept[i, y] = float(kept[i, y]) * keep[y] + left * take[y]
+        for y in range(alpha.shape[1]):
+            left += float(alpha[i, y]) * (1.0 - keep[y])
+        for y in range(alpha.shape[1]):
+            alpha[i, y] = float(alpha[i, y]) * keep[y] + left * take[y]
 
 
 @loose_kernel
 def add_weights(
-    first: int, end: int, rows: FlatRows, rates: Rates, keep: Float, take: Float, kept: Table, sums: Float
+    first: int, end: int, rows: FlatRows, rates: Rates, keep: Float, take: Float, alpha: Table, sums: Float
 ) -> float:
     """Add  sum_i c_i x_i (a_i - gold_i)  to ``sums`` [A + 1, Y]; returns the dual without the penalty.
 
-    The a_i are the kept marginals of rows ``first`` to ``end`` after :func:`balance`, scaled to a sum of one.
+    The a_i are the marginals of rows ``first`` to ``end`` after :func:`balance`, scaled to a sum of one.
     """
-    n_labels, sparse, value = kept.shape[1], rows.ids.shape[0] > 0, 0.0
+    n_labels, sparse, value = alpha.shape[1], rows.ids.shape[0] > 0, 0.0
     part = np.empty(n_labels)
     for i in range(first, end):
         weight, gold, cost, mass, left = rows.sample_weights[i], rows.gold[i], rows.costs[rows.gold[i]], 0.0, 0.0
         for y in range(n_labels):
-            mass += float(kept[i, y])
+            mass += float(alpha[i, y])
         for y in range(n_labels):
-            part[y] = float(kept[i, y]) / mass
+            part[y] = float(alpha[i, y]) / mass
             left += part[y] * (1.0 - keep[y])
         for y in range(n_labels):
             share = part[y] * keep[y] + left * take[y]
@@ -645,34 +588,32 @@ def add_weights(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A training problem of flat labels as dual ascent sees it: from kept marginals to weights, and how near that is.
+# A training problem of flat labels for dual ascent: from marginals to weights, and how close those are to the minimum.
 #
 # With the marginals a_i of each row and  u = - sum_i c_i x_i (a_i - gold_i) / 2 l2,  the weights w are u, or with an L1
-# penalty u brought nearer to zero, and
+# penalty u moved towards zero, and
 #
 #     primal   sum_i c_i loss_i(w) + l1 |w| + l2 ||w||^2
-#     dual     sum_i c_i (a_i . cost_i + H(a_i)) - l2 ||w||^2             H the entropy; the hinge goes without it
+#     dual     sum_i c_i (a_i . cost_i + H(a_i)) - l2 ||w||^2             H the entropy, none for the hinge
 #
-# The dual is at most the least primal, whatever the marginals, so the difference of both is a true bound. A bias that
-# is not penalised adds a condition,  sum_i c_i (a_i - gold_i) = 0;  marginals that do not quite keep it are moved a
-# little, so that they do (:func:`balance`).
+# For any marginals the dual is at most the least primal, so the difference of both is a true bound. An unpenalised bias
+# adds the condition  sum_i c_i (a_i - gold_i) = 0;  marginals that nearly satisfy it are adjusted (:func:`balance`).
 
 R = TypeVar("R")
-PARTS = 2
-BIAS_CURVATURE = 0.05  # that of a free bias, as a share of the columns'
-NEARLY_NOTHING = 1e-4  # an objective, as a share of what it is with weights of zero
-MOST_BIAS_L2 = 0.01  # as a share of the rows' weights: more, and its centre follows slowly
+BIAS_CURVATURE = 0.05  # of a free bias, as a share of the columns'
+NEARLY_NOTHING = 1e-4  # share of the objective at zero below which an objective is negligible
+MOST_BIAS_L2 = 0.01  # as a share of the rows' weights: with more, the centre follows slowly
 
 
 class Certificate(NamedTuple):
-    """What is known of weights.
+    """Weights, and a bound on how far they are from the minimum.
 
     Parameters
     ----------
     value : float
         The objective.
     gap : float
-        It is at most so far above its minimum.
+        The most that it can be above its minimum.
     weights : float64 [D]
     """
 
@@ -703,47 +644,47 @@ class FlatProblem:
         self._least_size = NEARLY_NOTHING * float(np.sum(rows.sample_weights * at_zero[rows.gold]))
 
     def size(self, value: float) -> float:
-        """What a gap is measured by, if this is the objective."""
+        """What a gap is compared with, given the objective."""
         return max(abs(value), self._least_size)
 
     def rates(self, overlap: float = 1.0) -> Rates:
-        """Those of steps that several parts take at once, each as if the others did the same."""
+        """The rates of steps that several parts make at once, each as if the others made the same ones."""
         shrink = self.l1 / (2.0 * self.l2)
         bias_shrink = shrink if self.features.bias == "penalised" else 0.0
         return Rates(self.l2 / overlap, self.bias_l2 / overlap, shrink, bias_shrink, self.has_margin)
 
     def of_gold(self, dtype: type) -> Table:
-        """Marginals [N, Y] of the labels that are right, by which the weights are zero."""
+        """Marginals [N, Y] of the gold labels, with which the weights are zero."""
         n = len(self.rows.gold)
-        kept: Table = np.zeros((n, self.features.n_labels), dtype=dtype)
-        kept[np.arange(n), self.rows.gold] = 1.0
-        return kept
+        alpha: Table = np.zeros((n, self.features.n_labels), dtype=dtype)
+        alpha[np.arange(n), self.rows.gold] = 1.0
+        return alpha
 
     def of_weights(self, weights: Float, dtype: type) -> Table:
-        """Marginals [N, Y] by which the weights are near the given ones [D].
+        """Marginals [N, Y] with which the weights are close to the given ones [D].
 
-        They are those of the model with these weights, a share of the way from the gold ones. If it is the minimum of
-        the same problem with a larger penalty, the share is the ratio of both and the weights are the same.
+        They lie between those of the gold labels and those under these weights. If the weights are the minimum of the
+        same problem with a larger penalty, they are reproduced exactly, the share being the ratio of both penalties.
         """
-        table, kept = self.table_of(weights), self._now(weights, dtype)
-        self.balance(kept)
-        made = self.shrunk(self.sums(kept)[0], np.zeros(self.features.n_labels))[:-1].ravel()
+        table, alpha = self.table_of(weights), self._marginals(weights, dtype)
+        self.balance(alpha)
+        made = self.shrunk(self.sums(alpha)[0], np.zeros(self.features.n_labels))[:-1].ravel()
         share = float(made @ table[:-1].ravel()) / max(float(made @ made), 1e-300)
-        mix_with_gold(min(max(share, 0.0), 1.0), self.rows, kept)
-        return kept
+        mix_with_gold(min(max(share, 0.0), 1.0), self.rows, alpha)
+        return alpha
 
     def gap_of(self, weights: Float) -> float:
-        """How far the objective of the weights [D] is above its minimum, at most, by their own marginals."""
+        """The most that the objective at the weights [D] can be above its minimum, from their own marginals."""
         table = self.table_of(weights)
-        made, dual = self.sums(self._now(weights, np.float64))
+        made, dual = self.sums(self._marginals(weights, np.float64))
         l2_part = self.penalties(self.shrunk(made, np.zeros(self.features.n_labels)))[0]
         return self.losses(table) + sum(self.penalties(table)) - (dual - l2_part)
 
-    def _now(self, weights: Float, dtype: type) -> Table:
+    def _marginals(self, weights: Float, dtype: type) -> Table:
         """Marginals [N, Y] of the model with the weights [D]."""
-        table, kept = self.table_of(weights), self.of_gold(dtype)
-        self._in_shards(lambda first, end: keep_now(first, end, self.rows, self._plain, table, kept))
-        return kept
+        table, alpha = self.table_of(weights), self.of_gold(dtype)
+        self._in_shards(lambda first, end: set_marginals(first, end, self.rows, self._plain, table, alpha))
+        return alpha
 
     def table_of(self, weights: Float) -> Float:
         """The weights [D] as a table [A + 1, Y]; the last row is zero without a bias."""
@@ -756,20 +697,20 @@ class FlatProblem:
         """The weights [D] of a table."""
         return (table if self.features.bias != "none" else table[:-1]).reshape(-1)
 
-    def balance(self, kept: Table) -> None:
-        """Move the marginals [N, Y] such that an unpenalised bias has no derivative."""
-        keep, take = self._balance(kept)
+    def balance(self, alpha: Table) -> None:
+        """Adjust the marginals [N, Y] so that an unpenalised bias has no derivative."""
+        keep, take = self._balance(alpha)
         if (keep < 1.0).any():
-            self._in_shards(lambda first, end: balance(first, end, keep, take, kept))
+            self._in_shards(lambda first, end: balance(first, end, keep, take, alpha))
 
-    def sums(self, kept: Table) -> tuple[Float, float]:
-        """The table [A + 1, Y] before it is shrunk, its bias without a centre, and the dual without the penalty."""
-        keep, take = self._balance(kept)
+    def sums(self, alpha: Table) -> tuple[Float, float]:
+        """The table [A + 1, Y] before shrinking, its bias without a centre, and the dual without the penalty."""
+        keep, take = self._balance(alpha)
         tables = [np.zeros((self.features.n_columns + 1, self.features.n_labels)) for _ in self.shards]
         rates = self.rates()
 
         def add(k: int) -> float:
-            return add_weights(*self.shards[k], self.rows, rates, keep, take, kept, tables[k])
+            return add_weights(*self.shards[k], self.rows, rates, keep, take, alpha, tables[k])
 
         values = in_threads(add, range(len(self.shards)), self.n_threads)
         for table in tables[1:]:
@@ -779,27 +720,27 @@ class FlatProblem:
         return tables[0], float(sum(values))
 
     def shrunk(self, table: Table, centre: Float) -> Float:
-        """The weights of a table as it is stored; a free bias is the centre."""
+        """The weights of a table before the L1 penalty; a free bias is the centre."""
         rates = self.rates()
-        found = np.array(table, dtype=np.float64)
-        for part, shrink in ((found[:-1], rates.shrink), (found[-1:], rates.bias_shrink)):
+        weights = np.array(table, dtype=np.float64)
+        for part, shrink in ((weights[:-1], rates.shrink), (weights[-1:], rates.bias_shrink)):
             if shrink:
                 part -= np.clip(part, -shrink, shrink)
         if self.free:
-            found[-1] = centre
-        return found
+            weights[-1] = centre
+        return weights
 
     def penalties(self, table: Table, shrink: float = 0.0) -> tuple[float, float]:
-        """l2 ||w||^2 and l1 |w| of a table of weights, which ``shrink`` may still bring nearer to zero."""
+        """l2 ||w||^2 and l1 |w| of a table of weights after moving them towards zero by ``shrink``."""
         squares, total = sizes(table[:-1] if self.free else table, shrink)
         return self.l2 * squares, self.l1 * total
 
-    def certificate(self, kept: Table, table: Table, centre: Float) -> Certificate:
-        """The weights that the marginals make, with the free bias given [Y]: all in double precision.
+    def certificate(self, alpha: Table, table: Table, centre: Float) -> Certificate:
+        """The weights for the marginals ``alpha``, with the free bias at its centre [Y]; all in double precision.
 
-        Where marginals had to be moved, the weights of the ``table`` as it is stored may be better, and are then taken.
+        Where the marginals had to be adjusted, the weights of the ``table`` may be better, and are then used.
         """
-        made, dual = self.sums(kept)
+        made, dual = self.sums(alpha)
         best = self.shrunk(made, centre)
         l2_part, l1_part = self.penalties(best)
         dual -= l2_part
@@ -817,18 +758,18 @@ class FlatProblem:
 
     @property
     def _plain(self) -> Rates:
-        """Rates for weights that are shrunk already."""
+        """The rates for weights that are already shrunk."""
         return Rates(self.l2, self.bias_l2, 0.0, 0.0, self.has_margin)
 
-    def _balance(self, kept: Table) -> tuple[Float, Float]:
-        """What each label keeps and takes [Y]; see :func:`balance`."""
+    def _balance(self, alpha: Table) -> tuple[Float, Float]:
+        """``keep`` and ``take`` [Y] of :func:`balance`."""
         n_labels = self.features.n_labels
         if not self.free:
             return np.ones(n_labels), np.zeros(n_labels)
         expected, excess = np.zeros((len(self.shards), n_labels)), np.zeros((len(self.shards), n_labels))
 
         def add(k: int) -> None:
-            add_excess(*self.shards[k], self.rows, kept, expected[k], excess[k])
+            add_excess(*self.shards[k], self.rows, alpha, expected[k], excess[k])
 
         in_threads(add, range(len(self.shards)), self.n_threads)
         total, over = expected.sum(axis=0), excess.sum(axis=0)

@@ -1,22 +1,25 @@
-"""L-BFGS, which goes on where dual ascent has ended."""
+"""What dual ascent over chains and over flat labels share: the options, and L-BFGS, which takes over at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float
+from loglinear.errors import OptionError
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Result
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, reading_state
+
+PARTS = 2  # of a pass, whatever the number of threads
+WORSE = 0.002  # a rise of the objective by this share is more than the order of the steps explains
 
 
 @dataclass
 class FinishState:
-    """That of L-BFGS, which goes on where dual ascent has ended.
+    """The state of L-BFGS after passes of dual ascent.
 
     Parameters
     ----------
@@ -45,36 +48,71 @@ class FinishState:
         return self.inner.weights
 
     def to_arrays(self) -> Arrays:
-        """All of it as named arrays, for a checkpoint."""
+        """The state as named arrays, for a checkpoint."""
         return {"passes": np.array([self.passes], dtype=np.int64), **self.inner.to_arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> FinishState:
         """Inverse of :meth:`to_arrays`."""
-        return cls(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
+        with reading_state():
+            return cls(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
 
 
-def finish(
-    limits: Any,
-    objective: Objective,
-    weights: Float,
-    l1: float,
-    callback: Callable[[FinishState], bool | None] | None,
-    passes: int,
-    state: LBFGSState | None,
-    gradient_tolerance: float = LBFGS.gradient_tolerance,
-) -> Result:
-    """L-BFGS from the weights [D] that so many passes have found, or from its own state.
+@dataclass(frozen=True)
+class DualOptions(Optimizer):
+    """The options of dual ascent.
 
-    ``limits`` has the ``max_iter`` of passes and iterations together, and the ``tolerance``.
+    Parameters
+    ----------
+    max_iter : int
+        Most passes, the iterations of L-BFGS included.
+    tolerance : float
+        How small the gap between primal and dual must be, as a share of the objective.
+    seed : int
+        Of the order of the steps.
     """
-    penalised = np.abs(weights[: objective.n_penalised])
-    if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
-        weights = 0.0 * weights
-    optimizer = LBFGS(
-        max_iter=limits.max_iter - passes, tolerance=limits.tolerance, gradient_tolerance=gradient_tolerance
-    )
-    watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
-    result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
-    message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"
-    return Result(FinishState(passes, result.state), result.converged, message)
+
+    name = "dual"
+    summary = "stochastic dual coordinate ascent: few passes, first-order chains and flat labels with an L2 penalty"
+    default_iterations = 1000
+
+    max_iter: int = 1000
+    tolerance: float = 1e-5
+    seed: int = 0
+
+    def order(self, n: int, iteration: int) -> Array:
+        """The order of ``n`` sequences in a pass."""
+        return np.random.default_rng([self.seed, iteration]).permutation(n)
+
+    def finish(
+        self,
+        objective: Objective,
+        weights: Float,
+        l1: float,
+        callback: Callback,
+        passes: int,
+        state: LBFGSState | None,
+        gradient_tolerance: float = LBFGS.gradient_tolerance,
+    ) -> Result:
+        """L-BFGS from the ``weights`` [D] found by ``passes`` passes (or zero, if that is better), or from a state."""
+        penalised = np.abs(weights[: objective.n_penalised])
+        if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
+            weights = 0.0 * weights
+        watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
+        most = self.max_iter - passes
+        optimizer = LBFGS(max_iter=most, tolerance=self.tolerance, gradient_tolerance=gradient_tolerance)
+        result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
+        message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"
+        return Result(FinishState(passes, result.state), result.converged, message)
+
+
+def check_supported(reason: str | None) -> None:
+    """Reject a problem that dual ascent does not support, if there is a ``reason``."""
+    if reason is not None:
+        raise OptionError(f"optimizer='dual': {reason}; use lbfgs")
+
+
+def check_fits_data(fits: bool) -> None:
+    """Reject a stored state that belongs to other data."""
+    if not fits:
+        raise OptionError("the checkpoint's state does not fit the data; remove it to start again")

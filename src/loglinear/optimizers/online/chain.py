@@ -1,13 +1,13 @@
-"""Online learning of chains, compiled: a whole pass over the sequences, with the steps that the learners say.
+"""Online learning of chains, compiled: a whole pass over the sequences.
 
 The difference f(y) - f(y*) of two labellings is a short list of (place in the weight vector, amount), made from the
-positions where they differ; the Gram matrix is made of such lists. The mean of the weights is paid when they change, as
-in :mod:`~loglinear.optimizers.online.flat`: a change d at step k of N is in the weights after N - k + 1 steps,
+positions where they differ; the Gram matrix is made of such lists. The sum of the weights is updated when they change,
+as in :mod:`~loglinear.optimizers.online.flat`: a change d at step k of N is in the weights after N - k + 1 steps,
 
     sum_k w_k = N w_0 + sum_k (N - k + 1) d_k
 
-What it does is what :mod:`~loglinear.optimizers.online.general` does sequence by sequence in Python, which tests hold
-it to.
+Tests hold it to the loop of :mod:`~loglinear.optimizers.online.general`, which does the same sequence by sequence in
+Python.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.chain import log_sums, structure
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.sums import Parts
 
 NOT_SCORES = "the scores contain NaN or +inf; only finite numbers and -inf are scores"
-AT_ONCE = 4096  # sequences in a call of the kernel, after which Ctrl-C is heard
+AT_ONCE = 4096  # sequences in a call of the kernel, between which Ctrl-C is handled
 ALL_WELL, NO_SCORES = -1, -2  # statuses of the kernel; others are numbers of sequences
 ONLY, FIRST, INNER, LAST = 0, 1, 2, 3  # kinds of positions in the table of costs
 
@@ -48,7 +49,7 @@ class Attributes(NamedTuple):
     codes : int32 [F]
         The code of each feature.
     begin : int
-        Where their weights begin.
+        The first of their weights.
     """
 
     lists: Lists
@@ -58,7 +59,7 @@ class Attributes(NamedTuple):
 
     @classmethod
     def of(cls, incidence: Incidence | None, block: FeatureBlock | None, begin: int) -> Attributes:
-        """Those of a corpus."""
+        """The attributes of a corpus."""
         if incidence is None or block is None:
             none, ids = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
             return cls(Lists(none, ids), none, ids, begin)
@@ -88,7 +89,7 @@ class Sequences(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Scores of label n-grams, kept up with the weights; ``bigrams`` and ``trigrams`` say where those lie, or -1.
+    """Scores of label n-grams, updated with the weights; ``bigrams`` and ``trigrams`` are their places, or -1.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class Difference(NamedTuple):
 
 @kernel
 def _add(place: int, amount: float, difference: Difference, n: int) -> int:
-    """``amount`` more at a place; the new length of the list."""
+    """Add ``amount`` at a place; the new length of the list."""
     i = difference.slot[place]
     if i >= 0:
         difference.amounts[i] += amount
@@ -135,7 +136,7 @@ def _add(place: int, amount: float, difference: Difference, n: int) -> int:
 
 @kernel
 def _add_codes(t: int, attributes: Attributes, wrong: int, right: int, difference: Difference, n: int) -> int:
-    """The features of position ``t`` with one code more and with another less; the new length of the list."""
+    """Add the features of position ``t`` with one code and subtract those with another; the new length of the list."""
     pointer, ids, values = attributes.lists
     for j in range(pointer[t], pointer[t + 1]):
         a, value = ids[j], values[j] if values.shape[0] > 0 else 1.0
@@ -149,7 +150,7 @@ def _add_codes(t: int, attributes: Attributes, wrong: int, right: int, differenc
 
 @kernel
 def _add_ngram(places: Int64, wrong: int, right: int, difference: Difference, n: int) -> int:
-    """One label n-gram more and one less; the new length of the list."""
+    """Add one label n-gram and subtract another; the new length of the list."""
     if wrong != right:
         if places[wrong] >= 0:
             n = _add(places[wrong], 1.0, difference, n)
@@ -278,9 +279,9 @@ def online_pass(
     order: Int64, n_left: int, sequences: Sequences, tables: Tables, learner: Learner, most: int, weights: Float,
     sums: Float,
 ) -> tuple[float, int, int]:  # fmt: skip
-    """A step for each sequence in the ``order`` given; losses as they were met, how many moved the weights, a status.
+    """A step for each sequence in the ``order`` given; the losses before each, how many moved the weights, a status.
 
-    ``n_left`` steps are left in the pass, with these; ``most`` is the length of the longest difference.
+    ``n_left`` steps are left in the pass, including these; ``most`` is the length of the longest difference.
     """
     n_labels, longest = tables.transition.shape[0], 1
     for i in order:
@@ -305,7 +306,7 @@ def online_pass(
             return total, moves, NO_SCORES
         if learner.kind == MIRA:
             _add_costs(sequences.costs, right, emission[:n])
-        parts = (emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
+        parts = Parts(emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
         labels, n_found = np.empty((learner.k, n), np.int32), 1
         if learner.k == 1:
             if log_sums.viterbi(whole, parts, labels[0], scores) >= 0:
@@ -350,7 +351,7 @@ def online_pass(
 
 
 def _places(codes: Int32, segment: slice, n_codes: int) -> Int64:
-    """Where the weight of each code [C] lies, given those of a segment of the weight vector; -1 for none."""
+    """Place of each code's weight [C], from the codes of a segment of the weight vector; -1 for none."""
     places = np.full(n_codes, -1, dtype=np.int64)
     places[codes] = np.arange(segment.start, segment.stop)
     return places
@@ -377,14 +378,14 @@ class ChainOnline:
 
     @classmethod
     def of(cls, objective: Objective) -> ChainOnline | None:
-        """Those of an objective; None if it is none of chains with a label for each position, or its learner is new."""
+        """The passes of an objective; None unless it has fully labelled chains and a supported learner."""
         learner, features = learner_of(objective.criterion), objective.features
         if learner is None or not isinstance(features, ChainFeatures) or features.input_only:
             return None
         return None if objective.gold.allowed is not None else cls(objective, learner)
 
     def _longest_difference(self, corpus: EncodedCorpus) -> int:
-        """How many features two labellings of a sequence can differ in, of any sequence."""
+        """The most features in which two labellings of a sequence can differ."""
         counts = 4 * np.diff(corpus.offsets)  # label bigrams and trigrams
         for incidence in (corpus.state, corpus.edge):
             if incidence is not None:

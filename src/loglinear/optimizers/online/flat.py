@@ -1,12 +1,12 @@
-"""Online learning of flat labels, compiled: a whole pass over the rows, with the steps that the learners say.
+"""Online learning of flat labels, compiled: a whole pass over the rows.
 
 With one label a row, f(y) - f(y*) is the row x at y and -x at y*, so that the Gram matrix of K wrong labels is
-||x||^2 (1 + [i = j]) and nothing need be collected. The mean of the weights is paid when they change: a change d at
-step k of N is in the weights after N - k + 1 steps,
+||x||^2 (1 + [i = j]) and no features need be collected. The sum of the weights is updated when they change: a change d
+at step k of N is in the weights after N - k + 1 steps,
 
     sum_k w_k = N w_0 + sum_k (N - k + 1) d_k
 
-What it does is what :mod:`~loglinear.optimizers.online.general` does row by row in Python, which tests hold it to.
+Tests hold it to the loop of :mod:`~loglinear.optimizers.online.general`, which does the same row by row in Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from loglinear.structures.flat.features import FlatFeatures
 
 @kernel
 def _wrong_labels(scores: Float, costs: Float, gold: int, k: int, wrong: Int64, losses: Float) -> int:
-    """The ``wrong`` ones of the k labels that are best with their cost, best first, and their losses; how many."""
+    """The ``wrong`` ones among the k labels of greatest score plus cost, best first, and their losses; their number."""
     n = 0
     taken = np.zeros(scores.shape[0], np.bool_)
     for _ in range(min(k, scores.shape[0])):
@@ -62,9 +62,9 @@ def _set_steps(learner: Learner, losses: Float, square: float, weight: float, st
 
 @kernel
 def online_pass(order: Int64, rows: FlatRows, learner: Learner, table: Float, sums: Float) -> tuple[float, int]:
-    """A step for each row in the ``order`` given; the losses as they were met, and how many rows moved the weights.
+    """A step for each row in the ``order`` given; the losses before each step, and how many rows moved the weights.
 
-    ``table`` [A + 1, Y] are the weights; what they change by is added to ``sums``, as often as there are steps left.
+    ``table`` [A + 1, Y] are the weights; ``sums`` gets each change times the number of steps left.
     """
     n_labels, n_rows, sparse = table.shape[1], order.shape[0], rows.ids.shape[0] > 0
     scores, free = np.empty(n_labels), np.zeros(n_labels)
@@ -122,7 +122,7 @@ class FlatOnline:
 
     @classmethod
     def of(cls, objective: Objective) -> FlatOnline | None:
-        """Those of an objective; None if it is none of flat labels, one for each row, or its learner is another."""
+        """The passes of an objective; None unless it has one flat label for each row and a supported learner."""
         learner = learner_of(objective.criterion)
         if learner is None or not isinstance(objective.features, FlatFeatures) or objective.gold.allowed is not None:
             return None
@@ -135,8 +135,8 @@ class FlatOnline:
         if not self._has_bias:
             none = np.zeros((1, self._n_labels))
             padded = [np.concatenate([table, none]) if len(table) else table for table in tables]
-            found = online_pass(order, self._rows, self._learner, *padded)
+            result = online_pass(order, self._rows, self._learner, *padded)
             for table, new in zip(tables, padded, strict=True):
                 table[...] = new[: len(table)]
-            return found
+            return result
         return online_pass(order, self._rows, self._learner, *tables)

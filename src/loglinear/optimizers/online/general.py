@@ -1,30 +1,30 @@
 """Online learning: each sequence in turn, in an order shuffled by the seed, moves the weights as its learner says.
 
-The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of the sequence; here are the features:
+The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of the sequence; with their features,
 
     d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
 
-The result is the mean of the weights after each sequence, or with ``average=no`` the last ones. There is no penalty on
-the weights: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
-compiled (:mod:`~loglinear.optimizers.online.flat`, :mod:`~loglinear.optimizers.online.chain`); here is the general way,
-for all structures, partial annotation and learners to come.
+The result is the mean of the weights after each sequence, or the last ones with ``average=no``. The weights are not
+penalised: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
+compiled (:mod:`~loglinear.optimizers.online.flat`, :mod:`~loglinear.optimizers.online.chain`); this is the general
+loop, for all structures, partial annotation and new learners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Float, Int32
-from loglinear.criteria.online import OnlineLearner
+from loglinear.arrays import Float
+from loglinear.criteria.online import OnlineLearner, Proposal
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.chain import ChainOnline
 from loglinear.optimizers.online.flat import FlatOnline
 from loglinear.optimizers.online.learner import NO_STEP
-from loglinear.optimizers.optimizer import Optimizer, Result, register
-from loglinear.optimizers.passes import LazyWeights, PassState, SequencePasses
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, register
+from loglinear.optimizers.passes import PassState, SequencePasses
 from loglinear.options import option
 from loglinear.structures.structure import Scores, Structure
 
@@ -39,23 +39,15 @@ class Online(Optimizer):
     takes_l1 = False
     takes_l2 = False
     default_iterations = 20
+    state_class = PassState
 
     max_iter: int = 20
     tolerance: float = 1e-5
     seed: int = 0
     average: bool = option("keep the mean of the weights after each sequence", default=True)
 
-    def restore(self, arrays: Mapping[str, Array]) -> PassState:
-        return PassState.from_arrays(arrays)
-
     def minimise(
-        self,
-        objective: Objective,
-        weights0: Float,
-        *,
-        l1: float = 0.0,
-        callback: Callable[[PassState], bool | None] | None = None,
-        state: PassState | None = None,
+        self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
         return _Run(self, objective, weights0, state).until_done(callback)
 
@@ -64,9 +56,7 @@ class _Run(SequencePasses):
     def __init__(self, options: Online, objective: Objective, weights0: Float, state: PassState | None) -> None:
         super().__init__(options, objective, weights0, state)
         assert isinstance(objective.criterion, OnlineLearner)
-        self.learner, self.step = objective.criterion, 1.0
-        self.lazy = LazyWeights(self.features, self.start, len(self.sequences), average=options.average)
-        self.restore(state)
+        self.learner = objective.criterion
         self.compiled = FlatOnline.of(objective) or ChainOnline.of(objective)
 
     def one_pass(self, iteration: int) -> tuple[float, int]:
@@ -76,48 +66,25 @@ class _Run(SequencePasses):
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         structure, scores, gold, weight = self.prepare(sequence)
-        proposal = self.learner.propose(structure, scores, gold)
+        proposal, factor = self.learner.propose(structure, scores, gold), float(weight[0])
         loss = max(0.0, float(proposal.losses.max(initial=0.0)))
-        moved = False
-        if len(proposal.losses):
-            moved = self._move(
-                sequence, structure, scores, proposal.right, proposal.wrong, proposal.losses, float(weight[0])
-            )
+        moved = len(proposal.losses) > 0 and self._move(sequence, structure, scores, proposal, factor)
         self.lazy.end_step(0.0)
-        return loss * float(weight[0]), moved
+        return loss * factor, moved
 
-    def _move(
-        self,
-        sequence: int,
-        structure: Structure,
-        scores: Scores,
-        right: Int32,
-        wrong: Int32,
-        losses: Float,
-        weight: float,
-    ) -> bool:
-        """Move as the learner says; whether that is anywhere."""
-        differences = []
-        for labels in wrong:
-            self._add_difference(sequence, structure, scores, labels, right)
-            if len(wrong) > 1:
+    def _move(self, sequence: int, structure: Structure, scores: Scores, proposal: Proposal, weight: float) -> bool:
+        """Move as the learner says; whether the weights changed."""
+        differences, once, several = [], np.ones(1), len(proposal.wrong) > 1
+        for labels in proposal.wrong:
+            parts = scores.zeros_like()
+            structure.add_labelling(parts, labels, once)
+            structure.add_labelling(parts, proposal.right, -once)
+            self.gradient.add(self.corpus, sequence, parts)
+            if several:
                 differences.append(self.gradient.take())
-        gram = self.gradient.gram(differences) if len(wrong) > 1 else np.array([[self.gradient.squared_norm()]])
-        steps = self.learner.steps(losses, gram, weight)
-        if len(wrong) > 1:
+        gram = self.gradient.gram(differences) if several else np.array([[self.gradient.squared_norm()]])
+        steps = self.learner.steps(proposal.losses, gram, weight)
+        if several:
             self.gradient.put(differences, steps)
-        self.lazy.descend(self.gradient, 1.0 if len(wrong) > 1 else float(steps[0]))
+        self.lazy.descend(self.gradient, 1.0 if several else float(steps[0]))
         return bool((steps > NO_STEP).any())
-
-    def _add_difference(
-        self,
-        sequence: int,
-        structure: Structure,
-        scores: Scores,
-        wrong: Int32,
-        right: Int32,
-    ) -> None:
-        parts, once = scores.zeros_like(), np.ones(1)
-        structure.add_labelling(parts, wrong, once)
-        structure.add_labelling(parts, right, -once)
-        self.gradient.add(self.corpus, sequence, parts)

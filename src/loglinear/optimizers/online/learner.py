@@ -1,4 +1,4 @@
-"""The online learners as compiled passes take them: which one, its options, and how far it steps."""
+"""The online learners for compiled passes: which one, its options, and how far it steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Learner(NamedTuple):
 
 
 def learner_of(criterion: Criterion) -> Learner | None:
-    """What compiled passes take for a criterion, or None if they do not know it."""
+    """A criterion's learner for compiled passes, or None if they do not support it."""
     if type(criterion) is Perceptron:
         return Learner(PERCEPTRON)
     if type(criterion) is MarginInfusedRelaxed:

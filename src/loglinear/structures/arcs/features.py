@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
-from loglinear.features.arcs import ArcCorpus, arc_runs
+from loglinear.features.arcs import ArcCorpus
+from loglinear.features.encoding import runs
 from loglinear.kernels.tables import Lists, SparseGroups, add_list_gradient, list_scores
 from loglinear.structures.arcs.structure import ArcScores, ArcTree, NonProjectiveTree, ProjectiveTree, arc_offsets
 from loglinear.structures.structure import ListFeatures, VectorGradient
@@ -37,7 +38,7 @@ class ArcFeatures(ListFeatures):
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut sentences ``first`` to ``end`` into runs of few arcs."""
-        return arc_runs(arc_offsets(offsets), first, end, ARCS_AT_ONCE)
+        return runs(arc_offsets(offsets), first, end, ARCS_AT_ONCE)
 
     def tree(self, offsets: Int64) -> ArcTree:
         """The trees of sentences."""
@@ -62,7 +63,7 @@ class ArcFeatures(ListFeatures):
         """A gradient of the features of one sentence."""
         return SparseArcGradient(self)
 
-    def groups_met(self, corpus: ArcCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: ArcCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The features that a sentence's scores depend on."""
         lists = _lists(corpus, sequence, sequence + 1)
         yield lists.pointer, lists.ids, 0

@@ -23,80 +23,74 @@ of doubles: what underflows is a probability below 1e-300. ``|f|`` and ``|R / P|
 difference of costs, and costs are measured in a unit (a power of two, so that no digit changes) that makes the greatest
 of them about one.
 
-Here are the chains that training mostly has, of order 1 without edges. What is left over (``NEEDS_LOG_SPACE``) and all
-other chains go to :mod:`loglinear.structures.chain.covariance`.
-
-O(T Y^2) time. Arrays of length zero stand for absent parts, in the input and the output.
+:func:`covariance` is for the chains that training mostly has, of order 1 without edges, O(T Y^2). The sequences that
+it leaves over (``NEEDS_LOG_SPACE``) and all other chains go to :func:`covariance_in_logs`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
-from loglinear.kernels import kernel
-from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY
+from loglinear.kernels import inlined_kernel, kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, extent, longest
+from loglinear.structures.chain.log_sums import fill_arcs
+from loglinear.structures.chain.sums import (
+    LANES,
+    Parts,
+    add_ends,
+    add_product,
+    fill_scores,
+    padded,
+    scale_to_one,
+    transition_factors,
+)
 
-Parts = tuple[Float, Float, Float, Float, Float, Float]
 
-LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
+class Work(NamedTuple):
+    """Room for one sequence of at most T positions, all [T, W]; the letters are those of the equations above."""
+
+    alpha: Float  # a
+    inverse: Float  # 1 / p
+    node: Float  # P
+    future: Float  # R
+    past: Float  # d, then a f
+    gain: Float  # G
+    lift: Float  # H
 
 
 @kernel
-def _forward(
-    rows: Float, start: Float, stop: Float, move: Float, room: float, alpha: Float, inverse: Float, work: Float
-) -> int:
-    """Scaled forward pass over one sequence: fills ``alpha`` and ``inverse`` = 1 / p [T, W]; a status.
+def _forward(first: int, last: int, parts: Parts, move: Float, room: float, work: Work, potential: Float) -> int:
+    """Scaled forward pass over the sequence ``first..last``: fills ``alpha`` and ``inverse``; a status.
 
-    ``rows`` [T, Y] are the emission scores, ``room`` the spread they may have; ``work`` [W] is scratch, zero from Y on.
+    ``room`` is the spread that the emission scores may have; ``potential`` [W] is scratch, zero from Y on.
     """
-    n_positions, n_labels = rows.shape
-    width = alpha.shape[1]
-    for t in range(n_positions):
-        peak = -np.inf
-        for y in range(n_labels):
-            x = rows[t, y]
-            if t == 0:
-                x += start[y]
-            if t == n_positions - 1:
-                x += stop[y]
-            work[y] = x
-            peak = max(peak, x)
+    n_labels = parts.start.shape[0]
+    for t in range(last - first + 1):
+        peak = fill_scores(first + t, first, last, parts, potential)
         if peak == -np.inf:
             return INFEASIBLE
         n_low = 0
         for y in range(n_labels):
-            x = work[y] - peak
+            x = potential[y] - peak
             n_low += (x > -np.inf) & (x < -room)
-            work[y] = math.exp(x)
+            potential[y] = math.exp(x)
         if n_low > 0:
             return NEEDS_LOG_SPACE
-        before, row, shares = alpha[max(t - 1, 0)], alpha[t], inverse[t]
-        for y in range(width):
+        row, inverse = work.alpha[t], work.inverse[t]
+        for y in range(row.shape[0]):
             row[y] = 1.0 if t == 0 else 0.0
         if t > 0:
-            for b in range(0, width, LANES):
-                a0, a1, a2, a3 = before[b], before[b + 1], before[b + 2], before[b + 3]
-                m0, m1, m2, m3 = move[b], move[b + 1], move[b + 2], move[b + 3]
-                for y in range(width):
-                    row[y] += (a0 * m0[y] + a1 * m1[y]) + (a2 * m2[y] + a3 * m3[y])
-        total = 0.0
-        for y in range(width):
-            shares[y] = 1.0 / row[y] if row[y] > 0.0 else 0.0
-            row[y] *= work[y]
-        for y in range(n_labels):
-            total += row[y]
-        if total == 0.0:
-            return INFEASIBLE
-        scale, n_low = 1.0 / total, 0
-        for y in range(width):
-            value = row[y] * scale
-            row[y] = value
-            n_low += (value > 0.0) & (value < TINY)
-        if n_low > 0:
-            return NEEDS_LOG_SPACE
+            add_product(work.alpha[t - 1], move, row)
+        for y in range(row.shape[0]):
+            inverse[y] = 1.0 / row[y] if row[y] > 0.0 else 0.0
+            row[y] *= potential[y]
+        _, status = scale_to_one(row)
+        if status != DONE:
+            return status
     return DONE
 
 
@@ -104,7 +98,7 @@ def _forward(
 def _centre(node: Float, values: Float) -> float:
     """The mean of ``values`` [W], W a multiple of LANES, under the marginals ``node`` [W]; subtracts it from them."""
     mean = 0.0
-    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
+    for _ in range(2):  # the second time corrects the rounding error of a large mean
         s0, s1, s2, s3, n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for y in range(0, values.shape[0], LANES):
             s0, n0 = s0 + node[y] * values[y], n0 + node[y]
@@ -118,51 +112,45 @@ def _centre(node: Float, values: Float) -> float:
     return mean
 
 
+@inlined_kernel
+def _add_both_products(first: Float, second: Float, matrix: Float, out: Float, other: Float) -> None:
+    """:func:`add_product` of two vectors with the same matrix, whose rows are then read once."""
+    width = first.shape[0]
+    for b in range(0, width, LANES):
+        f0, f1, f2, f3 = first[b], first[b + 1], first[b + 2], first[b + 3]
+        s0, s1, s2, s3 = second[b], second[b + 1], second[b + 2], second[b + 3]
+        m0, m1, m2, m3 = matrix[b], matrix[b + 1], matrix[b + 2], matrix[b + 3]
+        for y in range(width):
+            out[y] += (f0 * m0[y] + f1 * m1[y]) + (f2 * m2[y] + f3 * m3[y])
+            other[y] += (s0 * m0[y] + s1 * m1[y]) + (s2 * m2[y] + s3 * m3[y])
+
+
 @kernel
-def _backward(
-    costs: Float,
-    unit: float,
-    moved: Float,
-    alpha: Float,
-    inverse: Float,
-    node: Float,
-    future: Float,
-    past: Float,
-    gain: Float,
-    lift: Float,
-) -> float:
-    """Fills P ``node``, R ``future``, d ``past``, G ``gain`` and H ``lift`` [T, W]; E[c] in units.
+def _backward(costs: Float, unit: float, moved: Float, work: Work) -> float:
+    """Fills P, R, d, G and H; returns E[c] in units.
 
     ``costs`` [T, Y] are in units when multiplied by ``unit``; ``moved`` [W, W] is M transposed.
     """
     n_positions, n_labels = costs.shape
-    width = alpha.shape[1]
+    width = work.alpha.shape[1]
     for y in range(width):
-        node[n_positions - 1, y], future[n_positions - 1, y] = alpha[n_positions - 1, y], 0.0
+        work.node[n_positions - 1, y], work.future[n_positions - 1, y] = work.alpha[n_positions - 1, y], 0.0
     mean = 0.0
     for t in range(n_positions - 1, -1, -1):
-        p, r, d = node[t], future[t], past[t]
-        for y in range(n_labels):
-            d[y] = costs[t, y] * unit
-        for y in range(n_labels, width):
-            d[y] = 0.0
+        p, r, d = work.node[t], work.future[t], work.past[t]
+        for y in range(width):
+            d[y] = costs[t, y] * unit if y < n_labels else 0.0
         mean += _centre(p, d)
         if t == 0:
             return mean
-        g, h, shares = gain[t], lift[t], inverse[t]
+        g, h, inverse = work.gain[t], work.lift[t], work.inverse[t]
         for y in range(width):
-            g[y] = p[y] * shares[y]
-            h[y] = (p[y] * d[y] + r[y]) * shares[y]
-        a, p, r = alpha[t - 1], node[t - 1], future[t - 1]
+            g[y] = p[y] * inverse[y]
+            h[y] = (p[y] * d[y] + r[y]) * inverse[y]
+        a, p, r = work.alpha[t - 1], work.node[t - 1], work.future[t - 1]
         for b in range(width):
             p[b], r[b] = 0.0, 0.0
-        for y in range(0, width, LANES):
-            g0, g1, g2, g3 = g[y], g[y + 1], g[y + 2], g[y + 3]
-            h0, h1, h2, h3 = h[y], h[y + 1], h[y + 2], h[y + 3]
-            m0, m1, m2, m3 = moved[y], moved[y + 1], moved[y + 2], moved[y + 3]
-            for b in range(width):
-                p[b] += (g0 * m0[b] + g1 * m1[b]) + (g2 * m2[b] + g3 * m3[b])
-                r[b] += (h0 * m0[b] + h1 * m1[b]) + (h2 * m2[b] + h3 * m3[b])
+        _add_both_products(g, h, moved, p, r)
         for b in range(width):
             p[b] *= a[b]
             r[b] *= a[b]
@@ -170,47 +158,31 @@ def _backward(
 
 
 @kernel
-def _carry(
-    move: Float,
-    share: float,
-    alpha: Float,
-    inverse: Float,
-    node: Float,
-    future: Float,
-    past: Float,
-    work: Float,
-    out: Float,
-) -> None:
-    """Turns ``past`` [T, W] from d into a f; fills ``out`` [T, Y], the covariances with the labels times ``share``.
+def _carry(move: Float, share: float, work: Work, foreseen: Float, out: Float) -> None:
+    """Turns ``past`` from d into a f; fills ``out`` [T, Y], the covariances with the labels times ``share``.
 
-    ``work`` [W] is scratch.
+    ``foreseen`` [W] is scratch.
     """
     n_positions, n_labels = out.shape
-    width = alpha.shape[1]
     for t in range(n_positions):
-        f, before, shares = past[t], past[max(t - 1, 0)], inverse[t]
-        for y in range(width):
-            work[y] = 0.0
+        f, a, inverse = work.past[t], work.alpha[t], work.inverse[t]
+        for y in range(foreseen.shape[0]):
+            foreseen[y] = 0.0
         if t > 0:
-            for b in range(0, width, LANES):
-                u0, u1, u2, u3 = before[b], before[b + 1], before[b + 2], before[b + 3]
-                m0, m1, m2, m3 = move[b], move[b + 1], move[b + 2], move[b + 3]
-                for y in range(width):
-                    work[y] += (u0 * m0[y] + u1 * m1[y]) + (u2 * m2[y] + u3 * m3[y])
-        for y in range(width):
-            f[y] += work[y] * shares[y]
+            add_product(work.past[t - 1], move, foreseen)
+        for y in range(f.shape[0]):
+            f[y] += foreseen[y] * inverse[y]
         for y in range(n_labels):
-            out[t, y] = share * (node[t, y] * f[y] + future[t, y])
-        for y in range(width):
-            f[y] *= alpha[t, y]
+            out[t, y] = share * (work.node[t, y] * f[y] + work.future[t, y])
+        for y in range(f.shape[0]):
+            f[y] *= a[y]
 
 
 @kernel
-def _add_outer_products(
-    alpha: Float, past: Float, gain: Float, lift: Float, weight: float, n_positions: int, sums: Float
-) -> None:
+def _add_outer_products(work: Work, weight: float, n_positions: int, sums: Float) -> None:
     """``sums`` [Y, W] += weight * sum_t (past_{t-1} gain_t + alpha_{t-1} lift_t), two positions at a time."""
     n_labels, width = sums.shape
+    alpha, past, gain, lift = work.alpha, work.past, work.gain, work.lift
     for t in range(1, n_positions, 2):
         alone = t + 1 == n_positions
         g0, h0 = gain[t], lift[t]
@@ -224,22 +196,15 @@ def _add_outer_products(
 
 @kernel
 def covariance(
-    offsets: Int64,
-    parts: Parts,
-    cost: Float,
-    unit: float,
-    weights: Float,
-    mean: Float,
-    status: UInt8,
-    result: Parts,
+    offsets: Int64, parts: Parts, cost: Float, unit: float, weights: Float, mean: Float, status: UInt8, result: Parts
 ) -> None:
     """Expected costs, and the covariances of cost and parts, of order-1 chains without edges.
 
     Parameters
     ----------
     offsets : int64[S + 1]
-    parts, result : emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [0, Y, Y], trigram [0, Y, Y]
-        ``result`` emissions are written, its other parts added to.
+    parts, result : Parts
+        Of ``result``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
     cost : float64[N, Y]
     unit : float
         Power of two that makes the costs about one at most, for intermediate results.
@@ -250,50 +215,31 @@ def covariance(
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` (left out of everything else that is written) or ``INFEASIBLE``.
     """
-    emission, transition, start, stop = parts[0], parts[1], parts[2], parts[3]
-    n_labels = emission.shape[1]
-    width = (n_labels + LANES - 1) // LANES * LANES
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    scratch = np.empty((7, longest, width))
-    alpha, inverse, node, future = scratch[0], scratch[1], scratch[2], scratch[3]
-    past, gain, lift = scratch[4], scratch[5], scratch[6]
-    spare, work, sums = np.empty(width), np.zeros(width), np.zeros((n_labels, width))
-    move, moved = np.zeros((width, width)), np.zeros((width, width))
-    peak, least = -np.inf, np.inf
-    for b in range(n_labels):
-        for y in range(n_labels):
-            peak = max(peak, transition[b, y])
-            least = min(least, transition[b, y] if transition[b, y] > -np.inf else np.inf)
-    room = MAX_SPREAD - (peak - least) if peak > -np.inf else MAX_SPREAD
-    for b in range(n_labels if peak > -np.inf else 0):
-        for y in range(n_labels):
-            move[b, y] = math.exp(transition[b, y] - peak)
-            moved[y, b] = move[b, y]
+    n_labels, width = parts.transition.shape[0], padded(parts.transition.shape[0])
+    room = np.empty((7, longest(offsets), width))
+    work = Work(room[0], room[1], room[2], room[3], room[4], room[5], room[6])
+    potential, foreseen, sums = np.zeros(width), np.empty(width), np.zeros((n_labels, width))
+    move, moved, _, spread = transition_factors(parts.transition)
     for i in range(offsets.shape[0] - 1):
         first, end = offsets[i], offsets[i + 1]
-        status[i] = _forward(emission[first:end], start, stop, move, room, alpha, inverse, work)
+        status[i] = _forward(first, end - 1, parts, move, MAX_SPREAD - spread, work, potential)
         if status[i] != DONE:
             continue
-        share, out = weights[i] / unit, result[0][first:end]
-        mean[i] = _backward(cost[first:end], unit, moved, alpha, inverse, node, future, past, gain, lift) / unit
-        _carry(move, share, alpha, inverse, node, future, past, spare, out)
-        _add_outer_products(alpha, past, gain, lift, weights[i], end - first, sums)
-        for y in range(n_labels):
-            result[2][y] += out[0, y]
-            result[3][y] += out[end - first - 1, y]
+        mean[i] = _backward(cost[first:end], unit, moved, work) / unit
+        _carry(move, weights[i] / unit, work, foreseen, result.emission[first:end])
+        _add_outer_products(work, weights[i], end - first, sums)
+        add_ends(first, end - 1, result)
     for b in range(n_labels):
         for y in range(n_labels):
-            result[1][b, y] += sums[b, y] * move[b, y] / unit
+            result.transition[b, y] += sums[b, y] * move[b, y] / unit
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Covariance of a cost and the parts of a chain for any scores, and for both orders with one set of loops.
 #
-# The quantities and their names are those of :mod:`loglinear.structures.chain.covariance`, the states ``(c, y)`` and
-# arcs ``(b, c, y)`` those of :mod:`loglinear.structures.chain.log_sums`; read states for labels. Forward values are
-# kept as logarithms less their maximum. What all sums need of them is the share that each arc has in the state it leads
+# The quantities and their names are those above, the states ``(c, y)`` and arcs ``(b, c, y)`` those of
+# :mod:`loglinear.structures.chain.log_sums`; read states for labels. Forward values are kept as logarithms less their
+# maximum. What all sums need of them is the share that each arc has in the state it leads
 # into::
 #
 #     share_t(b, c, y) = a_{t-1}(b C + c) M(b, c, y) / p_t(c, y)         which sum to one over b
@@ -309,60 +255,92 @@ def covariance(
 # way back.
 #
 # O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
-# edges. Arrays of length zero stand for absent parts, in the input and in the output.
+# edges.
 
-Tables = tuple[Float, Float, Float]
+
 LOG_TINY = -345.0
 
 
-@kernel
-def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float, limits: Float) -> None:
-    """Scores ``arcs`` [Y, C, Y] into position ``t``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread."""
-    transition, edge, trigram = parts[1], parts[4], parts[5]
-    n_labels, n_contexts, _ = arcs.shape
-    peak, least = -np.inf, np.inf
-    for b in range(n_labels):
-        for c in range(n_contexts):
-            for y in range(n_labels):
-                if trigram.shape[0] == 0:
-                    x = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
-                else:
-                    x = transition[c, y] + (0.0 if opening else trigram[b, c, y])
-                arcs[b, c, y] = x
-                peak = max(peak, x)
-                least = min(least, x if x > -np.inf else np.inf)
-    limits[0], limits[1] = peak, peak - least if peak > -np.inf else 0.0
-    for b in range(n_labels):
-        for c in range(n_contexts):
-            for y in range(n_labels):
-                powers[b, c, y] = math.exp(arcs[b, c, y] - peak) if peak > -np.inf else 0.0
+class LogWork(NamedTuple):
+    """Room for one sequence of at most T positions, and the arcs in K tables.
+
+    Parameters
+    ----------
+    arcs, powers : float64 [K, Y, C, Y]
+        Scores of arcs, and exp(arcs - max).
+    limits : float64 [K, 2]
+        Maximum and spread of a table's scores.
+    alpha, past, inverse : float64 [T, C, Y]
+        log a less its maximum, f up to a constant, and 1 / p.
+    factors, left, spare : float64 [C Y], [C, Y], [Y, C, Y]
+        Scratch of :func:`_weigh`.
+    """
+
+    arcs: Float
+    powers: Float
+    limits: Float
+    alpha: Float
+    past: Float
+    inverse: Float
+    factors: Float
+    left: Float
+    spare: Float
 
 
 @kernel
+def _new_log_work(offsets: Int64, parts: Parts) -> LogWork:
+    """Room for the longest of the sequences; the tables are filled unless they are those of edges."""
+    n_labels, n = parts.transition.shape[0], longest(offsets)
+    paired, edges = parts.trigram.shape[0] > 0, parts.edge.shape[0] > 0
+    n_contexts = n_labels if paired else 1
+    n_tables = 2 if paired else n if edges else 1
+    cubes, rows = np.empty((2, n_tables, n_labels, n_contexts, n_labels)), np.empty((3, n, n_contexts, n_labels))
+    work = LogWork(
+        cubes[0], cubes[1], np.empty((n_tables, 2)), rows[0], rows[1], rows[2], np.empty(n_contexts * n_labels),
+        np.empty((n_contexts, n_labels)), np.empty((n_labels, n_contexts, n_labels)),
+    )  # fmt: skip
+    for k in range(n_tables if paired or not edges else 0):
+        _fill_table(k, k + 1, 0, parts, work)
+    return work
+
+
+@inlined_kernel
+def _fill_table(k: int, t: int, first: int, parts: Parts, work: LogWork) -> None:
+    """Fills table ``k`` with the arcs into position ``t`` of a sequence that begins at ``first``."""
+    arcs, powers = work.arcs[k].reshape(-1), work.powers[k].reshape(-1)
+    fill_arcs(t, first, True, parts, work.arcs[k])
+    peak, spread = extent(arcs)
+    work.limits[k, 0], work.limits[k, 1] = peak, spread
+    for j in range(arcs.shape[0]):
+        powers[j] = math.exp(arcs[j] - peak) if peak > -np.inf else 0.0
+
+
+@inlined_kernel
 def _table_of(t: int, first: int, parts: Parts) -> int:
     """Which table holds the arcs into ``t``: with edges at order 1 its own, else that of the opening or of the rest."""
-    if parts[5].shape[0] > 0:
+    if parts.trigram.shape[0] > 0:
         return min(t - first - 1, 1)
-    return t - first if parts[4].shape[0] > 0 else 0
+    return t - first if parts.edge.shape[0] > 0 else 0
 
 
-@kernel
-def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, spare: Float) -> Float:
+@inlined_kernel
+def _weigh(k: int, before: Float, work: LogWork) -> Float:
     """The weights [Y, C, Y] of the arcs of table ``k``: ``a M = factors(b C + c) weights(b, c, y) exp(left(c, y))``.
 
-    ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` [C Y] and ``left`` [C, Y], -inf only
-    where no way leads in. The weights are the table's powers, or where those do not do are written to ``spare``.
+    ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` and ``left``, which is -inf only
+    where no way leads in. The weights are the table's powers or, where those are out of range, are written to
+    ``spare``.
     """
-    arcs, powers, limits = tables[0][k], tables[1][k], tables[2][k]
+    arcs, factors, left, spare = work.arcs[k], work.factors, work.left, work.spare
     n_labels, n_contexts, _ = arcs.shape
     least = 0.0
     for p in range(before.shape[0]):
         least = min(least, before[p] if before[p] > -np.inf else 0.0)
-    if least >= LOG_TINY and limits[1] <= MAX_SPREAD:
+    if least >= LOG_TINY and work.limits[k, 1] <= MAX_SPREAD:
         for p in range(before.shape[0]):
             factors[p] = math.exp(before[p])
-        left[:] = limits[0]
-        return powers
+        left[:] = work.limits[k, 0]
+        return work.powers[k]
     left[:] = -np.inf
     for b in range(n_labels):
         for c in range(n_contexts):
@@ -379,44 +357,44 @@ def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, s
     return spare
 
 
+@inlined_kernel
+def _step_in_logs(k: int, t: int, work: LogWork) -> None:
+    """log p into ``alpha``, 1 / p, and the mean of f before into ``past``, of the sequence's position ``t``."""
+    row, f, inverse, before = work.alpha[t], work.past[t], work.inverse[t], work.past[t - 1].reshape(-1)
+    n_labels, n_contexts, _ = work.spare.shape
+    weights = _weigh(k, work.alpha[t - 1].reshape(-1), work)
+    for b in range(n_labels):
+        for c in range(n_contexts):
+            p = b * n_contexts + c
+            if work.factors[p] > 0.0:
+                a, level, arc = work.factors[p], work.factors[p] * before[p], weights[b, c]
+                total, mixed = inverse[c], f[c]
+                for y in range(n_labels):
+                    total[y] += a * arc[y]
+                    mixed[y] += level * arc[y]
+    for c in range(n_contexts):
+        for y in range(n_labels):
+            if inverse[c, y] > 0.0:
+                row[c, y] = work.left[c, y] + math.log(inverse[c, y])
+                inverse[c, y] = 1.0 / inverse[c, y]
+                f[c, y] *= inverse[c, y]
+
+
 @kernel
-def _forward_in_logs(
-    first: int, last: int, parts: Parts, cost: Float, unit: float, tables: Tables, kept: Tables, scratch: Tables
-) -> int:
-    """Fills what is ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p; a status."""
+def _forward_in_logs(first: int, last: int, parts: Parts, cost: Float, unit: float, work: LogWork) -> int:
+    """Fills ``alpha``, ``past`` and ``inverse`` of a sequence; a status."""
     emission, _, start, stop, edge, trigram = parts
-    factors, left, spare = scratch
-    n_labels, n_contexts, _ = spare.shape
+    n_labels, n_contexts, _ = work.spare.shape
     for t in range(first, last + 1):
-        row, f, inverse = kept[0][t - first], kept[1][t - first], kept[2][t - first]
-        row[:], f[:], inverse[:] = -np.inf, 0.0, 0.0
+        row, f = work.alpha[t - first], work.past[t - first]
+        row[:], f[:], work.inverse[t - first] = -np.inf, 0.0, 0.0
         if t == first:
             row[0] = 0.0
         else:
-            k, before = _table_of(t, first, parts), kept[1][t - first - 1].reshape(-1)
+            k = _table_of(t, first, parts)
             if trigram.shape[0] == 0 and edge.shape[0] > 0:
-                _fill_table(t, k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
-            weights = _weigh(k, tables, kept[0][t - first - 1].reshape(-1), factors, left, spare)
-            for b in range(n_labels):
-                for c in range(n_contexts):
-                    p = b * n_contexts + c
-                    if factors[p] > 0.0:
-                        a, level, arc, total, mixed = (
-                            factors[p],
-                            factors[p] * before[p],
-                            weights[b, c],
-                            inverse[c],
-                            f[c],
-                        )
-                        for y in range(n_labels):
-                            total[y] += a * arc[y]
-                            mixed[y] += level * arc[y]
-            for c in range(n_contexts):
-                for y in range(n_labels):
-                    if inverse[c, y] > 0.0:
-                        row[c, y] = left[c, y] + math.log(inverse[c, y])
-                        inverse[c, y] = 1.0 / inverse[c, y]
-                        f[c, y] *= inverse[c, y]
+                _fill_table(k, t, first, parts, work)
+            _step_in_logs(k, t - first, work)
         for c in range(n_contexts):
             for y in range(n_labels):
                 row[c, y] += emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
@@ -452,7 +430,7 @@ def _dot(left: Float, right: Float) -> float:
 def _centre_in_logs(node: Float, values: Float) -> float:
     """The mean of ``values`` [C Y] under the marginals ``node`` [C Y]; subtracts it from them."""
     total, mean = np.sum(node), 0.0
-    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
+    for _ in range(2):  # the second time corrects the rounding error of a large mean
         part = _dot(node, values) / total
         mean += part
         for s in range(values.shape[0]):
@@ -463,7 +441,7 @@ def _centre_in_logs(node: Float, values: Float) -> float:
 @kernel
 def _add_states(t: int, first: int, share: float, node: Float, f: Float, future: Float, result: Parts) -> None:
     """Adds a position's covariances with its labels and, at order 2, pairs of labels; all tables are [C, Y]."""
-    out, transition, edge, trigram = result[0], result[1], result[4], result[5]
+    out, transition, edge, trigram = result.emission, result.transition, result.edge, result.trigram
     for y in range(out.shape[1]):
         out[t, y] = 0.0
     for c in range(node.shape[0]):
@@ -481,7 +459,7 @@ def _add_arcs(
     t: int, first: int, share: float, weights: Float, factors: Float, f: Float, flows: Float, result: Parts
 ) -> None:
     """Adds a position's covariances with its arcs; ``f`` [C Y] is of the position before, ``flows`` [2, C, Y] G, H."""
-    transition, edge, trigram = result[1], result[4], result[5]
+    transition, edge, trigram = result.transition, result.edge, result.trigram
     n_labels, n_contexts, _ = weights.shape
     if trigram.shape[0] > 0 and t == first + 1:
         return  # no trigram yet
@@ -499,21 +477,11 @@ def _add_arcs(
 
 @kernel
 def _backward_in_logs(
-    first: int,
-    last: int,
-    parts: Parts,
-    cost: Float,
-    unit: float,
-    share: float,
-    tables: Tables,
-    kept: Tables,
-    scratch: Tables,
-    result: Parts,
+    first: int, last: int, parts: Parts, cost: Float, unit: float, share: float, work: LogWork, result: Parts
 ) -> float:
     """Adds a sequence's covariances times ``share``; E[c] in units. The f of :func:`_forward_in_logs` are centred."""
-    alpha, past, inverses = kept
-    factors, left, spare = scratch
-    n_labels, n_contexts, _ = spare.shape
+    alpha, past, factors = work.alpha, work.past, work.factors
+    n_labels, n_contexts, _ = work.spare.shape
     rows, flows = np.zeros((4, n_contexts, n_labels)), np.empty((2, n_contexts, n_labels))
     node, future, node_before, future_before = rows[0], rows[1], rows[2], rows[3]
     marginals, d = np.empty(n_labels), np.empty(n_labels)
@@ -530,13 +498,12 @@ def _backward_in_logs(
         mean += _centre_in_logs(marginals, d)
         if t == first:
             return mean
-        inverse, f = inverses[t - first], past[t - first - 1].reshape(-1)
+        inverse, f = work.inverse[t - first], past[t - first - 1].reshape(-1)
         for c in range(n_contexts):
             for y in range(n_labels):
                 flows[0, c, y] = node[c, y] * inverse[c, y]
                 flows[1, c, y] = (node[c, y] * d[y] + future[c, y]) * inverse[c, y]
-        k = _table_of(t, first, parts)
-        weights = _weigh(k, tables, alpha[t - first - 1].reshape(-1), factors, left, spare)
+        weights = _weigh(_table_of(t, first, parts), alpha[t - first - 1].reshape(-1), work)
         nodes, futures = node_before.reshape(-1), future_before.reshape(-1)
         for b in range(n_labels):
             for c in range(n_contexts):
@@ -551,58 +518,17 @@ def _backward_in_logs(
 
 @kernel
 def covariance_in_logs(
-    offsets: Int64,
-    which: Int64,
-    parts: Parts,
-    cost: Float,
-    unit: float,
-    weights: Float,
-    mean: Float,
-    status: UInt8,
-    result: Parts,
-) -> None:
-    """Expected costs, and the covariances of cost and parts, of the sequences ``which``.
-
-    Parameters
-    ----------
-    offsets : int64[S + 1]
-    which : int64
-        Numbers of the sequences to do.
-    parts, result : six arrays
-        Emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]. Of
-        ``result``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
-    cost : float64[N, Y]
-    unit : float
-        Power of two that makes the costs about one at most, for intermediate results.
-    weights : float64[S]
-        Factor of each sequence's covariances.
-    mean : float64[S]
-        Written: E[c].
-    status : uint8[S]
-        Written: ``DONE`` or ``INFEASIBLE``.
-    """
-    n_labels = parts[0].shape[1]
-    paired, edges = parts[5].shape[0] > 0, parts[4].shape[0] > 0
-    n_contexts, longest = n_labels if paired else 1, 0
-    for i in which:
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    n_tables = 2 if paired else longest if edges else 1
-    cube, square = (n_tables, n_labels, n_contexts, n_labels), (longest, n_contexts, n_labels)
-    tables = (np.empty(cube), np.empty(cube), np.empty((n_tables, 2)))
-    kept = (np.empty(square), np.empty(square), np.empty(square))
-    scratch = (np.empty(n_contexts * n_labels), np.empty(square[1:]), np.empty(cube[1:]))
-    for k in range(n_tables if paired or not edges else 0):
-        _fill_table(offsets[0], k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+    offsets: Int64, which: Int64, parts: Parts, cost: Float, unit: float, weights: Float, mean: Float,
+    status: UInt8, result: Parts,
+) -> None:  # fmt: skip
+    """As :func:`covariance`, for the sequences ``which`` of any chains; the status is ``DONE`` or ``INFEASIBLE``."""
+    work = _new_log_work(offsets, parts)
     for i in which:
         first, last = offsets[i], offsets[i + 1] - 1
-        status[i] = _forward_in_logs(first, last, parts, cost, unit, tables, kept, scratch)
+        status[i] = _forward_in_logs(first, last, parts, cost, unit, work)
         if status[i] != DONE:
             continue
-        share = weights[i] / unit
-        mean[i] = _backward_in_logs(first, last, parts, cost, unit, share, tables, kept, scratch, result) / unit
-        for y in range(n_labels):
-            result[2][y] += result[0][first, y]
-            result[3][y] += result[0][last, y]
-        for b in range(n_labels if result[4].shape[0] > 0 else 0):
-            for y in range(n_labels):
-                result[4][first, b, y] = 0.0
+        mean[i] = _backward_in_logs(first, last, parts, cost, unit, weights[i] / unit, work, result) / unit
+        add_ends(first, last, result)
+        if result.edge.shape[0] > 0:
+            result.edge[first] = 0.0

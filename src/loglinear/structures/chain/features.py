@@ -209,7 +209,7 @@ class ChainFeatures:
             stop=penalties.stop,
         )
 
-    def laid_out_again(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
+    def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
         """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
         _, _, transition, trigram = self.segments
         matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
@@ -258,7 +258,7 @@ class ChainFeatures:
 
         return SparseChainGradient(self)
 
-    def groups_met(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The groups of features that a sequence's scores depend on, as lists with the number of the first group."""
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
         yield corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0

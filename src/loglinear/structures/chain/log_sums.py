@@ -24,14 +24,41 @@ Arrays of length zero stand for absent parts, in the input and in the output.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
-from loglinear.kernels.numbers import draw
+from loglinear.kernels.numbers import draw, longest
+from loglinear.structures.chain.sums import Parts, add_ends
 
-Parts = tuple[Float, Float, Float, Float, Float, Float]
+
+class Work(NamedTuple):
+    """Room for one sequence of at most T positions.
+
+    Parameters
+    ----------
+    alpha, states : float64 [T, C Y]
+        A, and the states' scores.
+    shifts : float64 [T]
+        The maxima that were subtracted from A.
+    arcs : float64 [Y, C, Y]
+    """
+
+    alpha: Float
+    states: Float
+    shifts: Float
+    arcs: Float
+
+
+@kernel
+def _new_work(offsets: Int64, parts: Parts) -> Work:
+    """Room for the longest of the sequences."""
+    n, n_labels = longest(offsets), parts.transition.shape[0]
+    n_contexts = n_labels if parts.trigram.shape[0] > 0 else 1
+    rows = np.empty((2, n, n_contexts * n_labels))
+    return Work(rows[0], rows[1], np.empty(n), np.empty((n_labels, n_contexts, n_labels)))
 
 
 @kernel
@@ -52,12 +79,12 @@ def _fill_states(t: int, first: int, last: int, parts: Parts, states: Float) -> 
 
 
 @kernel
-def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Float) -> None:
-    """Scores ``arcs`` [Y, C, Y] into position ``t``; nothing to do if they are the last ones' and not ``fresh``."""
-    transition, edge, trigram = parts[1], parts[4], parts[5]
+def fill_arcs(t: int, first: int, is_new: bool, parts: Parts, arcs: Float) -> None:
+    """Scores ``arcs`` [Y, C, Y] into position ``t``; unless ``is_new`` they hold those of a position beside it."""
+    transition, edge, trigram = parts.transition, parts.edge, parts.trigram
     n_labels = transition.shape[0]
     paired = trigram.shape[0] > 0
-    if not (fresh or (paired and t <= first + 2) or (not paired and edge.shape[0] > 0)):
+    if not (is_new or (paired and t <= first + 2) or (not paired and edge.shape[0] > 0)):
         return
     for b in range(n_labels):
         for c in range(arcs.shape[1]):
@@ -69,19 +96,9 @@ def _fill_arcs(t: int, first: int, fresh: bool, parts: Parts, arcs: Float) -> No
 
 
 @kernel
-def _longest(offsets: Int64, which: Int64) -> int:
-    """Length of the longest of the sequences ``which``."""
-    longest = 0
-    for i in which:
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
-
-
-@kernel
-def _forward(
-    first: int, last: int, parts: Parts, arcs: Float, alpha: Float, states: Float, shifts: Float
-) -> tuple[float, float]:
-    """Fills ``alpha`` and ``states`` [T, C Y] and the maxima ``shifts`` [T]; log Z, and its part not in the shifts."""
+def _forward(first: int, last: int, parts: Parts, work: Work) -> tuple[float, float]:
+    """Fills ``work``; returns log Z, and the part of it that is not in the shifts."""
+    alpha, states, shifts, arcs = work
     n_labels, n_contexts, _ = arcs.shape
     n_states = n_contexts * n_labels
     top, total = np.empty(n_states), np.empty(n_states)
@@ -91,7 +108,7 @@ def _forward(
         for s in range(n_states):
             top[s], total[s] = (0.0, 1.0) if t == 0 else (-np.inf, 0.0)
         if t > 0:
-            _fill_arcs(first + t, first, t == 1, parts, arcs)
+            fill_arcs(first + t, first, t == 1, parts, arcs)
             for b in range(n_labels):
                 for c in range(n_contexts):
                     a = alpha[t - 1, b * n_contexts + c]
@@ -143,7 +160,7 @@ def _add_arcs(
     t: int, first: int, weight: float, alpha: Float, arcs: Float, ahead: Float, rest: float, expected: Parts
 ) -> None:
     """Adds a position's expected arcs; ``alpha`` [C Y] is of the position before, ``ahead`` = state + B - shift."""
-    transition, edge, trigram = expected[1], expected[4], expected[5]
+    transition, edge, trigram = expected.transition, expected.edge, expected.trigram
     n_labels, n_contexts, _ = arcs.shape
     for b in range(n_labels):
         for c in range(n_contexts):
@@ -173,24 +190,21 @@ def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float,
     offsets : int64[S + 1]
     which : int64
         Numbers of the sequences to do.
-    parts, expected : six arrays
-        Emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]. Of
-        ``expected``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
+    parts, expected : Parts
+        Of ``expected``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
     weights, log_z : float64[S]
     """
-    node, edge = expected[0], expected[4]
-    n_labels = node.shape[1]
-    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
-    n_states, longest = n_contexts * n_labels, _longest(offsets, which)
-    alpha, states, shifts = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty(longest)
-    arcs, beta, before = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_states), np.empty(n_states)
+    node, edge, n_labels = expected.emission, expected.edge, parts.transition.shape[0]
+    work = _new_work(offsets, parts)
+    alpha, states, shifts, arcs = work
+    n_states = alpha.shape[1]
+    beta, before = np.empty(n_states), np.empty(n_states)
     for i in which:
         first, last = offsets[i], offsets[i + 1] - 1
-        log_z[i], rest = _forward(first, last, parts, arcs, alpha, states, shifts)
+        log_z[i], rest = _forward(first, last, parts, work)
         if log_z[i] == -np.inf or node.shape[0] == 0:
             continue
-        for s in range(n_states):
-            beta[s] = 0.0
+        beta[:] = 0.0
         for t in range(last, first - 1, -1):
             for y in range(n_labels):
                 node[t, y] = 0.0
@@ -199,18 +213,15 @@ def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float,
                     node[t, s % n_labels] += weights[i] * math.exp(alpha[t - first, s] + beta[s] - rest)
             if t == first:
                 break
-            _fill_arcs(t, first, t == last, parts, arcs)
+            fill_arcs(t, first, t == last, parts, arcs)
             _step_back(states[t - first], beta, arcs, shifts[t - first], before)
             for s in range(n_states):
                 beta[s] += states[t - first, s] - shifts[t - first]
             _add_arcs(t, first, weights[i], alpha[t - first - 1], arcs, beta, rest, expected)
             beta, before = before, beta
-        for y in range(n_labels):
-            expected[2][y] += node[first, y]
-            expected[3][y] += node[last, y]
-        for b in range(n_labels if edge.shape[0] > 0 else 0):
-            for y in range(n_labels):
-                edge[first, b, y] = 0.0
+        add_ends(first, last, expected)
+        if edge.shape[0] > 0:
+            edge[first] = 0.0
 
 
 @kernel
@@ -219,19 +230,17 @@ def sample(offsets: Int64, parts: Parts, uniforms: Float, labels: Int32) -> int:
 
     Returns the number of the first sequence that has no labelling, or -1.
     """
-    n_labels = parts[0].shape[1]
-    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
-    n_states, longest = n_contexts * n_labels, _longest(offsets, np.arange(offsets.shape[0] - 1))
-    alpha, states, shifts = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty(longest)
-    arcs, choice = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_labels)
-    drawn = np.empty(labels.shape[0], dtype=np.int64)
+    work = _new_work(offsets, parts)
+    alpha, arcs = work.alpha, work.arcs
+    n_labels, n_contexts, _ = arcs.shape
+    choice, drawn = np.empty(n_labels), np.empty(labels.shape[0], dtype=np.int64)
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
-        if _forward(first, last, parts, arcs, alpha, states, shifts)[0] == -np.inf:
+        if _forward(first, last, parts, work)[0] == -np.inf:
             return i
         for t in range(last, first - 1, -1):
             if t < last:
-                _fill_arcs(t + 1, first, t + 1 == last, parts, arcs)
+                fill_arcs(t + 1, first, t + 1 == last, parts, arcs)
             for n in range(labels.shape[0]):
                 if t == last:
                     drawn[n] = draw(alpha[t - first], uniforms[n, t])
@@ -269,11 +278,10 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
 
     Returns the number of the first sequence that has no labelling, or -1.
     """
-    n_labels = parts[0].shape[1]
-    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
-    n_states, longest = n_contexts * n_labels, _longest(offsets, np.arange(offsets.shape[0] - 1))
-    values, states = np.empty((longest, n_contexts, n_labels)), np.empty(n_states)
-    arcs, spare = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_labels)
+    work = _new_work(offsets, parts)
+    arcs, n_labels = work.arcs, work.arcs.shape[0]
+    n_contexts, states = arcs.shape[1], np.empty(work.states.shape[1])
+    values, spare = work.alpha.reshape(-1, n_contexts, n_labels), np.empty(n_labels)
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
         for t in range(last - first + 1):
@@ -282,7 +290,7 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
                 for y in range(n_labels):
                     values[t, c, y] = 0.0 if t == 0 else -np.inf
             if t > 0:
-                _fill_arcs(first + t, first, t == 1, parts, arcs)
+                fill_arcs(first + t, first, t == 1, parts, arcs)
                 _take_best(values[t - 1].reshape(-1), arcs, values[t], spare)
             for c in range(n_contexts):
                 for y in range(n_labels):
@@ -293,7 +301,7 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
             return i
         labels[last] = s % n_labels
         for t in range(last, first, -1):
-            _fill_arcs(t, first, t == last, parts, arcs)
+            fill_arcs(t, first, t == last, parts, arcs)
             before = values[t - 1 - first].reshape(-1)
             c, y, chosen, top = s // n_labels, s % n_labels, 0, -np.inf
             for b in range(n_labels):
@@ -308,10 +316,10 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
 @kernel
 def k_best(first: int, last: int, parts: Parts, labels: Int32, scores: Float) -> int:
     """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T] and ``scores`` [k]; their number."""
-    n_labels, k = parts[0].shape[1], len(scores)
-    n_contexts = n_labels if parts[5].shape[0] > 0 else 1
+    work, k = _new_work(np.array([first, last + 1]), parts), len(scores)
+    arcs, states = work.arcs, work.states[0]
+    n_labels, n_contexts, _ = arcs.shape
     n_states = n_contexts * n_labels
-    arcs, states = np.empty((n_labels, n_contexts, n_labels)), np.empty(n_states)
     values, before = np.empty((n_states, k)), np.empty((n_states, k))
     counts, counts_before = np.zeros(n_states, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
     heads = np.zeros(n_states, dtype=np.int64)  # of each list to merge, the next one not taken
@@ -319,7 +327,7 @@ def k_best(first: int, last: int, parts: Parts, labels: Int32, scores: Float) ->
     for t in range(last - first + 1):
         _fill_states(first + t, first, last, parts, states)
         if t > 0:
-            _fill_arcs(first + t, first, t == 1, parts, arcs)
+            fill_arcs(first + t, first, t == 1, parts, arcs)
         values, before, counts, counts_before = before, values, counts_before, counts
         for s in range(n_states):
             counts[s] = 0

@@ -296,24 +296,24 @@ class PaddedCorpus(NamedTuple):
     sequence_weights: Float
 
 
-class Desk(NamedTuple):
+class Workspace(NamedTuple):
     """Room for the work on one sequence of at most T positions."""
 
     emission: Float32  # [T, W]
-    alpha: Float32  # [T, W]
+    forward: Float32  # [T, W]
     marginals: Float32  # [T, W]
-    beta: Float32  # [W]
+    backward: Float32  # [W]
     factors: Float32  # [W, W]
     turned: Float32  # [W, W]
     pairs: Float32  # [W, W]
 
 
 @loose_kernel
-def _desk(corpus: PaddedCorpus, sequences: Int64, width: int) -> Desk:
+def _workspace(corpus: PaddedCorpus, sequences: Int64, width: int) -> Workspace:
     longest = 1
     for k in range(sequences.shape[0]):
         longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
-    return Desk(
+    return Workspace(
         np.empty((longest, width), np.float32), np.empty((longest, width), np.float32),
         np.empty((longest, width), np.float32), np.empty(width, np.float32), np.empty((width, width), np.float32),
         np.empty((width, width), np.float32), np.zeros((width, width), np.float32),
@@ -321,18 +321,18 @@ def _desk(corpus: PaddedCorpus, sequences: Int64, width: int) -> Desk:
 
 
 @loose_kernel
-def _set_factors(transition: Float32, allowed: Float32, desk: Desk) -> np.float32:
-    """``desk.factors = exp(transition - top) * allowed`` and its transpose; returns the top score."""
-    scores, factors, mask = transition.ravel(), desk.factors.ravel(), allowed.ravel()
+def _set_factors(transition: Float32, allowed: Float32, work: Workspace) -> np.float32:
+    """``work.factors = exp(transition - top) * allowed`` and its transpose; returns the top score."""
+    scores, factors, mask = transition.ravel(), work.factors.ravel(), allowed.ravel()
     most = load(scores, 0)
     for c in range(8, scores.shape[0], 8):
         most = greater(most, load(scores, c))
     top = greatest(most)
     for c in range(0, scores.shape[0], 8):
         store(factors, c, exponential(load(scores, c) - top) * load(mask, c))
-    for c in range(desk.turned.shape[0]):
-        for p in range(desk.turned.shape[0]):
-            desk.turned[c, p] = desk.factors[p, c]
+    for c in range(work.turned.shape[0]):
+        for p in range(work.turned.shape[0]):
+            work.turned[c, p] = work.factors[p, c]
     return top
 
 
@@ -387,13 +387,13 @@ def _set_shrunk_scores(
 
 
 @loose_kernel
-def _set_emissions(first: int, corpus: PaddedCorpus, transition: Float32, parts: Float32, desk: Desk) -> float:
-    """Scores [T, W] and costs as factors of at most one in ``desk.emission``.
+def _set_emissions(first: int, corpus: PaddedCorpus, transition: Float32, parts: Float32, work: Workspace) -> float:
+    """Scores [T, W] and costs as factors of at most one in ``work.emission``.
 
     Returns the logarithm of what they were divided by, less the score of the gold labelling.
     """
     constant, n, w = 0.0, parts.shape[0], parts.shape[1]
-    scores, emission, costs = parts.ravel(), desk.emission.ravel(), corpus.costs.ravel()
+    scores, emission, costs = parts.ravel(), work.emission.ravel(), corpus.costs.ravel()
     n_labels, has_costs = corpus.costs.shape[1], corpus.costs.shape[0] > 0
     for t in range(n):
         label, row = corpus.gold[first + t], t * w
@@ -419,13 +419,13 @@ def _set_emissions(first: int, corpus: PaddedCorpus, transition: Float32, parts:
 
 
 @loose_kernel
-def _forward(n: int, n_labels: int, desk: Desk) -> float:
-    """Forward probabilities ``desk.alpha`` scaled to one at each position; the emissions are divided by the same.
+def _forward(n: int, n_labels: int, work: Workspace) -> float:
+    """Forward probabilities ``work.forward`` scaled to one at each position; the emissions are divided by the same.
 
     Returns the sum of the scales' logarithms, nan if one has underflown.
     """
-    alpha, emission, factors, w = desk.alpha.ravel(), desk.emission.ravel(), desk.factors.ravel(), desk.alpha.shape[1]
-    summed, product = 0.0, 1.0
+    forward, emission, factors = work.forward.ravel(), work.emission.ravel(), work.factors.ravel()
+    w, summed, product = work.forward.shape[1], 0.0, 1.0
     for t in range(n):
         row, before, mass = t * w, (t - 1) * w, same(ZERO)
         for c in range(0, w, 8):
@@ -433,17 +433,17 @@ def _forward(n: int, n_labels: int, desk: Desk) -> float:
             if t > 0:
                 one, two = same(ZERO), same(ZERO)
                 for p in range(0, n_labels, 2):  # W is even, and beyond Y there are zeros
-                    one = one + alpha[before + p] * load(factors, p * w + c)
-                    two = two + alpha[before + p + 1] * load(factors, (p + 1) * w + c)
+                    one = one + forward[before + p] * load(factors, p * w + c)
+                    two = two + forward[before + p + 1] * load(factors, (p + 1) * w + c)
                 now = now * (one + two)
             mass = mass + now
-            store(alpha, row + c, now)
+            store(forward, row + c, now)
         scale = total(mass)
         if not scale > LEAST:
             return np.nan
         inverse = ONE / scale
         for c in range(0, w, 8):
-            store(alpha, row + c, above(inverse * load(alpha, row + c), NOTHING))
+            store(forward, row + c, above(inverse * load(forward, row + c), NOTHING))
             store(emission, row + c, inverse * load(emission, row + c))
         product *= float(scale)
         if product < SMALL_PRODUCT:
@@ -453,18 +453,18 @@ def _forward(n: int, n_labels: int, desk: Desk) -> float:
 
 
 @loose_kernel
-def _backward(n: int, n_labels: int, desk: Desk) -> None:
-    """``desk.marginals``; the emissions become the flow, emission(t) beta(t), for the expected transitions."""
-    alpha, emission, turned, w = desk.alpha.ravel(), desk.emission.ravel(), desk.turned.ravel(), desk.alpha.shape[1]
-    marginals = desk.marginals.ravel()
+def _backward(n: int, n_labels: int, work: Workspace) -> None:
+    """``work.marginals``; the emissions become the flow, emission(t) backward(t), for the expected transitions."""
+    forward, emission, turned = work.forward.ravel(), work.emission.ravel(), work.turned.ravel()
+    marginals, w = work.marginals.ravel(), work.forward.shape[1]
     for c in range(0, w, 8):
-        store(desk.beta, c, same(ONE))
+        store(work.backward, c, same(ONE))
     for t in range(n - 1, -1, -1):
         row = t * w
         for c in range(0, w, 8):
-            beta = load(desk.beta, c)
-            store(marginals, row + c, above(load(alpha, row + c) * beta, NOTHING))
-            store(emission, row + c, load(emission, row + c) * beta)
+            backward = load(work.backward, c)
+            store(marginals, row + c, above(load(forward, row + c) * backward, NOTHING))
+            store(emission, row + c, load(emission, row + c) * backward)
         if t == 0:
             break
         for c in range(0, w, 8):
@@ -472,18 +472,18 @@ def _backward(n: int, n_labels: int, desk: Desk) -> None:
             for p in range(0, n_labels, 2):
                 one = one + emission[row + p] * load(turned, p * w + c)
                 two = two + emission[row + p + 1] * load(turned, (p + 1) * w + c)
-            store(desk.beta, c, above(one + two, NOTHING))
+            store(work.backward, c, above(one + two, NOTHING))
 
 
 @loose_kernel
-def _add_pairs(n: int, n_labels: int, desk: Desk) -> None:
-    """Add sum_t alpha(t - 1) flow(t)' to ``desk.pairs``; times the factors they are the expected transitions."""
-    alpha, flow, pairs, w = desk.alpha.ravel(), desk.emission.ravel(), desk.pairs.ravel(), desk.alpha.shape[1]
+def _add_pairs(n: int, n_labels: int, work: Workspace) -> None:
+    """Add sum_t forward(t - 1) flow(t)' to ``work.pairs``; times the factors they are the expected transitions."""
+    forward, flow, pairs, w = work.forward.ravel(), work.emission.ravel(), work.pairs.ravel(), work.forward.shape[1]
     for p in range(n_labels):
         for c in range(0, w, 8):
             both = load(pairs, p * w + c)
             for t in range(1, n):
-                both = both + alpha[(t - 1) * w + p] * load(flow, t * w + c)
+                both = both + forward[(t - 1) * w + p] * load(flow, t * w + c)
             store(pairs, p * w + c, both)
 
 
@@ -511,25 +511,25 @@ def evaluate(
 
     What falls on missing features of a row, and on transitions without a feature, is added, too.
     """
-    desk = _desk(corpus, sequences, weights.rows.shape[1])
-    top = _set_factors(weights.transition, corpus.allowed, desk)
+    work = _workspace(corpus, sequences, weights.rows.shape[1])
+    top = _set_factors(weights.transition, corpus.allowed, work)
     losses = 0.0
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
-        marginals = desk.marginals[:n]
-        _set_scores(first, corpus, weights, desk.alpha[:n])
-        loss = _set_emissions(first, corpus, weights.transition, desk.alpha[:n], desk)
-        loss += float(top) * (n - 1) + _forward(n, n_labels, desk)
+        marginals = work.marginals[:n]
+        _set_scores(first, corpus, weights, work.forward[:n])
+        loss = _set_emissions(first, corpus, weights.transition, work.forward[:n], work)
+        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
         if not loss < np.inf:
             return np.nan
         losses += loss * corpus.sequence_weights[i]
-        _backward(n, n_labels, desk)
+        _backward(n, n_labels, work)
         weight = np.float32(corpus.sequence_weights[i])
         if weight != ONE:
-            desk.emission[:n] *= weight
+            work.emission[:n] *= weight
             marginals *= weight
-        _add_pairs(n, n_labels, desk)
+        _add_pairs(n, n_labels, work)
         for t in range(n):
             marginals[t, corpus.gold[first + t]] -= weight
             if t > 0:
@@ -537,15 +537,15 @@ def evaluate(
         _add_gradient(first, corpus, marginals, gradient)
     for p in range(n_labels):
         for c in range(n_labels):
-            gradient.transition[p, c] += desk.factors[p, c] * desk.pairs[p, c]
+            gradient.transition[p, c] += work.factors[p, c] * work.pairs[p, c]
     return losses
 
 
 class Moves(NamedTuple):
-    """What a sequence's step adds to the rows that it looks at."""
+    """The change that one step makes to the rows of weights its sequence uses."""
 
-    slot: Int32  # [R] the place of a row among them, -1 if it is not there
-    row_ids: Int32  # which they are
+    slot: Int32  # [R] place of each row in the list, -1 if it is not in it
+    row_ids: Int32  # the rows in the list
     sums: Float32  # what is added to each
 
 
@@ -559,10 +559,12 @@ def _moves(corpus: PaddedCorpus, sequences: Int64, n_rows: int, width: int) -> M
 
 
 @loose_kernel
-def _set_change(first: int, n: int, corpus: PaddedCorpus, kept: Float32, desk: Desk) -> tuple[np.float32, np.float32]:
-    """Marginals become the difference to those that are kept [N, W]; returns its size by chi-square, and the squared
-    norm of what it does to the features if no two positions looked at the same and all of them were there."""
-    marginals, before, w = desk.marginals.ravel(), kept.ravel(), kept.shape[1]
+def _set_change(
+    first: int, n: int, corpus: PaddedCorpus, alpha: Float32, work: Workspace
+) -> tuple[np.float32, np.float32]:
+    """Replace the marginals mu by Delta = mu - alpha; returns J, the size of Delta by chi-square, and what Q, the
+    squared norm of its effect on the features, would be if no two positions shared a feature and every one existed."""
+    marginals, before, w = work.marginals.ravel(), alpha.ravel(), alpha.shape[1]
     size, apart = same(ZERO), same(ZERO)
     for t in range(n):
         n_rows = corpus.row_pointer[first + t + 1] - corpus.row_pointer[first + t]
@@ -578,11 +580,11 @@ def _set_change(first: int, n: int, corpus: PaddedCorpus, kept: Float32, desk: D
 
 @loose_kernel
 def _above_gold(
-    first: int, n: int, corpus: PaddedCorpus, kept: Float32, old: Float32, transition: Float32, desk: Desk
+    first: int, n: int, corpus: PaddedCorpus, alpha: Float32, old: Float32, transition: Float32, work: Workspace
 ) -> float:
-    """By how much the score (and cost) expected by the marginals ``kept`` [N, W] and transitions ``old`` [F] of a
-    sequence is above that of its gold labelling; the scores of its positions are in ``desk.alpha``."""
-    scores, flat, w, above_gold = desk.alpha.ravel(), kept.ravel(), kept.shape[1], 0.0
+    """Score and cost of a sequence expected under its marginals ``alpha`` [N, W] and transitions ``old`` [F], minus
+    the score of its gold labelling; ``work.forward`` holds the scores of its positions."""
+    scores, flat, w, above_gold = work.forward.ravel(), alpha.ravel(), alpha.shape[1], 0.0
     for t in range(n):
         here = same(ZERO)
         for c in range(0, w, 8):
@@ -671,17 +673,17 @@ def _apply_sums(
 
 
 @loose_kernel
-def keep_gold(corpus: PaddedCorpus, kept: Float32, kept_transitions: Float32) -> None:
-    """Marginals [N, W] and transitions [S, F], zero before, of the gold labelling."""
-    width = kept.shape[1]
+def start_at_gold(corpus: PaddedCorpus, alpha: Float32, alpha_transitions: Float32) -> None:
+    """Set the marginals [N, W] and transitions [S, F], which come in as zeros, to those of the gold labelling."""
+    width = alpha.shape[1]
     counts = np.zeros(width * width, np.float32)
     for i in range(corpus.offsets.shape[0] - 1):
         for t in range(corpus.offsets[i], corpus.offsets[i + 1]):
-            kept[t, corpus.gold[t]] = ONE
+            alpha[t, corpus.gold[t]] = ONE
             if t > corpus.offsets[i]:
                 counts[corpus.gold[t - 1] * width + corpus.gold[t]] += ONE
         for f in range(corpus.transition_places.shape[0]):
-            kept_transitions[i, f] = counts[corpus.transition_places[f]]
+            alpha_transitions[i, f] = counts[corpus.transition_places[f]]
         for t in range(corpus.offsets[i] + 1, corpus.offsets[i + 1]):
             counts[corpus.gold[t - 1] * width + corpus.gold[t]] = ZERO
 
@@ -696,45 +698,45 @@ def dual_pass(
     l2: float,
     caution: float,
     measure: bool,
-    kept: Float32,
-    kept_transitions: Float32,
+    alpha: Float32,
+    alpha_transitions: Float32,
     overlaps: Float32,
     losses: Float,
     gaps: Float,
 ) -> None:
-    """A step for each of the ``sequences`` in turn; losses and gaps [S] as they were met, nan where one has underflown.
+    """A step for each of the ``sequences`` in turn; losses and gaps [S] before each step, nan after an underflow.
 
-    ``kept`` [N, W] and ``kept_transitions`` [S, F] are the marginals that the weights are made of; the weights that
-    scores are made of are nearer to zero by ``shrink``. How much the positions of a sequence look at the same features
-    is measured and written to ``overlaps`` [S], or taken from there.
+    The weights are a function of ``alpha`` [N, W] and ``alpha_transitions`` [S, F], the sequences' kept marginals;
+    scores use the weights moved towards zero by ``shrink``. ``overlaps`` [S] is how much the positions of a sequence
+    share features: with ``measure`` it is worked out and stored, otherwise used as stored.
     """
     w, less, places = weights.rows.shape[1], np.float32(shrink), corpus.transition_places
-    desk, moves = _desk(corpus, sequences, w), _moves(corpus, sequences, weights.rows.shape[0], w)
-    transition, flat, old = weights.transition.ravel(), np.zeros(w * w, np.float32), kept.ravel()
-    shrunk, pairs, factors, zero = flat.reshape((w, w)), desk.pairs.ravel(), desk.factors.ravel(), same(ZERO)
+    work, moves = _workspace(corpus, sequences, w), _moves(corpus, sequences, weights.rows.shape[0], w)
+    transition, flat, old = weights.transition.ravel(), np.zeros(w * w, np.float32), alpha.ravel()
+    shrunk, pairs, factors, zero = flat.reshape((w, w)), work.pairs.ravel(), work.factors.ravel(), same(ZERO)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
-        change, weight = desk.marginals[:n], corpus.sequence_weights[i]
+        change, weight = work.marginals[:n], corpus.sequence_weights[i]
         for c in range(0, w * w, 8):
             now = load(transition, c)
             store(flat, c, greater(now - less, zero) + lesser(now + less, zero))
-        top = _set_factors(shrunk, corpus.allowed, desk)
+        top = _set_factors(shrunk, corpus.allowed, work)
         if shrink > 0.0:
-            _set_shrunk_scores(first, corpus, weights, less, desk.alpha[:n])
+            _set_shrunk_scores(first, corpus, weights, less, work.forward[:n])
         else:
-            _set_scores(first, corpus, weights, desk.alpha[:n])
-        loss = _set_emissions(first, corpus, shrunk, desk.alpha[:n], desk)
-        above_gold = _above_gold(first, n, corpus, kept, kept_transitions[i], shrunk, desk)
-        loss += float(top) * (n - 1) + _forward(n, n_labels, desk)
+            _set_scores(first, corpus, weights, work.forward[:n])
+        loss = _set_emissions(first, corpus, shrunk, work.forward[:n], work)
+        above_gold = _above_gold(first, n, corpus, alpha, alpha_transitions[i], shrunk, work)
+        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
         if not loss < np.inf:
-            losses[i] = gaps[i] = np.nan  # it keeps its marginals this time
+            losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
             continue
-        _backward(n, n_labels, desk)
+        _backward(n, n_labels, work)
         for c in range(0, w * w, 8):
             store(pairs, c, zero)
-        _add_pairs(n, n_labels, desk)
-        size, apart = _set_change(first, n, corpus, kept, desk)
+        _add_pairs(n, n_labels, work)
+        size, apart = _set_change(first, n, corpus, alpha, work)
         used = 0
         if measure:
             used, square = _add_up(first, corpus, change, moves)
@@ -742,19 +744,19 @@ def dual_pass(
         else:
             square = overlaps[i] * apart
         for f in range(places.shape[0]):
-            there = pairs[places[f]] * factors[places[f]] - kept_transitions[i, f]
+            there = pairs[places[f]] * factors[places[f]] - alpha_transitions[i, f]
             pairs[places[f]] = there
             square += there * there
         # the divergence of both is at least the second, and about the first where they are near each other
         losses[i], gaps[i] = weight * loss, weight * max(0.5 * size, loss - above_gold - n * math.log(n_labels))
-        share = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
-        factor = np.float32(-weight / (2.0 * l2)) * share
+        gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
+        factor = np.float32(-weight / (2.0 * l2)) * gamma
         for f in range(places.shape[0]):
-            kept_transitions[i, f] += share * pairs[places[f]]
+            alpha_transitions[i, f] += gamma * pairs[places[f]]
             transition[places[f]] += factor * pairs[places[f]]
         parts = change.ravel()
         for c in range(0, n * w, 8):
-            store(old, first * w + c, load(old, first * w + c) + share * load(parts, c))
+            store(old, first * w + c, load(old, first * w + c) + gamma * load(parts, c))
         if measure:
             _apply_sums(first, corpus, change, moves, used, factor, weights)
         else:

@@ -38,12 +38,11 @@ import numpy.typing as npt
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import exp_rows, log_rows
+from loglinear.structures.chain.sums import Parts
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
 
-
-Parts = tuple[Float, Float, Float, Float, Float, Float]
 Contexts = tuple[Float, Float]  # nodes [N or 0, Y] and pairs [N or 0, Y^2]
 Tables = tuple[Float, Float, Float, Float]  # log A and A [K, W], A transposed [W, K], maxima and spreads [2, 2]
 Rows = tuple[Float, Float, Float, Float]  # log f and f [R, W], maxima and spreads [R, 2], scratch [R W]

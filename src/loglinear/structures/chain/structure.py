@@ -68,8 +68,7 @@ class ChainScores:
 
     def parts(self) -> Mapping[str, Float]:
         """The arrays that are there, by name."""
-        named = {name: getattr(self, name) for name in ("emission", "transition", "start", "stop", "edge", "trigram")}
-        return {name: array for name, array in named.items() if array is not None}
+        return {name: getattr(self, name) for name in Parts._fields if getattr(self, name) is not None}
 
     def zeros_like(self) -> ChainScores:
         """Zeros of the same shapes."""
@@ -322,7 +321,7 @@ class Chain:
     def _blank_parts(self, scores: ChainScores, with_edges: bool) -> Parts:
         """Arrays for a kernel's results: those it writes are empty, those it adds to are zero."""
         n, y = self.n_positions, scores.n_labels
-        return (
+        return Parts(
             np.empty((n, y)),
             np.zeros((y, y)),
             np.zeros(y),
@@ -333,9 +332,9 @@ class Chain:
 
     def _forward_backward(self, parts: Parts, weights: Float, expected: Parts) -> Float:
         """log Z [S] and ``expected``: scaled, then in log space the sequences that were left."""
-        if len(parts[5]):
+        if len(parts.trigram):
             scaled = sums.forward_backward_second_order
-        elif len(parts[4]) or len(expected[4]):
+        elif len(parts.edge) or len(expected.edge):
             scaled = sums.forward_backward_edges
         else:
             scaled = sums.forward_backward
@@ -349,7 +348,7 @@ class Chain:
     def _checked(self, scores: ChainScores) -> Parts:
         """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
         parts = self._shaped(scores, "readable")
-        for name, array in zip(("emission", "transition", "start", "stop", "edge", "trigram"), parts, strict=True):
+        for name, array in parts._asdict().items():
             if len(array) and not array.max() < np.inf:
                 raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
         return parts
@@ -358,16 +357,14 @@ class Chain:
         n, y = self.n_positions, int(np.shape(scores.emission)[-1]) if np.ndim(scores.emission) else 0
         if y < 1:
             raise DataError("the emission scores must be an array [N, Y] with at least one label")
-        shapes = (("emission", (n, y)), ("transition", (y, y)), ("start", (y,)), ("stop", (y,)))
         arrays = []
-        for name, shape in (*shapes, ("edge", (n, y, y)), ("trigram", (y, y, y))):
-            given = getattr(scores, name)
-            array = np.empty((0, y, y)) if given is None else _as_array(name, given, np.float64, shape)
-            if use == "writable" and given is not None and array is not given:
+        for name, shape in zip(Parts._fields, ((n, y), (y, y), (y,), (y,), (n, y, y), (y, y, y)), strict=True):
+            part = getattr(scores, name)
+            array = np.empty((0, y, y)) if part is None else _as_array(name, part, np.float64, shape)
+            if use == "writable" and part is not None and array is not part:
                 raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
             arrays.append(array)
-        emission, transition, start, stop, edge, trigram = arrays
-        return emission, transition, start, stop, edge, trigram
+        return Parts(*arrays)
 
     def _labels(self, labels: npt.ArrayLike, n_labels: int) -> Int32:
         array: Int32 = _as_array("labels", labels, np.int32, (self.n_positions,))
@@ -395,14 +392,14 @@ class Chain:
 
 
 def _as_scores(parts: Parts, order: int, with_edges: bool) -> ChainScores:
-    """A kernel's arrays without those that stand for absent parts."""
-    return ChainScores(*parts[:4], parts[4] if with_edges else None, parts[5] if order == 2 else None)
+    """A kernel's arrays, None for absent parts."""
+    return ChainScores(*parts[:4], parts.edge if with_edges else None, parts.trigram if order == 2 else None)
 
 
 def _nothing_expected(n_labels: int) -> Parts:
     cube = (0, n_labels, n_labels)
     square, line = np.zeros((n_labels, n_labels)), np.zeros(n_labels)
-    return np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube)
+    return Parts(np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube))
 
 
 def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:

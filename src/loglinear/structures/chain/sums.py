@@ -35,85 +35,147 @@ share has then been added to no sum. Arrays of length zero stand for absent part
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from loglinear.arrays import Float, Int64, UInt8
-from loglinear.kernels import kernel
-from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY, exp_below, extent
+from loglinear.kernels import inlined_kernel, kernel
+from loglinear.kernels.numbers import DONE, INFEASIBLE, MAX_SPREAD, NEEDS_LOG_SPACE, TINY, exp_below, extent, longest
 
-Parts = tuple[Float, Float, Float, Float, Float, Float]
+
+class Parts(NamedTuple):
+    """A number for each part of a chain, as kernels take them: scores, expected parts or a gradient.
+
+    Parameters
+    ----------
+    emission : float64 [N, Y]
+    transition : float64 [Y, Y]
+    start, stop : float64 [Y]
+    edge : float64 [N or 0, Y, Y]
+    trigram : float64 [Y or 0, Y, Y]
+        An array of length 0 is an absent part, in the input and in the output. Expected ``emission`` of length 0: no
+        expectations are wanted at all.
+    """
+
+    emission: Float
+    transition: Float
+    start: Float
+    stop: Float
+    edge: Float
+    trigram: Float
+
 
 LANES = 4  # labels are padded with zeros to a multiple of this: rows of a product are added four at a time
 
 
+@inlined_kernel
+def padded(n: int) -> int:
+    """``n`` rounded up to a multiple of LANES."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+@inlined_kernel
+def add_product(vector: Float, matrix: Float, out: Float) -> None:
+    """``out[y] += sum_b vector[b] matrix[b, y]``, four b at a time; all dimensions are a multiple of LANES."""
+    width = vector.shape[0]
+    for b in range(0, width, LANES):
+        v0, v1, v2, v3 = vector[b], vector[b + 1], vector[b + 2], vector[b + 3]
+        m0, m1, m2, m3 = matrix[b], matrix[b + 1], matrix[b + 2], matrix[b + 3]
+        for y in range(width):
+            out[y] += (v0 * m0[y] + v1 * m1[y]) + (v2 * m2[y] + v3 * m3[y])
+
+
+@kernel
+def transition_factors(transition: Float) -> tuple[Float, Float, float, float]:
+    """M [W, W] and its transpose, W = Y padded with zeros; the maximum of the finite transitions and their spread."""
+    n_labels, width = transition.shape[0], padded(transition.shape[0])
+    move, moved = np.zeros((width, width)), np.zeros((width, width))
+    peak, spread = extent(transition.reshape(-1))
+    if peak == -np.inf:
+        peak = 0.0  # no transition at all is legal for sequences of length 1
+    for b in range(n_labels):
+        for y in range(n_labels):
+            move[b, y] = math.exp(transition[b, y] - peak)
+            moved[y, b] = move[b, y]
+    return move, moved, peak, spread
+
+
+@inlined_kernel
+def fill_scores(t: int, first: int, last: int, parts: Parts, scores: Float) -> float:
+    """Fills ``scores`` [Y or more] with s_t, start and stop included, of the sequence ``first..last``; the maximum."""
+    emission, start, stop, peak = parts.emission[t], parts.start, parts.stop, -np.inf
+    for y in range(emission.shape[0]):
+        x = emission[y]
+        if t == first:
+            x += start[y]
+        if t == last:
+            x += stop[y]
+        scores[y] = x
+        peak = max(peak, x)
+    return peak
+
+
+@inlined_kernel
+def scale_to_one(row: Float) -> tuple[float, int]:
+    """Divides ``row`` by its sum, which is returned with a status: INFEASIBLE if it is 0, or if a value is too small
+    NEEDS_LOG_SPACE."""
+    total = 0.0
+    for y in range(row.shape[0]):
+        total += row[y]
+    if total == 0.0:
+        return total, INFEASIBLE
+    scale, n_low = 1.0 / total, 0
+    for y in range(row.shape[0]):
+        value = row[y] * scale
+        row[y] = value
+        n_low += (value > 0.0) & (value < TINY)
+    return total, NEEDS_LOG_SPACE if n_low > 0 else DONE
+
+
 @kernel
 def _forward(
-    rows: Float, start: Float, stop: Float, move: Float, floor: float, factor: Float, alpha: Float, work: Float
+    first: int, last: int, parts: Parts, move: Float, floor: float, factor: Float, alpha: Float, work: Float
 ) -> tuple[float, int]:
     """Scaled forward pass over one sequence, O(T Y^2): log Z without the transitions' maximum, and a status.
 
-    ``rows`` [T, Y] are the emission scores; writes ``factor`` = E / c and ``alpha`` [T, W]; ``work`` [2, W] is scratch.
+    Writes ``factor`` = E / c and ``alpha`` [T, W]; ``work`` [2, W] is scratch.
     """
-    n_positions, n_labels = rows.shape
-    width = alpha.shape[1]
     scores, powers = work[0], work[1]
+    scores[:] = -np.inf
     log_z = 0.0
-    for t in range(n_positions):
-        peak = -np.inf
-        for y in range(n_labels):
-            x = rows[t, y]
-            if t == 0:
-                x += start[y]
-            if t == n_positions - 1:
-                x += stop[y]
-            scores[y] = x
-            peak = max(peak, x)
+    for t in range(last - first + 1):
+        peak = fill_scores(first + t, first, last, parts, scores)
         if peak == -np.inf:
             return -np.inf, INFEASIBLE
-        potential, before, row = factor[t], alpha[max(t - 1, 0)], alpha[t]
+        potential, row = factor[t], alpha[t]
         if exp_below(scores, peak, floor, potential, powers) > 0:
             return 0.0, NEEDS_LOG_SPACE
-        if t == 0:
-            for y in range(width):
-                row[y] = potential[y]
-        else:
-            for y in range(width):
-                row[y] = 0.0
-            for b in range(0, width, LANES):
-                a0, a1, a2, a3 = before[b], before[b + 1], before[b + 2], before[b + 3]
-                m0, m1, m2, m3 = move[b], move[b + 1], move[b + 2], move[b + 3]
-                for y in range(width):
-                    row[y] += (a0 * m0[y] + a1 * m1[y]) + (a2 * m2[y] + a3 * m3[y])
-            for y in range(width):
+        for y in range(row.shape[0]):
+            row[y] = potential[y] if t == 0 else 0.0
+        if t > 0:
+            add_product(alpha[t - 1], move, row)
+            for y in range(row.shape[0]):
                 row[y] *= potential[y]
-        total = 0.0
-        for y in range(n_labels):
-            total += row[y]
-        if total == 0.0:
-            return -np.inf, INFEASIBLE
+        total, status = scale_to_one(row)
+        if status != DONE:
+            return -np.inf if status == INFEASIBLE else 0.0, status
         log_z += peak + math.log(total)
         scale = 1.0 / total
-        n_low = 0
-        for y in range(width):
-            value = row[y] * scale
-            row[y] = value
+        for y in range(row.shape[0]):
             potential[y] *= scale
-            n_low += (value > 0.0) & (value < TINY)
-        if n_low > 0:
-            return 0.0, NEEDS_LOG_SPACE
     return log_z, DONE
 
 
 @kernel
-def _backward(factor: Float, alpha: Float, moved: Float, weight: float, gain: Float, work: Float, node: Float) -> int:
+def _backward(factor: Float, alpha: Float, moved: Float, weight: float, gain: Float, beta: Float, node: Float) -> int:
     """Scaled backward pass over one sequence, O(T Y^2); returns a status.
 
-    ``moved`` [W, W] is M transposed. Writes ``node`` [T, Y], the marginals times ``weight``, and ``gain`` [T, W], G.
+    ``moved`` [W, W] is M transposed. Writes ``node`` [T, Y], the marginals times ``weight``, and ``gain`` [T, W], G;
+    ``beta`` [W] is scratch.
     """
     n_positions, n_labels = node.shape
     width = alpha.shape[1]
-    beta = work[0]
     for y in range(width):
         beta[y] = 1.0 if alpha[n_positions - 1, y] > 0.0 else 0.0
     for t in range(n_positions - 1, -1, -1):
@@ -124,9 +186,9 @@ def _backward(factor: Float, alpha: Float, moved: Float, weight: float, gain: Fl
         row, before = gain[t], alpha[t - 1]
         for y in range(width):
             row[y] = factor[t, y] * beta[y]
-        for y in range(width):
-            beta[y] = 0.0
-        for y in range(0, width, LANES):
+        for b in range(width):
+            beta[b] = 0.0
+        for y in range(0, width, LANES):  # :func:`add_product` written out, which is 5 % quicker here
             g0, g1, g2, g3 = row[y], row[y + 1], row[y + 2], row[y + 3]
             m0, m1, m2, m3 = moved[y], moved[y + 1], moved[y + 2], moved[y + 3]
             for b in range(width):
@@ -162,60 +224,48 @@ def _add_outer_products(alpha: Float, gain: Float, weight: float, n_positions: i
         t += 1
 
 
+@inlined_kernel
+def add_ends(first: int, last: int, parts: Parts) -> None:
+    """Adds what the first and last positions of a sequence have in ``emission`` to ``start`` and ``stop``."""
+    for y in range(parts.start.shape[0]):
+        parts.start[y] += parts.emission[first, y]
+        parts.stop[y] += parts.emission[last, y]
+
+
 @kernel
 def forward_backward(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
-    """Log-partitions, and unless ``expected`` has no nodes the expected parts, of order-1 chains without edges.
+    """Log-partitions, and unless ``expected`` has no emissions the expected parts, of order-1 chains without edges.
 
     Parameters
     ----------
     offsets : int64[S + 1]
-    parts, expected : emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [0, Y, Y], trigram [0, Y, Y]
-        ``expected`` emissions are written, its other parts added to.
+    parts, expected : Parts
+        Of ``expected``, emissions and edges (if any) are written, the others added to.
     weights, log_z : float64[S]
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
     """
-    emission, transition, start, stop = parts[0], parts[1], parts[2], parts[3]
-    node = expected[0]
-    n_labels = emission.shape[1]
-    width = (n_labels + LANES - 1) // LANES * LANES
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    factor, alpha, gain = np.empty((longest, width)), np.empty((longest, width)), np.empty((longest, width))
-    work = np.full((2, width), -np.inf)
-    move, moved, sums = np.zeros((width, width)), np.zeros((width, width)), np.zeros((n_labels, width))
-    peak, spread = extent(transition.reshape(-1))
-    if peak == -np.inf:
-        peak = 0.0  # no transition at all is legal for sequences of length 1
+    n_labels, shape = parts.emission.shape[1], (longest(offsets), padded(parts.emission.shape[1]))
+    factor, alpha, gain = np.empty(shape), np.empty(shape), np.empty(shape)
+    work, sums = np.empty((2, shape[1])), np.zeros((n_labels, shape[1]))
+    move, moved, peak, spread = transition_factors(parts.transition)
     floor = math.exp(spread - MAX_SPREAD) if spread <= MAX_SPREAD else np.inf
-    for b in range(n_labels):
-        for y in range(n_labels):
-            move[b, y] = math.exp(transition[b, y] - peak)
-            moved[y, b] = move[b, y]
     for i in range(offsets.shape[0] - 1):
-        first, n_positions = offsets[i], offsets[i + 1] - offsets[i]
-        for y in range(n_labels, width):
-            work[0, y] = -np.inf
-        log_z[i], status[i] = _forward(
-            emission[first : first + n_positions], start, stop, move, floor, factor, alpha, work
-        )
-        log_z[i] += (n_positions - 1) * peak
-        if status[i] != DONE or node.shape[0] == 0:
+        first, last = offsets[i], offsets[i + 1] - 1
+        log_z[i], status[i] = _forward(first, last, parts, move, floor, factor, alpha, work)
+        log_z[i] += (last - first) * peak
+        if status[i] != DONE or expected.emission.shape[0] == 0:
             continue
-        marginals = node[first : first + n_positions]
-        status[i] = _backward(factor, alpha, moved, weights[i], gain, work, marginals)
-        if status[i] != DONE:
-            continue
-        _add_outer_products(alpha, gain, weights[i], n_positions, sums)
-        for y in range(n_labels):
-            expected[2][y] += marginals[0, y]
-            expected[3][y] += marginals[n_positions - 1, y]
+        node = expected.emission[first : last + 1]
+        status[i] = _backward(factor, alpha, moved, weights[i], gain, work[0], node)
+        if status[i] == DONE:
+            _add_outer_products(alpha, gain, weights[i], last - first + 1, sums)
+            add_ends(first, last, expected)
     for b in range(n_labels):
         for y in range(n_labels):
-            expected[1][b, y] += sums[b, y] * move[b, y]
+            expected.transition[b, y] += sums[b, y] * move[b, y]
 
 
 @kernel
@@ -226,14 +276,14 @@ def _edges_forward(
 
     ``potentials`` [N, Y, Y] receives the matrices, or if it is [1, Y, Y] the latest one.
     """
-    emission, transition, start, stop, edge, _ = parts
-    n_labels = emission.shape[1]
-    kept = potentials.shape[0] > 1
+    transition, edge = parts.transition, parts.edge
+    n_labels = transition.shape[0]
     scores, powers = work[0], work[1]
     log_z = 0.0
     for t in range(first, last + 1):
         spread = 0.0
-        row, potential, matrix = alpha[t - first], factor[t - first], potentials[t if kept else 0]
+        row, potential = alpha[t - first], factor[t - first]
+        matrix = potentials[t if potentials.shape[0] > 1 else 0]
         if t > first:
             for b in range(n_labels):
                 for y in range(n_labels):
@@ -243,8 +293,7 @@ def _edges_forward(
                 return -np.inf, INFEASIBLE
             log_z += peak
             exp_below(scores, peak, 0.0, matrix.reshape(-1), powers)
-        for y in range(n_labels):
-            scores[y] = emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
+        fill_scores(t, first, last, parts, scores)
         peak, emission_spread = extent(scores[:n_labels])
         if peak == -np.inf:
             return -np.inf, INFEASIBLE
@@ -274,48 +323,56 @@ def _edges_forward(
 
 
 @kernel
+def _edges_backward(
+    first: int, last: int, weight: float, factor: Float, alpha: Float, work: Float, expected: Parts
+) -> int:
+    """Backward pass over a sequence: its matrices M_t in ``expected.edge`` become its edges, times ``weight``.
+
+    Returns a status; ``work`` [2, Y] is scratch.
+    """
+    node, edge, n_labels = expected.emission, expected.edge, alpha.shape[1]
+    (beta, gain), status = (work[0], work[1]), DONE
+    for y in range(n_labels):
+        beta[y] = 1.0 if alpha[last - first, y] > 0.0 else 0.0
+    for t in range(last, first - 1, -1):
+        for y in range(n_labels):
+            node[t, y] = weight * (alpha[t - first, y] * beta[y])
+            gain[y] = factor[t - first, y] * beta[y]
+        for b in range(n_labels):
+            a = alpha[t - first - 1, b] if t > first else 0.0
+            total = 0.0
+            for y in range(n_labels):
+                value = edge[t, b, y] * gain[y] if a > 0.0 else 0.0
+                total += value
+                edge[t, b, y] = weight * (a * value)
+            beta[b] = total
+            if 0.0 < total < TINY:
+                status = NEEDS_LOG_SPACE
+    return status
+
+
+@kernel
 def forward_backward_edges(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
     """As :func:`forward_backward`, with edges scored (or not, [0, Y, Y]) and, if anything is expected, expected."""
-    node, edge_out = expected[0], expected[4]
-    n_labels = node.shape[1]
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    factor, alpha = np.empty((longest, n_labels)), np.empty((longest, n_labels))
-    work, beta, gain = np.empty((2, n_labels * n_labels)), np.empty(n_labels), np.empty(n_labels)
-    potentials = edge_out if node.shape[0] > 0 else np.empty((1, n_labels, n_labels))
+    n_labels, longest_one, wanted = parts.emission.shape[1], longest(offsets), expected.emission.shape[0] > 0
+    factor, alpha = np.empty((longest_one, n_labels)), np.empty((longest_one, n_labels))
+    work, rows = np.empty((2, n_labels * n_labels)), np.empty((2, n_labels))
+    potentials = expected.edge if wanted else np.empty((1, n_labels, n_labels))
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
         log_z[i], status[i] = _edges_forward(first, last, parts, factor, alpha, potentials, work)
-        if status[i] != DONE or node.shape[0] == 0:
+        if status[i] != DONE or not wanted:
             continue
-        for y in range(n_labels):
-            beta[y] = 1.0 if alpha[last - first, y] > 0.0 else 0.0
-        for t in range(last, first - 1, -1):
-            for y in range(n_labels):
-                node[t, y] = weights[i] * (alpha[t - first, y] * beta[y])
-                gain[y] = factor[t - first, y] * beta[y]
-            for b in range(n_labels):
-                a = alpha[t - first - 1, b] if t > first else 0.0
-                total = 0.0
-                for y in range(n_labels):
-                    value = edge_out[t, b, y] * gain[y] if a > 0.0 else 0.0
-                    total += value
-                    edge_out[t, b, y] = weights[i] * (a * value)
-                beta[b] = total
-                if 0.0 < total < TINY:
-                    status[i] = NEEDS_LOG_SPACE
+        status[i] = _edges_backward(first, last, weights[i], factor, alpha, rows, expected)
         if status[i] != DONE:
             continue
-        for y in range(n_labels):
-            expected[2][y] += node[first, y]
-            expected[3][y] += node[last, y]
+        add_ends(first, last, expected)
         for t in range(first + 1, last + 1):
             for b in range(n_labels):
                 for y in range(n_labels):
-                    expected[1][b, y] += edge_out[t, b, y]
+                    expected.transition[b, y] += expected.edge[t, b, y]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -337,58 +394,55 @@ def forward_backward_edges(
 # Scaling, the test that a sequence must pass to be done here, and the proof that it suffices are those of
 # :mod:`loglinear.structures.chain.sums`, read with states for labels: F for E, K for M.
 
-Tables = tuple[Float, Float, Float]
-Limits = tuple[float, float, float]
+
+class Arcs(NamedTuple):
+    """What trigrams and transitions are as factors: K [Y, Y, Y], K turned to (y', y, y''), and the opening [Y, Y].
+
+    ``peak`` and ``opening_peak`` are the maxima of their scores, ``spread`` the greater of both spreads.
+    """
+
+    factors: Float
+    turned: Float
+    opening: Float
+    peak: float
+    opening_peak: float
+    spread: float
 
 
 @kernel
-def _fill_tables(transition: Float, trigram: Float, tables: Tables) -> Limits:
-    """Fills K [Y, Y, Y], K turned to (y', y, y'') and the opening [Y, Y]; both maxima and the greater spread."""
+def _arc_factors(transition: Float, trigram: Float) -> Arcs:
+    """The factors of a chain's arcs. No arc at all is legal for sequences that are short enough."""
     n_labels = transition.shape[0]
-    arcs, turned, opening = tables
-    peaks, leasts = [-np.inf, -np.inf], [np.inf, np.inf]
+    factors, turned, opening = trigram + transition, np.empty_like(trigram), np.empty_like(transition)
+    peak, spread = extent(factors.reshape(-1))
+    opening_peak, opening_spread = extent(transition.reshape(-1))
+    if peak == -np.inf:
+        peak = 0.0
+    if opening_peak == -np.inf:
+        opening_peak = 0.0
     for b in range(n_labels):
         for c in range(n_labels):
             for y in range(n_labels):
-                arcs[b, c, y] = trigram[b, c, y] + transition[c, y]
-                peaks[0] = max(peaks[0], arcs[b, c, y])
-                leasts[0] = min(leasts[0], arcs[b, c, y] if arcs[b, c, y] > -np.inf else np.inf)
+                factors[b, c, y] = math.exp(factors[b, c, y] - peak)
+                turned[c, y, b] = factors[b, c, y]
         for y in range(n_labels):
-            peaks[1] = max(peaks[1], transition[b, y])
-            leasts[1] = min(leasts[1], transition[b, y] if transition[b, y] > -np.inf else np.inf)
-    spread = 0.0
-    for order in range(2):
-        if peaks[order] == -np.inf:
-            peaks[order] = 0.0  # no arc at all is legal for sequences that are short enough
-        else:
-            spread = max(spread, peaks[order] - leasts[order])
-    for b in range(n_labels):
-        for c in range(n_labels):
-            for y in range(n_labels):
-                arcs[b, c, y] = math.exp(arcs[b, c, y] - peaks[0])
-                turned[c, y, b] = arcs[b, c, y]
-        for y in range(n_labels):
-            opening[b, y] = math.exp(transition[b, y] - peaks[1])
-    return peaks[0], peaks[1], spread
+            opening[b, y] = math.exp(transition[b, y] - opening_peak)
+    return Arcs(factors, turned, opening, peak, opening_peak, max(spread, opening_spread))
 
 
 @kernel
 def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, factor: Float) -> tuple[float, int]:
     """Fills ``factor`` [1 or Y, Y] with F_t, a row for each y' where there are edges; its maximum and a status."""
-    emission, start, stop, edge = parts[0], parts[2], parts[3], parts[4]
     n_rows, n_labels = factor.shape
-    peak, least = -np.inf, np.inf
     for c in range(n_rows):
-        for y in range(n_labels):
-            x = emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
-            if t > first and edge.shape[0] > 0:
-                x += edge[t, c, y]
-            factor[c, y] = x
-            peak = max(peak, x)
-            least = min(least, x if x > -np.inf else np.inf)
+        fill_scores(t, first, last, parts, factor[c])
+        if t > first and parts.edge.shape[0] > 0:
+            for y in range(n_labels):
+                factor[c, y] += parts.edge[t, c, y]
+    peak, spread = extent(factor.reshape(-1))
     if peak == -np.inf:
         return -np.inf, INFEASIBLE
-    if peak - least > room:
+    if spread > room:
         return 0.0, NEEDS_LOG_SPACE
     for c in range(n_rows):
         for y in range(n_labels):
@@ -398,18 +452,17 @@ def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, facto
 
 @kernel
 def _forward_second_order(
-    first: int, last: int, parts: Parts, tables: Tables, limits: Limits, factor: Float, alpha: Float
+    first: int, last: int, parts: Parts, arcs: Arcs, factor: Float, alpha: Float
 ) -> tuple[float, int]:
     """Forward pass over the sequence ``first..last``: log Z and a status.
 
     Writes ``factor`` [T, 1 or Y, Y] = F / c and ``alpha`` [T, Y, Y].
     """
-    arcs, _, opening = tables
     n_labels = alpha.shape[1]
-    own_row = 1 if factor.shape[1] > 1 else 0
+    edge_rows = 1 if factor.shape[1] > 1 else 0
     log_z = 0.0
     for t in range(last - first + 1):
-        peak, status = _fill_factor(first + t, first, last, parts, MAX_SPREAD - limits[2], factor[t])
+        peak, status = _fill_factor(first + t, first, last, parts, MAX_SPREAD - arcs.spread, factor[t])
         if status != DONE:
             return peak, status
         for c in range(n_labels):
@@ -417,23 +470,23 @@ def _forward_second_order(
                 if t == 0:
                     alpha[t, c, y] = 1.0 if c == 0 else 0.0
                 else:
-                    alpha[t, c, y] = alpha[0, 0, c] * opening[c, y] if t == 1 else 0.0
+                    alpha[t, c, y] = alpha[0, 0, c] * arcs.opening[c, y] if t == 1 else 0.0
         if t > 1:
             for b in range(n_labels):
                 for c in range(n_labels):
-                    a, row, arc = alpha[t - 1, b, c], alpha[t, c], arcs[b, c]
+                    a, row, arc = alpha[t - 1, b, c], alpha[t, c], arcs.factors[b, c]
                     for y in range(n_labels):
                         row[y] += a * arc[y]
         total = 0.0
         for c in range(n_labels):
             for y in range(n_labels):
-                alpha[t, c, y] *= factor[t, c * own_row, y]
+                alpha[t, c, y] *= factor[t, c * edge_rows, y]
                 total += alpha[t, c, y]
         if total == 0.0:
             return -np.inf, INFEASIBLE
         log_z += peak + math.log(total)
         if t > 0:
-            log_z += limits[1] if t == 1 else limits[0]
+            log_z += arcs.opening_peak if t == 1 else arcs.peak
         for c in range(factor.shape[1]):
             for y in range(n_labels):
                 factor[t, c, y] /= total
@@ -446,13 +499,10 @@ def _forward_second_order(
 
 
 @kernel
-def _backward_second_order(
-    n_positions: int, tables: Tables, factor: Float, alpha: Float, gain: Float, beta: Float
-) -> int:
+def _backward_second_order(n_positions: int, arcs: Arcs, factor: Float, alpha: Float, gain: Float, beta: Float) -> int:
     """Backward pass after :func:`_forward_second_order`: fills ``gain`` = G, ``beta`` [T, Y, Y]; returns a status."""
-    _, turned, opening = tables
     n_labels = alpha.shape[1]
-    own_row = 1 if factor.shape[1] > 1 else 0
+    edge_rows = 1 if factor.shape[1] > 1 else 0
     sums = np.empty(n_labels)
     for t in range(n_positions - 1, -1, -1):
         for c in range(n_labels):
@@ -463,46 +513,32 @@ def _backward_second_order(
                     beta[t, c, y] = 1.0
                 if 0.0 < beta[t, c, y] < TINY:
                     return NEEDS_LOG_SPACE
-                gain[t, c, y] = factor[t, c * own_row, y] * beta[t, c, y]
+                gain[t, c, y] = factor[t, c * edge_rows, y] * beta[t, c, y]
         if t == 0:
             break
         for c in range(n_labels):
             for b in range(n_labels):
                 sums[b] = 0.0
             for y in range(n_labels):
-                g, arc = gain[t, c, y], turned[c, y]
+                g, arc = gain[t, c, y], arcs.turned[c, y]
                 if t == 1:
-                    sums[0] += g * opening[c, y]
+                    sums[0] += g * arcs.opening[c, y]
                 else:
                     for b in range(n_labels):
                         sums[b] += g * arc[b]
             for b in range(n_labels):
-                if t > 1:
-                    beta[t - 1, b, c] = sums[b]
-                else:
-                    beta[0, b, c] = 0.0
-            if t == 1:
-                beta[0, 0, c] = sums[0]
+                beta[t - 1, b, c] = sums[b]
     return DONE
 
 
 @kernel
 def _add_expected(
-    first: int,
-    n_positions: int,
-    weight: float,
-    alpha: Float,
-    gain: Float,
-    beta: Float,
-    expected: Parts,
-    sums: Float,
+    first: int, last: int, weight: float, alpha: Float, gain: Float, beta: Float, expected: Parts, sums: Float
 ) -> None:
     """Writes a sequence's rows of ``expected``, adds to its other parts and to the outer products [Y, Y, Y]."""
-    node, transition, start, stop, edge, _ = expected
-    n_labels = node.shape[1]
-    for t in range(n_positions):
-        for y in range(n_labels):
-            node[first + t, y] = 0.0
+    node, transition, edge, n_labels = expected.emission, expected.transition, expected.edge, sums.shape[0]
+    node[first : last + 1] = 0.0
+    for t in range(last - first + 1):
         for c in range(n_labels):
             for y in range(n_labels):
                 pair = weight * (alpha[t, c, y] * beta[t, c, y])
@@ -511,11 +547,9 @@ def _add_expected(
                     transition[c, y] += pair
                 if edge.shape[0] > 0:
                     edge[first + t, c, y] = pair if t > 0 else 0.0
-    for y in range(n_labels):
-        start[y] += node[first, y]
-        stop[y] += node[first + n_positions - 1, y]
-    for t in range(2, n_positions, 2):
-        alone = t + 1 == n_positions  # two positions at a time, so that the sums move half as often
+    add_ends(first, last, expected)
+    for t in range(2, last - first + 1, 2):
+        alone = first + t == last  # two positions at a time, so that the sums move half as often
         for b in range(n_labels):
             for c in range(n_labels):
                 a0, g0, row = weight * alpha[t - 1, b, c], gain[t, c], sums[b, c]
@@ -532,37 +566,19 @@ def _add_expected(
 def forward_backward_second_order(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
-    """Log-partitions, and unless ``expected`` has no emissions the expected parts, of second-order chains.
-
-    Parameters
-    ----------
-    offsets : int64[S + 1]
-    parts, expected : emission [N, Y], transition [Y, Y], start [Y], stop [Y], edge [N or 0, Y, Y], trigram [Y, Y, Y]
-        Of ``expected``, emissions and edges (if any) are written, the others added to.
-    weights, log_z : float64[S]
-    status : uint8[S]
-        Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
-    """
-    n_labels = parts[0].shape[1]
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    cube, kept = (n_labels, n_labels, n_labels), longest if expected[0].shape[0] > 0 else 0
-    alpha = np.empty((longest, n_labels, n_labels))
-    gain, beta = np.empty((kept, n_labels, n_labels)), np.empty((kept, n_labels, n_labels))
-    factor = np.empty((longest, n_labels if parts[4].shape[0] > 0 else 1, n_labels))
-    tables, sums = (np.empty(cube), np.empty(cube), np.empty((n_labels, n_labels))), np.zeros(cube)
-    limits = _fill_tables(parts[1], parts[5], tables)
+    """As :func:`forward_backward`, for second-order chains with or without edges."""
+    n_labels, n_rows = parts.emission.shape[1], parts.emission.shape[1] if parts.edge.shape[0] > 0 else 1
+    n, wanted = longest(offsets), expected.emission.shape[0] > 0
+    factor, alpha = np.empty((n, n_rows, n_labels)), np.empty((n, n_labels, n_labels))
+    gain, beta = np.empty_like(alpha[: n if wanted else 0]), np.empty_like(alpha[: n if wanted else 0])
+    arcs, sums = _arc_factors(parts.transition, parts.trigram), np.zeros(parts.trigram.shape)
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
-        log_z[i], status[i] = _forward_second_order(first, last, parts, tables, limits, factor, alpha)
-        if status[i] != DONE or kept == 0:
+        log_z[i], status[i] = _forward_second_order(first, last, parts, arcs, factor, alpha)
+        if status[i] != DONE or not wanted:
             continue
-        status[i] = _backward_second_order(last - first + 1, tables, factor, alpha, gain, beta)
+        status[i] = _backward_second_order(last - first + 1, arcs, factor, alpha, gain, beta)
         if status[i] == DONE:
-            _add_expected(first, last - first + 1, weights[i], alpha, gain, beta, expected, sums)
-    if kept > 0:
-        for b in range(n_labels):
-            for c in range(n_labels):
-                for y in range(n_labels):
-                    expected[5][b, c, y] += sums[b, c, y] * tables[0][b, c, y]
+            _add_expected(first, last, weights[i], alpha, gain, beta, expected, sums)
+    if wanted:
+        expected.trigram[:] += sums * arcs.factors

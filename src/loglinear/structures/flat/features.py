@@ -146,7 +146,7 @@ class FlatFeatures:
         """The weights as rows [A or A + 1, Y]."""
         return weights.reshape(-1, self.n_labels)
 
-    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
+    def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
         """The same: it is a view."""
         return laid_out
 
@@ -179,7 +179,7 @@ class FlatFeatures:
         """A gradient of the features of one example."""
         return SparseFlatGradient(self)
 
-    def groups_met(self, corpus: FlatCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: FlatCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The columns that an example's scores depend on, and the biases."""
         yield *self.columns_met(corpus, sequence), 0
         if self.bias != "none":
@@ -329,7 +329,7 @@ class CandidateFeatures(ListFeatures):
         """A gradient of the features of one example."""
         return SparseCandidateGradient(self.groups)
 
-    def groups_met(self, corpus: CandidateCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: CandidateCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The features of an example's candidates."""
         lists = corpus.part(sequence, sequence + 1)[2]
         yield lists.pointer, lists.ids, 0

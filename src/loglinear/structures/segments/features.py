@@ -246,7 +246,7 @@ class SegmentFeatures:
             length=lengths,
         )
 
-    def laid_out_again(self, laid_out: SegmentWeights, weights: Float, penalties: SegmentPenalties) -> SegmentWeights:
+    def refresh_layout(self, laid_out: SegmentWeights, weights: Float, penalties: SegmentPenalties) -> SegmentWeights:
         """The layout with the weights of lengths and transitions, which it holds a copy of, taken from ``weights``."""
         _, _, length, transition = self.segments
         lengths, transitions = self._tables(weights[length], weights[transition], penalties)
@@ -297,7 +297,7 @@ class SegmentFeatures:
         """A gradient of the few features of one sequence."""
         return SparseSegmentGradient(self)
 
-    def groups_met(self, corpus: EncodedSegments, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: EncodedSegments, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The groups of features that a sequence's scores depend on, as lists with the number of the first group."""
         lo, hi, m = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1]), self.scheme.n_lengths
         yield corpus.tokens.state.pointer[lo : hi + 1], corpus.tokens.state.ids, 0

@@ -151,7 +151,7 @@ class SpanFeatures:
     def lay_out(self, weights: Float, penalties: Any) -> Float:
         return weights
 
-    def laid_out_again(self, laid_out: Float, weights: Float, penalties: Any) -> Float:
+    def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any) -> Float:
         return weights
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
@@ -228,7 +228,7 @@ class SpanFeatures:
         """A gradient of the features of one sentence."""
         return SparseSpanGradient(self)
 
-    def groups_met(self, corpus: EncodedTrees, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
+    def active_groups(self, corpus: EncodedTrees, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The groups of features that a sentence's scores depend on."""
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
         yield np.array([0, 1]), np.zeros(1, dtype=np.int32), 0
@@ -264,7 +264,7 @@ class SparseSpanGradient(SparseGroups):
     def add(self, corpus: EncodedTrees, sequence: int, parts: CFGScores) -> None:
         """Add the gradient by the part scores of one sentence."""
         self._features.add_gradient(corpus, sequence, sequence + 1, parts, self.values)
-        for pointer, ids, first in self._features.groups_met(corpus, sequence):
+        for pointer, ids, first in self._features.active_groups(corpus, sequence):
             self.touch_all(first + ids[pointer[0] : pointer[-1]])
 
 
