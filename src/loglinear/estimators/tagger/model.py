@@ -348,7 +348,7 @@ class SequenceModel(SequenceInference):
 
     structure_name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]  #: the kinds of features, in the order of the weights
-    cached = ("penalties", "laid_out")
+    cached: ClassVar[tuple[str, ...]] = ("penalties", "laid_out")
 
     labels: list[str]
     encoder: TemplateEncoder | NameEncoder
