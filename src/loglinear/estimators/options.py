@@ -14,7 +14,7 @@ Constructors take ``criterion`` by position, or what else comes first; all other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loglinear.errors import OptionError
@@ -365,11 +365,7 @@ class ParserOptions(TrainingOptions):
     function_tags: bool = option("keep what follows - or = in phrase labels", default=False, panel=FEATURES)
     max_length: int | None = option("leave out longer sentences from training", default=None, least=1, panel=RUN)
     time_limit: float | None = option(
-        "seconds for a sentence, after which it gets a fallback tree",
-        default=60.0,
-        above=0,
-        panel=MODEL,
-        varies=True,
+        "seconds for a sentence, after which it gets a fallback tree", default=60.0, above=0, panel=MODEL, varies=True
     )
     decoding: str = option(
         "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
@@ -494,6 +490,15 @@ COUNTED_PENALTIES = ("l1", "l2", "variance")
 COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision")
 
 
+def _changed(estimator: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    """Those of an estimator's options that are neither None nor at their default, with their values."""
+    known = declared(type(estimator))
+    for name in names:
+        value, default = getattr(estimator, name), known[name].default
+        if value is not None and (default is None or value != default):
+            yield name, value
+
+
 def check_tagger(tagger: Any) -> None:
     """Refuse options of a :class:`~loglinear.Tagger` that make no sense each by itself, as a model file's may."""
     check(tagger)
@@ -551,17 +556,12 @@ def tagger_training(structure: str) -> Any:
 
 def _check_segments(tagger: Any) -> None:
     """Refuse what only chains have for a tagger of segments, and the other way round."""
-    known = declared(type(tagger))
     if tagger.structure == CHAIN:
-        for name in ("max_length", "segment_features"):
-            if (value := getattr(tagger, name)) is not None:
-                raise OptionError(
-                    f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens"
-                )
+        for name, value in _changed(tagger, "max_length", "segment_features"):
+            raise OptionError(f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens")
         return
-    for name in ("order", "sub_labels", "pair_features"):
-        if (value := getattr(tagger, name)) != known[name].default:
-            raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: segments have none of these")
+    for name, value in _changed(tagger, "order", "sub_labels", "pair_features"):
+        raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: segments have none of these")
     from loglinear.features.segments import read_kinds
 
     if tagger.segment_features is not None:
@@ -570,22 +570,18 @@ def _check_segments(tagger: Any) -> None:
 
 def _check_counted(tagger: Any, name: str) -> None:
     """Refuse what is about features and weights for a model that has none."""
-    known = declared(type(tagger))
-    for other, instead in (("max_iter", "rounds"), ("tolerance", "tolerance")):
-        if (value := getattr(tagger, other)) != known[other].default:
-            raise OptionError(
-                f"{other}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
-                f"{name}:{instead}={value!r} says when EM ends"
-            )
-    for other in ("optimizer", "template", "gazetteers", *COUNTED_PENALTIES, *COUNTED_FEATURES):
-        value = getattr(tagger, other)
-        if value not in (None, known[other].default):
-            raise OptionError(f"{other}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
+    for other, value in _changed(tagger, "max_iter", "tolerance"):
+        raise OptionError(
+            f"{other}={value!r}: criterion={name!r} has no weights to optimise; where labels are hidden, "
+            f"{name}:{'rounds' if other == 'max_iter' else other}={value!r} says when EM ends"
+        )
+    for other, value in _changed(tagger, "optimizer", "template", "gazetteers", *COUNTED_PENALTIES, *COUNTED_FEATURES):
+        raise OptionError(f"{other}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
 
 
 def _check_hashed(tagger: Any, uses_base: bool, joint: bool) -> None:
     """Refuse what needs to know which attributes there are."""
-    hashed, reason = f"hash_bits={tagger.hash_bits}", None
+    reason = None
     if tagger.min_count > 1:
         reason = f"min_count={tagger.min_count} counts attributes, which are not kept; prune=0.5 leaves out weights"
     elif uses_base:
@@ -593,7 +589,7 @@ def _check_hashed(tagger: Any, uses_base: bool, joint: bool) -> None:
     elif joint:
         reason = f"criterion={tagger.criterion!r} predicts columns, and must know which attributes a value would make"
     if reason is not None:
-        raise OptionError(f"{hashed}: {reason}")
+        raise OptionError(f"hash_bits={tagger.hash_bits}: {reason}")
 
 
 def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int:
@@ -649,9 +645,8 @@ def _check_functions(classifier: Any) -> None:
     if classifier.candidates is not None and classifier.feature_map is None:
         raise OptionError("candidates goes with feature_map: labels share no features without one")
     if classifier.feature_map is not None:
-        for name in ("bias", "bias_scale"):
-            if getattr(classifier, name) != declared(ClassifierOptions)[name].default:
-                raise OptionError(f"{name} is not for a feature_map, which may give each label a feature of its own")
+        for name, _ in _changed(classifier, "bias", "bias_scale"):
+            raise OptionError(f"{name} is not for a feature_map, which may give each label a feature of its own")
 
 
 def _check_base(classifier: Any, uses_base: bool, values: Mapping[str, Any]) -> None:
@@ -707,12 +702,10 @@ def check_dependency_parser(parser: Any) -> None:
         raise OptionError(f"criterion={name!r}: a head-outward model makes projective trees with one root alone")
     check_cost(parser, name, False)
     if name == GENERATIVE:
-        known = declared(DependencyOptions)
-        if parser.features != known["features"].default or parser.min_count != 1:
+        for _ in _changed(parser, "features", "min_count"):
             raise OptionError(f"criterion={GENERATIVE!r} has no features to choose")
-        for other in ("optimizer", "l1", "l2", "variance", "max_iter"):
-            if getattr(parser, other) not in (None, known[other].default):
-                raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for {other}")
+        for other, _ in _changed(parser, "optimizer", "l1", "l2", "variance", "max_iter"):
+            raise OptionError(f"criterion={GENERATIVE!r} counts, and has no use for {other}")
     elif parser.optimizer is not None and spec_name(parser.optimizer) != "lbfgs":
         raise OptionError(f"criterion={M_ESTIMATION!r} is trained by lbfgs, not by {parser.optimizer!r}")
     else:
@@ -723,9 +716,8 @@ def check_mixture(mixture: Any) -> None:
     """Refuse options that make no sense, alone or together."""
     check(mixture)
     if mixture.components == "multinomial":
-        for name in GAUSSIAN_ONLY:
-            if getattr(mixture, name) is not None:
-                raise OptionError(f"{name}={getattr(mixture, name)!r} is for components='gaussian': counts have none")
+        for name, value in _changed(mixture, *GAUSSIAN_ONLY):
+            raise OptionError(f"{name}={value!r} is for components='gaussian': counts have none")
         if mixture.smoothing == 0:
             raise OptionError("smoothing=0: a word that a component never has would have probability zero; give more")
     elif mixture.covariance == "known":

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import offsets_of
@@ -152,6 +153,11 @@ class FeatureBlock:
     def n_features(self) -> int:
         return len(self.codes)
 
+    @property
+    def keys(self) -> Int64:
+        """``attribute * C + code`` of each feature [F], ascending."""
+        return np.repeat(np.arange(len(self.pointer) - 1), np.diff(self.pointer)) * self.n_codes + self.codes
+
     def rows(self, weights: Float) -> Float:
         """The weights [F] of the dense attributes as rows [R, C]."""
         rows = np.zeros((self.n_rows, self.n_codes), dtype=np.float64)
@@ -173,6 +179,14 @@ class FeatureBlock:
     def gather(self, rows: Float, gradient: Float) -> None:
         """Move what :meth:`add_gradient` added to ``rows`` to its place in ``gradient``."""
         _gather_rows(self.features, rows, gradient)
+
+
+def find_keys(keys: NDArray[np.integer], wanted: Int64) -> Int64:
+    """The place of each of ``wanted`` in ``keys``, which ascend; -1 where it is not among them."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ paths of a kind are kept as a trie, one sorted array of keys for each depth d::
 
     key = (number of the node at depth d - 1) * (number of symbols) + symbol
 
-so that all spans of a corpus go down the trie together, one binary search for each span and depth that is still on a
-known path. Suffixes are paths of characters from the end.
+so that all spans of a corpus go down the trie together, with one binary search for each span and depth until it leaves
+the known paths. Suffixes are paths of characters from the end.
 
 Span (t, m), the m tokens that end with token t, has the number ``t L + m - 1``; spans that would begin before their
 sentence have no attributes. Letters: S sentences, N tokens, L the greatest length, A attributes.
@@ -95,7 +95,7 @@ class EncodedSegments:
         return self.tokens.n_positions
 
     def arrays(self) -> list[Array | None]:
-        """All numbers of it."""
+        """All its numbers."""
         spans = self.spans
         return [*self.tokens.arrays(), *((spans.pointer, spans.ids) if spans is not None else ())]
 
@@ -140,16 +140,16 @@ class Paths:
         lead = [ends.copy() for _, ends in levels]
         for depth in range(len(levels) - 1, 0, -1):
             lead[depth - 1][levels[depth][0][lead[depth]] // width] = True
-        made: list[tuple[Int64, Int32]] = []
+        kept_levels: list[tuple[Int64, Int32]] = []
         renumbered, first = np.zeros(1, dtype=np.int64), 0
         for (keys, ends), leads in zip(levels, lead, strict=True):
             if not leads.any():
                 break
             kept, is_end = keys[leads], ends[leads]
             numbers = np.where(is_end, first + np.cumsum(is_end) - 1, UNKNOWN).astype(np.int32)
-            made.append((renumbered[kept // width] * width + kept % width, numbers))
+            kept_levels.append((renumbered[kept // width] * width + kept % width, numbers))
             renumbered, first = np.cumsum(leads) - 1, first + int(is_end.sum())
-        return cls(width, made)
+        return cls(width, kept_levels)
 
     @property
     def n_paths(self) -> int:
@@ -183,7 +183,7 @@ class Paths:
         return rows
 
     def keeping(self, kept: Bool) -> Paths:
-        """Only the paths where ``kept``, numbered anew in the same order."""
+        """Only the paths where ``kept``, renumbered in the same order."""
         ends = [np.append(kept, False)[numbers] & (numbers >= 0) for _, numbers in self.levels]
         return self.from_levels(self.width, [(keys, each) for (keys, _), each in zip(self.levels, ends, strict=True)])
 
@@ -197,8 +197,7 @@ class Paths:
     def renaming(self, renamed: Int64, width: int) -> Paths:
         """Symbol s becomes ``renamed[s]`` of ``width`` symbols; the order must stay."""
         return Paths(
-            width,
-            [(keys // self.width * width + renamed[keys % self.width], numbers) for keys, numbers in self.levels],
+            width, [(keys // self.width * width + renamed[keys % self.width], numbers) for keys, numbers in self.levels]
         )
 
 
@@ -506,18 +505,16 @@ class SegmentEncoder:
         return np.array([mine.get(key, UNKNOWN) for key in other._keys()], dtype=np.int32)
 
     def keeping(self, kept: Bool) -> SegmentEncoder:
-        """An encoder of the attributes where ``kept``, numbered anew in the same order, and of the values they use."""
+        """An encoder of the attributes where ``kept``, renumbered in the same order, and of the values they use."""
         bases = self._bases()
         names = [name for name, keep in zip(self.gazetteers, kept[bases[-2] :].tolist(), strict=True) if keep]
-        encoder = self._sibling({name: self.gazetteers[name] for name in names})
+        gazetteers = {name: self.gazetteers[name] for name in names}
+        encoder = SegmentEncoder(self.kinds, self.n_lengths, self.column, gazetteers)
         encoder.values = Vocabulary(self.values.strings)
         for k, (kind, paths) in enumerate(self.paths.items()):
             encoder.paths[kind] = paths.keeping(kept[bases[k] : bases[k + 1]])
         encoder._compact()
         return encoder
-
-    def _sibling(self, gazetteers: Mapping[str, Gazetteer]) -> SegmentEncoder:
-        return SegmentEncoder(self.kinds, self.n_lengths, self.column, gazetteers)
 
     # -- storage -------------------------------------------------------------------------------------------------
 
@@ -581,10 +578,10 @@ def _checked(width: int, levels: list[tuple[Int64, Bool]]) -> Paths:
         if len(keys) and (keys[0] < 0 or keys[-1] >= n_parents * width or (np.diff(keys) <= 0).any()):
             raise ValueError("a trie of segment attributes is damaged")
         n_parents = len(keys)
-    made = Paths.from_levels(max(width, 1), levels)
-    if [len(keys) for keys, _ in made.levels] != [len(keys) for keys, _ in levels]:
+    paths = Paths.from_levels(max(width, 1), levels)
+    if [len(keys) for keys, _ in paths.levels] != [len(keys) for keys, _ in levels]:
         raise ValueError("a trie of segment attributes leads nowhere")
-    return made
+    return paths
 
 
 def _entries(gazetteer: Gazetteer) -> tuple[dict[str, int], Paths]:

@@ -64,7 +64,7 @@ def exp_below(scores: Float, peak: float, floor: float, out: Float, powers: Floa
         p = p * r + 0.5
         p = p * r + 1.0
         out[j] = p * r + 1.0
-    _make_powers(powers[:n])
+    _make_powers(powers, n)
     n_low = 0
     for j in range(n):
         finite = scores[j] > -np.inf
@@ -95,16 +95,16 @@ def exp_rows(values: Float, powers: Float) -> None:
         even, odd = even * q + 0.5, odd * q + 1 / 6.0
         even, odd = even * q + 1.0, odd * q + 1.0
         values[j] = even + r * odd
-    _make_powers(powers[:n])
+    _make_powers(powers, n)
     for j in range(n):
         values[j] *= powers[j]
 
 
 @kernel
-def _make_powers(powers: Float) -> None:
-    """``powers = 2^k`` [n], where each is ROUND + k."""
+def _make_powers(powers: Float, n: int) -> None:
+    """``powers = 2^k`` for the first ``n``, where each is ROUND + k."""
     bits = powers.view(np.int64)
-    for j in range(bits.shape[0]):
+    for j in range(n):
         bits[j] = (bits[j] << 52) + (1023 << 52)  # the bits of the float 2^k
 
 

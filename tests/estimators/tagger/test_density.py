@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from loglinear import Constraints, Tagger
 from loglinear.data import Column, Columns
 from loglinear.errors import OptionError
-from loglinear.estimators.tagger.density import Draws, LogNormaliser, Moves, moved
+from loglinear.estimators.tagger.density import Draws, LogNormaliser, Moves
 from loglinear.structures.chain.structure import Chain
 
 pytestmark = pytest.mark.slow
@@ -264,7 +264,7 @@ def test_markov_chains_forget_a_start_from_the_base(template, order, base):
 
     start = Draws(*density.base.model.sample(4_000, rng))
     assert misfit(*pairs(start), tagger, log_z) > 10
-    end = moved(tagger.model_, density.base.model, density.encoded, start, 40, rng)
+    end = density.moved(start, 40, rng)
     assert misfit(*pairs(end), tagger, log_z) < 3.5
 
 
@@ -276,7 +276,7 @@ def test_moves_of_labels_and_values_alone_draw_from_the_density_given_the_length
     labels = rng.integers(0, 2, 8_000 * length).astype(np.int32)
     fields = [density.base.model.emit(table, labels, rng) for table in density.base.model.emissions]
     drawn = Draws(fields, labels, np.arange(8_001) * length)
-    moves = Moves(tagger.model_, density.base.model, density.encoded, rng)
+    moves = Moves(density, rng)
     distances = []
     for _ in range(2):
         rows = density.columns(drawn.fields, drawn.offsets).rows()

@@ -74,7 +74,7 @@ odd = st.sampled_from([None, 3, "the", b"the", ("the",), ("the", "D", "x"), ("th
 def test_what_is_wrong_is_refused_with_the_same_words(taggers, x):
     tagger = taggers["chunking"]
     assert single(tagger, x) == in_the_general_way(tagger, x)
-    assert single(tagger, x) == in_the_general_way(tagger, x)  # also once it has been met
+    assert single(tagger, x) == in_the_general_way(tagger, x)  # also the second time
 
 
 def test_strings_as_tokens_and_lists_of_features(data):

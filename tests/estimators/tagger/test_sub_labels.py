@@ -1,4 +1,4 @@
-"""Hidden sub-labels: what is asked of labels is the sum over the sub-labels they stand for."""
+"""Hidden sub-labels: results for a label are sums over its sub-labels."""
 
 from itertools import pairwise, product
 
@@ -14,7 +14,7 @@ NAMES = [name for name in CRITERIA.all() if CRITERIA.part(name).learns_from_hidd
 
 def small(name="cll", **options):
     penalty = {} if CRITERIA.part(name).optimizers == ("online",) else {"l2": 0.1}
-    pairs = name == "nota"  # wrong contexts cannot be told from right ones by features of single labels
+    pairs = name == "nota"  # features of single labels do not distinguish wrong contexts from right ones
     given = {"sub_labels": 2, "max_iter": 20, "pair_features": pairs, **penalty, **options}
     if not CRITERIA.part(name).learns_weights:  # no features, no weights
         return Tagger(criterion=name, sub_labels=2, **options)

@@ -217,7 +217,7 @@ def test_time_and_iterations_are_those_of_all_parts(data, name):
     seen = []
     tagger = Tagger(criterion=name, template="words", l2=0.1).fit(*data, observe=seen.append)
     assert seen == tagger.history_ and len({progress.phase for progress in seen}) == 2
-    assert tagger.n_iter_ == sum(progress.phase != "scaling" for progress in seen)  # which is no part of the criterion
+    assert tagger.n_iter_ == sum(progress.phase != "scaling" for progress in seen)  # which is not part of the criterion
     seconds = [progress.seconds for progress in seen]
     assert seconds == sorted(seconds) and tagger.seconds_ >= seconds[-1]
 

@@ -164,7 +164,7 @@ def test_a_type_may_be_called_outside():
 @pytest.mark.parametrize(
     ("name", "labels", "limits"),
     [
-        ("bio", ["O", "B-X"], {"O": 1, "X": 1}),  # nothing goes on in it
+        ("bio", ["O", "B-X"], {"O": 1, "X": 1}),  # no segment can continue
         ("bio", ["O", "I-X"], {"O": 1}),  # nothing begins it
         ("bioes", ["O", "S-X", "B-X", "E-X"], {"O": 1, "X": 2}),
         ("bioes", ["O", "S-X", "B-X", "I-X"], {"O": 1, "X": 1}),

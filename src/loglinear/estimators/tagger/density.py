@@ -4,7 +4,7 @@
 
 Labellings that the constraints rule out have weight zero. The sum over labellings is one forward pass. Z is exact where
 p is a hidden Markov model again (:mod:`~loglinear.generative.hmm.tilted`); otherwise it is estimated by importance
-sampling. Only inputs are drawn, the labels are summed out of their weights (Rao-Blackwell), which can but help:
+sampling. Only inputs are drawn; the labels are summed out of their weights (Rao-Blackwell), which lowers the variance:
 
     Z ~ (1/m) sum_i v_i        v_i = sum_y q0(x_i, y) exp(w . f(x_i, y)) / q0(x_i)        x_1 ... x_m from q0
 
@@ -12,14 +12,14 @@ Where few draws carry all the weight, they are led from q0 to p in K steps (anne
 over p_k proportional to q0 exp(k/K w . f). The weight of a draw is then the product of  p_k(x_k-1) / p_k-1(x_k-1),
 none of them normalised, and x_k is what moves that keep p_k make of x_k-1.
 
-Draws from p are those inputs chosen again by v_i, with labels from p(y given x), drawn exactly; or Markov chains that
-go on from there (:mod:`~loglinear.estimators.tagger.density`).
+Draws from p are those inputs resampled by v_i, with labels drawn exactly from p(y given x); or Markov chains that start
+from such a sample (:class:`Moves`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,19 +31,19 @@ from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.inputs import Annotation
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
-from loglinear.estimators.tagger.predict import SequencePredictor
+from loglinear.estimators.tagger.predict import SequencePredictor, whole_number
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
 from loglinear.generative.base import HmmBase
-from loglinear.generative.hmm.model import HiddenMarkovModel, states_of
+from loglinear.generative.hmm.model import states_of
 from loglinear.generative.hmm.tilted import TiltedChain, joint_fields, tilted
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.system import in_threads, thread_count
 
 METHODS = ("auto", "exact", "importance", "gibbs")
-FEWEST_EFFECTIVE = 100  # below so many effective draws, or fewer than are asked for, there is a warning
+FEWEST_EFFECTIVE = 100  # with fewer effective draws, or fewer than are asked for, there is a warning
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class LogNormaliser:
     value : float
         log Z.
     standard_error : float
-        Of ``value``, by the spread of the weights; zero if it is exact. It is no better than the draws: weights that
-        none of them met do not count.
+        Of ``value``, by the spread of the weights; zero if it is exact. It cannot account for regions of high weight
+        that no draw has reached.
     effective_sample_size : float
-        (sum v)^2 / sum v^2, so many draws from p itself would do as well; inf if it is exact.
+        (sum v)^2 / sum v^2, the number of draws from p itself that would do as well; inf if it is exact.
     draws : int
         Sequences drawn from the base; zero if it is exact.
     """
@@ -115,17 +115,16 @@ class Density:
         def total(chain: Chain, scores: ChainScores, positions: slice) -> Float:
             if gold is None:
                 return chain.log_partition(scores)
-            own = gold.slice(positions.start, positions.stop)
-            if own.allowed is None:
-                return chain.score(scores, own.labels)
-            return chain.log_partition(chain.restrict(scores, own.allowed))
+            part = gold.slice(positions.start, positions.stop)
+            if part.allowed is None:
+                return chain.score(scores, part.labels)
+            return chain.log_partition(chain.restrict(scores, part.allowed))
 
-        found = (model or self.model).map_blocks(encoded, None, n_threads, total)
-        return np.concatenate(found) if found else np.zeros(0)
+        return np.concatenate([np.zeros(0), *(model or self.model).map_blocks(encoded, None, n_threads, total)])
 
     @cached_property
     def exact(self) -> TiltedChain | None:
-        """The density as a hidden Markov model, None if it is none."""
+        """The density as a hidden Markov model, None if it is not one."""
         model, hmm = self.model, self.base.model
         if model.features.edge is not None and model.features.edge.n_features:
             return None
@@ -164,16 +163,16 @@ class Density:
         return self._normalisers[key]
 
     def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
-        """log v [draws] of sequences that are led from the base to the model in so many steps."""
+        """log v [draws] of sequences led from the base to the model in ``steps`` steps."""
         drawn, total = self._weighted(draws, rng, n_threads, self._step(1, steps))
         dead = np.isneginf(total)  # the constraints leave them no labelling
         drawn, total = drawn.chosen(np.flatnonzero(~dead)), total[~dead]
         for k in range(1, steps):
-            now = self._step(k, steps)
-            drawn = moved(now, self.base.model, self.encoded, drawn, 1, rng)
+            now, later = self._step(k, steps), self._step(k + 1, steps)
+            drawn = self.moved(drawn, 1, rng, now)
             encoded = self.encoded(drawn.fields, drawn.offsets)
-            then = self.log_weights(encoded, None, n_threads, self._step(k + 1, steps))
-            total = total + then - self.log_weights(encoded, None, n_threads, now)
+            weights = [self.log_weights(encoded, None, n_threads, model) for model in (later, now)]
+            total = total + weights[0] - weights[1]
         return np.append(total, np.full(int(dead.sum()), -np.inf))
 
     def _step(self, k: int, steps: int) -> ChainModel:
@@ -202,7 +201,7 @@ class Density:
                 "rows 0 only, without label pairs); take importance or gibbs"
             )
         drawn = self._resampled(n, draws, rng, n_threads)
-        return moved(self.model, self.base.model, self.encoded, drawn, sweeps, rng) if method == "gibbs" else drawn
+        return self.moved(drawn, sweeps, rng) if method == "gibbs" else drawn
 
     def _weighted(
         self, draws: int, rng: np.random.Generator, n_threads: int, model: ChainModel | None = None
@@ -229,7 +228,14 @@ class Density:
             )
         shares = np.exp(log_weights - log_weights.max())
         chosen = rng.choice(draws, size=n, p=shares / shares.sum())
-        return moved(self.model, self.base.model, self.encoded, drawn.chosen(chosen), 0, rng)
+        return self.moved(drawn.chosen(chosen), 0, rng)
+
+    def moved(self, drawn: Draws, sweeps: int, rng: np.random.Generator, model: ChainModel | None = None) -> Draws:
+        """Sequences after that many sweeps of :class:`Moves`, with labels drawn given the inputs."""
+        moves = Moves(self, rng, model)
+        for _ in range(sweeps):
+            drawn = moves.ends(moves.values(moves.labels(drawn)))
+        return moves.labels(drawn)
 
     # -- numbers and strings -------------------------------------------------------------------------------------
 
@@ -259,21 +265,18 @@ def _log_mean(log_weights: Float) -> LogNormaliser:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Moves that leave p(x, y) proportional to q0(x, y) exp(w . f(x, y)) as it is, for many sequences at once.
+# Moves that leave p(x, y), proportional to q0(x, y) exp(w . f(x, y)), invariant, for many sequences at once.
 #
 # A sweep is three kinds of moves, each of which keeps p exactly (q0 a hidden Markov model):
 #
 #    labels   y given x, drawn exactly: forward filtering, backward sampling
 #    values   x'_tf from e_f( . given y_t), which is q0 of the value given all the rest, so that it is kept with
 #             probability min(1, exp(w.f(x', y) - w.f(x, y))); positions that no feature sees together move at once
-#    ends     a cut c in 0 ... T; what stands after it is drawn anew from q0 given the state there. The sequence, now of
+#    ends     a cut c in 0 ... T; what follows it is drawn again from q0 given the state there. The sequence, now of
 #             length T', is kept with probability min(1, exp(w.f(x', y') - w.f(x, y)) (T + 1) / (T' + 1)): the cut is
 #             one of T + 1 here, and one of T' + 1 on the way back
 #
-# With the third, sequences of all lengths reach each other (c = 0 draws the whole sequence anew).
-
-
-Encode = Callable[[list[Int32], Int64], EncodedCorpus]
+# With the third, sequences of all lengths reach each other (c = 0 draws the whole sequence again).
 
 
 @dataclass(frozen=True)
@@ -291,33 +294,19 @@ class Draws:
         return Draws([values[positions] for values in self.fields], self.labels[positions], offsets_of(lengths))
 
 
-def moved(
-    model: ChainModel, base: HiddenMarkovModel, encode: Encode, drawn: Draws, sweeps: int, rng: np.random.Generator
-) -> Draws:
-    """Sequences after so many sweeps, their labels drawn anew.
-
-    ``encode`` puts fields and offsets into the numbers of the model.
-    """
-    moves = Moves(model, base, encode, rng)
-    for _ in range(sweeps):
-        drawn = moves.ends(moves.values(moves.labels(drawn)))
-    return moves.labels(drawn)
-
-
 class Moves:
-    """The moves of a model over ``base``; each takes draws and gives draws."""
+    """The moves of a density, or of one over the same base whose features weigh as in ``model``."""
 
-    def __init__(self, model: ChainModel, base: HiddenMarkovModel, encode: Encode, rng: np.random.Generator) -> None:
-        self._model, self._base, self._encode, self._rng = model, base, encode, rng
-        assert isinstance(model.encoder, TemplateEncoder)
-        self._rows = _rows(model.encoder)
+    def __init__(self, density: Density, rng: np.random.Generator, model: ChainModel | None = None) -> None:
+        self._density, self._base, self._rng = density, density.base.model, rng
+        self._model = density.model if model is None else model
+        self._rows = _rows(density.encoder)
 
     def labels(self, drawn: Draws) -> Draws:
         """Labels given the inputs."""
-        encoded = self._encode(drawn.fields, drawn.offsets)
-        rng = self._rng
-        found = self._model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
-        return Draws(drawn.fields, np.concatenate(found), drawn.offsets)
+        encoded, rng = self._density.encoded(drawn.fields, drawn.offsets), self._rng
+        labels = self._model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
+        return Draws(drawn.fields, np.concatenate(labels), drawn.offsets)
 
     def values(self, drawn: Draws) -> Draws:
         """Each value of each field given all the rest."""
@@ -349,7 +338,7 @@ class Moves:
         return Draws(fields, labels, offsets)
 
     def ends(self, drawn: Draws) -> Draws:
-        """What stands after a cut in each sequence."""
+        """What follows a cut in each sequence."""
         offsets, n = drawn.offsets, len(drawn.offsets) - 1
         lengths = np.diff(offsets)
         cut = np.minimum((self._rng.random(n) * (lengths + 1)).astype(np.int64), lengths)
@@ -366,30 +355,30 @@ class Moves:
         chosen = np.where(taken, np.diff(new.offsets), lengths)
         return _taken(drawn, new, ranges(begin, chosen), chosen)
 
-    def _scores(self, drawn: Draws) -> Float:
-        """w . f(x, y) [S], with -inf for what the constraints rule out."""
-        model, encoded = self._model, self._encode(drawn.fields, drawn.offsets)
-        found = []
+    def _blocks(self, drawn: Draws) -> Iterator[tuple[Chain, ChainScores, Int32]]:
+        """Blocks of sequences: their shape, their scores without the base, and their labels."""
+        model, encoded = self._model, self._density.encoded(drawn.fields, drawn.offsets)
         for first, end in model.blocks(encoded):
             lo, hi = int(encoded.offsets[first]), int(encoded.offsets[end])
-            chain = Chain(encoded.offsets[first : end + 1] - lo)
-            found.append(chain.score(model.features.scores(model.laid_out, encoded, first, end), drawn.labels[lo:hi]))
-        return np.concatenate(found)
+            scores = model.features.scores(model.laid_out, encoded, first, end)
+            yield Chain(encoded.offsets[first : end + 1] - lo), scores, drawn.labels[lo:hi]
+
+    def _scores(self, drawn: Draws) -> Float:
+        """w . f(x, y) [S], with -inf for what the constraints rule out."""
+        return np.concatenate([chain.score(scores, labels) for chain, scores, labels in self._blocks(drawn)])
 
     def _position_scores(self, drawn: Draws) -> Float:
         """What the attributes of each position add to w . f(x, y) [N]; label n-grams do not look at values."""
-        model, encoded, labels = self._model, self._encode(drawn.fields, drawn.offsets), drawn.labels
-        found = []
-        for first, end in model.blocks(encoded):
-            lo, hi = int(encoded.offsets[first]), int(encoded.offsets[end])
-            scores, own = model.features.scores(model.laid_out, encoded, first, end), labels[lo:hi]
-            total = scores.emission[np.arange(hi - lo), own]
+        totals = []
+        for chain, scores, labels in self._blocks(drawn):
+            positions = np.arange(len(labels))
+            total = scores.emission[positions, labels]
             if scores.edge is not None:
-                pairs = scores.edge[np.arange(hi - lo), np.roll(own, 1), own]
-                pairs[encoded.offsets[first:end] - lo] = 0.0
+                pairs = scores.edge[positions, np.roll(labels, 1), labels]
+                pairs[chain.offsets[:-1]] = 0.0
                 total = total + pairs
-            found.append(total)
-        return np.concatenate(found)
+            totals.append(total)
+        return np.concatenate(totals)
 
 
 def _taken(one: Draws, other: Draws, positions: Int64, lengths: Int64) -> Draws:
@@ -463,8 +452,8 @@ class DensityPredictor(SequencePredictor):
         all the weight, there is a warning: lead them to the model in more ``steps``, each of which moves all of them
         once.
         """
-        rng_seed = _number("seed", self.seed if seed is None else seed, 0)
-        draws, steps = _number("draws", draws, 2, MOST_DRAWS), _number("steps", steps, 1)
+        rng_seed = whole_number("seed", self.seed if seed is None else seed, 0)
+        draws, steps = whole_number("draws", draws, 2, MOST_DRAWS), whole_number("steps", steps, 1)
         return self._density().log_normaliser(draws, rng_seed, steps, thread_count(self.threads))
 
     def sample(
@@ -479,16 +468,16 @@ class DensityPredictor(SequencePredictor):
         """``n`` sequences drawn from p(x, y), and their labels.
 
         A token is a string or, if the model has several columns, a tuple of them; if labels stood between them in
-        training they stand there again. ``<unknown>`` stands for any value that the model does not know.
+        training they are there again. ``<unknown>`` is any value that the model does not know.
 
         Parameters
         ----------
         n : int
             At most 10,000,000 at a time, as ``draws``.
         method : {"auto", "exact", "importance", "gibbs"}
-            Independent draws, where p is a hidden Markov model; sequences of the base, chosen again by their weights
-            (there is a warning if few of them weigh much); Markov chains that start from such a choice and go on for
-            ``sweeps``. ``auto`` is exact where that is possible, else importance.
+            Independent draws, where p is a hidden Markov model; sequences of the base, resampled by their weights (with
+            a warning if few of them weigh much); Markov chains of ``sweeps`` sweeps that start from such a sample.
+            ``auto`` is exact where that is possible, else importance.
         seed : int, optional
             The tagger's if None.
         draws : int, optional
@@ -512,11 +501,11 @@ class DensityPredictor(SequencePredictor):
         draws: int | None = None,
         sweeps: int = SWEEPS,
     ) -> tuple[Columns, Column]:
-        """The same as a corpus and a column of labels: no Python object is made for a token."""
+        """What :meth:`sample` draws as a corpus and a column of labels, without a Python object for each token."""
         density = self._density()
-        rng = np.random.default_rng([_number("seed", self.seed if seed is None else seed, 0), 4])
-        n, sweeps = _number("n", n, 1, MOST_DRAWS), _number("sweeps", sweeps, 0)
-        enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else _number("draws", draws, 2, MOST_DRAWS)
+        rng = np.random.default_rng([whole_number("seed", self.seed if seed is None else seed, 0), 4])
+        n, sweeps = whole_number("n", n, 1, MOST_DRAWS), whole_number("sweeps", sweeps, 0)
+        enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else whole_number("draws", draws, 2, MOST_DRAWS)
         drawn = density.sample(n, method, rng, enough, sweeps, thread_count(self.threads))
         label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
         return density.columns(drawn.fields, drawn.offsets, label), label
@@ -527,11 +516,3 @@ class DensityPredictor(SequencePredictor):
         if known is None or known.model is not model:
             known = self._known_density = Density(model)
         return known
-
-
-def _number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
-    if most is not None and value > most:
-        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
-    return int(value)

@@ -1,4 +1,4 @@
-"""The tagger: a chain model behind scikit-learn's conventions."""
+"""The tagger: a model of sequences behind scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
-    ChainTraining,
     HmmTraining,
-    counted,
-    expectation_of,
+    TaggerTraining,
+    is_criterion_name,
     keeping,
-    names_a_criterion,
     opening_tagger,
 )
 from loglinear.features.templates.encoder import TemplateEncoder
@@ -46,7 +44,7 @@ from loglinear.training.run import Outcome, Progress, train
 
 @documented
 class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Labels sequences with a log-linear chain model (a conditional random field with ``criterion="cll"``).
+    """Labels sequences with a log-linear model of chains or segments (``criterion="cll"``: conditional random fields).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
     python-crfsuite's rules. With a template, a token is a row: a string, or a tuple of strings. Corpora read by
@@ -121,13 +119,13 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
             ``hmm``, from its probabilities. With the name of a criterion (``"m-estimation"``), from a model trained by
             that on the same data first.
         keep : int, optional
-            Train only so many features, those that say most in the model to start from: |weight| times the root of
-            how often it occurs.
+            Train this number of features only, the most informative of the model to start from: those with the greatest
+            |weight| times the root of its count.
         checkpoint : path, optional
-            File that keeps a usable model and all that is needed to go on, written every ``checkpoint_seconds`` and
-            when training is interrupted. Remove it when you have saved the model.
+            File with a usable model and all that is needed to continue, written every ``checkpoint_seconds`` and when
+            training is interrupted. Remove it when you have saved the model.
         resume : bool
-            Go on from ``checkpoint`` if it is there.
+            Continue from ``checkpoint`` if the file exists.
         observe : callable, optional
             Called with a :class:`Progress` after each iteration.
         label_column, partial
@@ -145,10 +143,10 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         training = self._training(problem, label_column, partial, X_dev is not None)
         if isinstance(training, HmmTraining) and training.data.settled:
             refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
-            self._keep(*counted(problem, training.data))
+            self._keep(*training.counted())
             self.message_ += unused_options_note(self.criterion)
             return self
-        if names_a_criterion(init) and not isinstance(training, HmmTraining):
+        if is_criterion_name(init) and not isinstance(training, HmmTraining):
             opening = opening_tagger(self, str(init))
             if opening._emits_columns():
                 check_emitted(problem.corpus, f"init={str(init)!r}")
@@ -178,18 +176,18 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEsti
         if problem.gold.allowed is None:
             self.message_ += unused_options_note(self.criterion)
 
-    def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> ChainTraining:
+    def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> TaggerTraining:
         """How the problem is solved: by weights, or by EM."""
         criterion = problem.criterion(self.criterion, self.cost)
         how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
         if not isinstance(criterion, HiddenMarkov):
-            return ChainTraining(problem, *how)
-        data = expectation_of(problem, criterion, thread_count(self.threads))
-        if with_dev and not data.settled and criterion.labels is not None:
+            return TaggerTraining(problem, *how)
+        training = HmmTraining(problem, *how, hmm=criterion, with_dev=with_dev)
+        if with_dev and not training.data.settled and criterion.labels is not None:
             raise OptionError(
                 f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data"
             )
-        return HmmTraining(problem, *how, hmm=criterion, data=data, with_dev=with_dev)
+        return training
 
     def problem(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False

@@ -1,9 +1,7 @@
-"""Estimators made of hidden Markov models: taggers, and classifiers of whole inputs.
+"""Estimators made of hidden Markov models: a tagger, and a classifier of whole inputs.
 
-The hidden Markov model as an estimator: labelled, partly labelled or unlabelled sequences.
-
-It is a :class:`~loglinear.Tagger` with ``criterion="hmm"`` behind the options that are its own, and writes the same
-model file.
+:class:`HMM` learns from labelled, partly labelled or unlabelled sequences. It is a :class:`~loglinear.Tagger` with
+``criterion="hmm"`` behind options of its own, and writes the same model file.
 """
 
 from __future__ import annotations
@@ -26,14 +24,16 @@ from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import corpus_of
 from loglinear.estimators.tagger.model import ChainModel
-from loglinear.generative.base import HmmBase
 from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader
 from loglinear.options import Spec, declared, documented
 from loglinear.training.problem import example_weights
 from loglinear.training.run import Progress
 
-Tokens = list[list[tuple[str, ...]]]
+LEARNT = (
+    "model_", "classes_", "objective_", "n_iter_", "converged_", "message_", "seconds_", "history_", "log_likelihoods_",
+    "dev_score_", "best_iteration_",
+)  # fmt: skip
 
 
 @documented
@@ -44,7 +44,7 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
 
     ``X`` is a list of sequences; a token is a string, or a tuple of strings, which are emitted independently given the
     label. Corpora of columns read by :mod:`loglinear.data` are taken as they are. The first occurrence of every string
-    in training stands for all that is new later.
+    in training is treated as unknown, which gives new strings their probability.
 
     PARAMETERS
 
@@ -55,7 +55,7 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
     hmm_ : HiddenMarkovModel
         The probabilities: ``steps`` and ``emissions``.
     values_ : list of list of str
-        For each emitted column, the strings that ``hmm_.emissions`` are about; the last stands for all others.
+        For each emitted column, the strings that ``hmm_.emissions`` are about; the last is for all others.
     log_likelihoods_ : list of float
         Of what is observed, at the start of EM and after each round of the best start; one if all labels are known.
     objective_ : float
@@ -169,11 +169,11 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
     def _tagger(self) -> Tagger:
         """The tagger that these options ask for."""
         changed: dict[str, Any] = {}
-        for name, each in declared(HiddenMarkov).items():
+        for name, option in declared(HiddenMarkov).items():
             value = getattr(self, name)
-            each.check(value)
-            if value not in (None, each.default):
-                changed[name] = value if each.kind is None else each.kind(value)
+            option.check(value)
+            if value not in (None, option.default):
+                changed[name] = value if option.kind is None else option.kind(value)
         return Tagger(
             criterion=str(Spec(HiddenMarkov, changed)), order=self.order,
             constraints=self.constraints, threads=self.threads, seed=self.seed, verbose=self.verbose,
@@ -182,11 +182,8 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
 
     def _keep(self, tagger: Tagger) -> None:
         self._saved = tagger
-        self.model_, self.classes_ = tagger.model_, tagger.classes_
-        self.objective_, self.n_iter_, self.converged_ = tagger.objective_, tagger.n_iter_, tagger.converged_
-        self.message_, self.seconds_, self.history_ = tagger.message_, tagger.seconds_, tagger.history_
-        self.log_likelihoods_ = tagger.log_likelihoods_
-        self.dev_score_, self.best_iteration_ = tagger.dev_score_, tagger.best_iteration_
+        for name in LEARNT:
+            setattr(self, name, getattr(tagger, name))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -195,9 +192,9 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  
 #     p(c given x)  proportional to  p(c) p_c(x)        p_c(x) = sum_y p_c(x, y), one forward pass
 #
 # Each tagger knows the values that its own class repeats, and gives one probability to all others together. These are
-# not the same events for two classes: the fewer values a class knows, the more its ``<unknown>`` stands for, and the
+# not the same events for two classes: the fewer values a class knows, the more its ``<unknown>`` covers, and the
 # greater its probability. All classes are therefore brought to the same set of values, those seen in any of them and
-# one that stands for what was seen in none. A class with K known values of V in all divides its ``<unknown>`` evenly,
+# one for all that was seen in none. A class with K known values of V in all divides its ``<unknown>`` evenly,
 #
 #     p_c(v given label) = p_c(<unknown> given label) / (V - K + 1)        for each v that c does not know,
 #
@@ -270,12 +267,12 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierMixin, BaseEstimator
         weights = np.ones(len(corpus)) if sample_weight is None else example_weights(sample_weight, len(corpus))
         taggers: list[Tagger | HMM] = []
         for c, name in enumerate(classes.tolist()):
-            own = np.flatnonzero(numbers == c)
-            if not weights[own].any():
+            members = np.flatnonzero(numbers == c)
+            if not weights[members].any():
                 raise DataError(f"the sequences of class {name!r} all have weight zero: there is nothing to learn from")
-            y_own = None if labels is None else [labels[i] for i in own.tolist()]
-            given = None if sample_weight is None else weights[own]
-            taggers.append(clone(tagger).fit(corpus.select(own), y_own, sample_weight=given))
+            member_labels = None if labels is None else [labels[i] for i in members.tolist()]
+            member_weights = None if sample_weight is None else weights[members]
+            taggers.append(clone(tagger).fit(corpus.select(members), member_labels, sample_weight=member_weights))
             taggers[-1]._density()  # refuses models that have no p(x)
         totals = np.bincount(numbers, weights)
         shares = totals / totals.sum() if self.prior == "empirical" else np.full(len(classes), 1.0 / len(classes))
@@ -315,22 +312,19 @@ def _columns(X: Any) -> Columns:
 
 
 def _shares(tagger: Tagger | HMM, corpus: Columns) -> list[int]:
-    """How many values of the corpus, and any other as one, each column's unknown value stands for."""
-    base = tagger.model_.base
-    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    """How many values each column's unknown value covers: those of the corpus, and one for all others."""
+    base = tagger.model_.hmm_base
     counts = []
     for c, values in zip(base.vocabulary.columns, base.vocabulary.values, strict=True):
         column = corpus.column(c)
-        used = np.bincount(column.ids, minlength=len(column.values)) > 0
-        seen = {value for value, there in zip(column.values, used.tolist(), strict=True) if there}
+        seen = {column.values[v] for v in np.flatnonzero(np.bincount(column.ids)).tolist()}
         counts.append(len(seen - set(values[:-1])) + 1)
     return counts
 
 
 def _log_shares(tagger: Tagger | HMM, shares: list[int], corpus: Columns) -> Float:
-    """log of what the probability of each sequence [S] is divided by, its unknown values being shares."""
-    base = tagger.model_.base
-    assert isinstance(base, HmmBase)  # other bases have no p(x), which was asked for before
+    """log of what the probability of each sequence [S] is divided by, as its unknown values are shared."""
+    base = tagger.model_.hmm_base
     total = np.zeros(corpus.n_tokens)
     fields = base.vocabulary.fields(base.vocabulary.transform(corpus))
     for ids, values, share in zip(fields, base.vocabulary.values, shares, strict=True):

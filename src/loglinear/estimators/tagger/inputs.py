@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loglinear.arrays import Bool, Int32, Int64
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus, runs
@@ -45,6 +45,22 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
     from loglinear.features.names import attributes_of
 
     return attributes_of(X)
+
+
+def checked_weights(corpus: Corpus, sample_weight: Any) -> Float | None:
+    """The weight of each training sequence [S], None if all are one; refuses a corpus without anything to learn from.
+
+    ``sample_weight`` is what the user gives; None takes the corpus' own weights.
+    """
+    from loglinear.training.problem import example_weights  # tagging does without it
+
+    if not len(corpus):
+        raise DataError("there is no sequence to train on")
+    if isinstance(corpus, Attributes):
+        if not len(corpus.ids):
+            raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
+        sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
+    return None if sample_weight is None else example_weights(sample_weight, len(corpus))
 
 
 def annotation_of(
@@ -125,29 +141,37 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
     return constraints_named(constraints, labels)
 
 
-def _feasible(offsets: Int64, gold: Gold, penalties: Penalties) -> Bool:
-    """Which of the sequences with these ``offsets`` the constraints leave a labelling that the annotation allows."""
-    lo, hi = int(offsets[0]), int(offsets[-1])
-    chain, scores = Chain(offsets - lo), penalties.scores(hi - lo)
-    part = gold.slice(lo, hi)
-    if part.allowed is None:
-        possible = chain.score(scores, part.labels)
-    else:
-        possible = chain.log_partition(chain.restrict(scores, part.allowed))
-    return np.asarray(possible > -np.inf)
+def first_infeasible(
+    offsets: Int64, gold: Gold, structure: Callable[[Int64], Any], scores: Callable[[int], Any]
+) -> int | None:
+    """The first sequence whose annotation the constraints leave no labelling for, or None.
+
+    Parameters
+    ----------
+    offsets : int64 [S + 1]
+    gold : Gold
+    structure, scores : callable
+        From offsets to their structure, and from a number of positions to part scores with what is ruled out at -inf.
+    """
+    for first, end in runs(offsets, 0, len(offsets) - 1, FEASIBILITY_BLOCK):
+        lo, hi = int(offsets[first]), int(offsets[end])
+        shape, parts, part = structure(offsets[first : end + 1] - lo), scores(hi - lo), gold.slice(lo, hi)
+        if part.allowed is None:
+            total = shape.score(parts, part.labels)
+        else:
+            total = shape.log_partition(shape.restrict(parts, part.allowed))
+        if np.isneginf(total).any():
+            return first + int(np.argmin(total))
+    return None
 
 
 def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
     """Refuse training labels that the constraints rule out, naming the place."""
-    possible = np.concatenate([
-        _feasible(encoded.offsets[first : end + 1], gold, penalties)
-        for first, end in runs(encoded.offsets, 0, encoded.n_sequences, FEASIBILITY_BLOCK)
-    ])  # fmt: skip
-    if possible.all():
+    sequence = first_infeasible(encoded.offsets, gold, Chain, penalties.scores)
+    if sequence is None:
         return
-    first, end = encoded.offsets[int(np.argmin(possible)) :][:2].tolist()
-    labels = gold.labels[first:end]
-    place = 0
+    first, end = encoded.offsets[sequence : sequence + 2].tolist()
+    labels, place = gold.labels[first:end], 0
     if (labels >= 0).all() and penalties.start[labels[0]] == 0.0:
         broken = np.flatnonzero(penalties.transition[labels[:-1], labels[1:]] == -np.inf)
         place = int(broken[0]) + 1 if len(broken) else len(labels) - 1
@@ -164,7 +188,7 @@ def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, cor
 def score_labels(metric: str, annotation: Annotation, predicted: Int32, labels: list[str], offsets: Int64) -> float:
     """Accuracy or chunk F1, from 0 to 1, of predicted label numbers [N].
 
-    A gold label the model lacks is never met; accuracy passes over tokens whose label is not settled.
+    A gold label that the model lacks is never predicted; accuracy skips tokens whose label is not settled.
     """
     settled = annotation.settled
     if metric == "accuracy":
@@ -246,25 +270,20 @@ class Annotation:
         """Tokens of which nothing is known."""
         return cls(np.zeros(n_tokens, dtype=np.int32), [None], lambda t, message: DataError(message))
 
-    @property
-    def used(self) -> Bool:
-        """Which of the distinct annotations occur."""
-        return np.bincount(self.ids, minlength=len(self.possible)) > 0
+    def _used(self) -> list[int]:
+        """Numbers of the distinct annotations that occur."""
+        return np.flatnonzero(np.bincount(self.ids)).tolist()
 
     @property
     def settled(self) -> Bool:
         """Which of the N tokens have one label only."""
-        return np.array([possible is not None and len(possible) == 1 for possible in self.possible], dtype=bool)[
-            self.ids
-        ]
+        single = [possible is not None and len(possible) == 1 for possible in self.possible]
+        return np.array(single, dtype=bool)[self.ids]
 
     def label_names(self) -> set[str]:
         """All labels that occur."""
         labels: set[str] = set()
-        for possible, used in zip(self.possible, self.used.tolist(), strict=True):
-            if used and possible is not None:
-                labels |= possible
-        return labels
+        return labels.union(*(self.possible[k] or () for k in self._used()))
 
     def label_set(self, remedy: str = "") -> list[str]:
         """All labels that occur, sorted; none at all is an error that ends with ``remedy``."""
@@ -277,13 +296,11 @@ class Annotation:
         """The annotation in numbers; a label that is not among ``labels`` is an error that names its place."""
         index = {label: y for y, label in enumerate(labels)}
         masks = np.zeros((len(self.possible), len(labels)), dtype=np.uint8)
-        for k, (possible, used) in enumerate(zip(self.possible, self.used.tolist(), strict=True)):
-            if not used:
-                continue
+        for k in self._used():
+            possible = self.possible[k]
             if possible is None:
                 masks[k] = 1
-                continue
-            for label in possible:
+            for label in possible or ():
                 if label not in index:
                     position = int(np.argmax(self.ids == k))
                     known = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
@@ -315,13 +332,13 @@ def _possible(label: Any, sequence: int, position: int) -> Possible:
                 label.encode()
             except UnicodeEncodeError:
                 place = f"sequence {sequence}, position {position} (from 0)"
-                raise DataError(f"{place}: the label {label!r} is no valid Unicode text") from None
+                raise DataError(f"{place}: the label {label!r} is not valid Unicode text") from None
         return frozenset([str(label)])
     if isinstance(label, Collection) and not isinstance(label, bytes):
         possible = frozenset(label)
         if not possible:
             raise DataError(f"sequence {sequence}, position {position} (from 0): an empty set of labels allows nothing")
-        if all(isinstance(one, str) for one in possible):
+        if all(isinstance(name, str) for name in possible):
             return possible
     raise DataError(
         f"sequence {sequence}, position {position} (from 0): a label is a string, None (any) or a set of strings, "

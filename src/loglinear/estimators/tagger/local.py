@@ -13,18 +13,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
-from loglinear.data.columns.corpus import Attributes
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import OptionError
 from loglinear.estimators.options import LocalTaggerOptions
 from loglinear.estimators.tagger.inputs import (
     Corpus,
     Encoder,
     annotation_of,
     check_feasible,
+    checked_weights,
     constraints_of,
     corpus_of,
     encoder_for,
-)
+)  # fmt: skip
 from loglinear.estimators.tagger.model import SequenceInference, penalties_of
 from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
@@ -34,7 +34,6 @@ from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
-from loglinear.training.problem import example_weights
 
 MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
@@ -44,7 +43,7 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else
-    ``predict_proba``) or, if it has none, on its ``decision_function``. The latter is no logarithm of a probability:
+    ``predict_proba``) or, if it has none, on its ``decision_function``, which is not a log-probability:
     labels are fine, but the probabilities of :meth:`predict_marginals` and :meth:`predict_nbest` are those of a chain
     with these scores, and not calibrated. A probability counts as at least 2.2e-308, so that a zero is never final.
     Constraints hold when labels are predicted; the classifier does not learn of them.
@@ -130,22 +129,13 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
 
     def _weights(self, corpus: Corpus, sample_weight: Any) -> Float | None:
         """The weight of each sequence [S], checked; refuses a corpus that nothing can be learnt from."""
-        if not len(corpus):
-            raise DataError("there is no sequence to train on")
-        if isinstance(corpus, Attributes):
-            if not len(corpus.ids):
-                raise DataError(
-                    "no token has a feature; in a file, tabs separate the label and the features", corpus.name
-                )
-            sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
-        if sample_weight is None:
-            return None
-        if not has_fit_parameter(self.classifier, "sample_weight"):
+        weights = checked_weights(corpus, sample_weight)
+        if weights is not None and not has_fit_parameter(self.classifier, "sample_weight"):
             raise OptionError(
                 f"{type(self.classifier).__name__} takes no sample_weight; leave out the sequences' weights, or choose "
                 "a classifier whose fit takes them"
             )
-        return example_weights(sample_weight, len(corpus))
+        return weights
 
     def _train(self, model: ClassifierModel, rows: sp.csr_matrix, names: Array, weights: Any) -> None:
         """Train the model's classifier on rows [N, D] and the labels' names [N], and find out how to ask it."""
@@ -165,10 +155,10 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type
         if model.dense:
             model.classifier.fit(_as_dense(rows), names, **further)
         classifier = model.classifier
-        there = [method for method in METHODS if hasattr(classifier, method)]
-        if not there or not hasattr(classifier, "classes_"):
+        methods = [method for method in METHODS if hasattr(classifier, method)]
+        if not methods or not hasattr(classifier, "classes_"):
             raise _no_scores(classifier)
-        model.method = there[0]
+        model.method = methods[0]
         if model.method == "decision_function" and len(model.labels) > 2 and _is_one_vs_one(classifier):
             raise OptionError(
                 f"{type(classifier).__name__} scores pairs of labels (decision_function_shape='ovo'); set it to 'ovr'"
@@ -343,7 +333,7 @@ class LinearScores:
             joined = sp.csr_matrix(parts, shape=(n_attributes, n_labels**2))
         return cls(np.ascontiguousarray(coef[:n_attributes]), intercept, previous, joined)
 
-    def own(self, state: sp.csr_matrix) -> Float:
+    def emission(self, state: sp.csr_matrix) -> Float:
         """The share of the positions' attributes [n, Y]."""
         scores: Float = state @ self.attribute + self.intercept
         return scores
@@ -352,8 +342,7 @@ class LinearScores:
         """The share of attributes joined with the label before [n, Y, Y]."""
         if edge is None or self.joined is None:
             return None
-        n_labels = len(self.intercept)
-        scores: Float = (edge @ self.joined).toarray().reshape(-1, n_labels, n_labels)
+        scores: Float = (edge @ self.joined).toarray().reshape(-1, len(self.intercept), len(self.intercept))
         return scores
 
 
@@ -378,6 +367,8 @@ class ClassifierModel(SequenceInference):
     linear : bool
         Whether the scores may be computed from ``coef_`` and ``intercept_`` (:meth:`is_linear`).
     """
+
+    cached = ("penalties", "class_labels", "linear_scores")
 
     labels: list[str]
     encoder: Encoder
@@ -407,11 +398,6 @@ class ClassifierModel(SequenceInference):
         weights = self._linear_weights()
         assert weights is not None
         return LinearScores.lay_out(*weights, self.columns)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
-        again = ("penalties", "class_labels", "linear_scores")
-        return {name: value for name, value in self.__dict__.items() if name not in again}
 
     # -- part scores ---------------------------------------------------------------------------------------------
 
@@ -456,17 +442,17 @@ class ClassifierModel(SequenceInference):
     def _linear_parts(self, state: sp.csr_matrix, edge: sp.csr_matrix | None, is_first: Bool) -> ChainScores:
         """The same part scores where they are linear, or the log-softmax of linear ones."""
         linear = self.linear_scores
-        own, edges = linear.own(state), linear.edge(edge)
+        emission, edges = linear.emission(state), linear.edge(edge)
         transition, start = linear.previous[:-1], linear.previous[-1]
         if self.method == "decision_function":
-            return self._parts(own, edges, transition, start)
+            return self._parts(emission, edges, transition, start)
         if not self.columns.depend_on_previous:
-            return self._parts(_log_softmax(own), None)
-        table = own[:, None, :] + transition
+            return self._parts(_log_softmax(emission), None)
+        table = emission[:, None, :] + transition
         if edges is not None:
             table += edges
-        emission = np.where(is_first[:, None], _log_softmax(own + start), 0.0)
-        return self._parts(emission, _log_softmax(table))
+        starts = np.where(is_first[:, None], _log_softmax(emission + start), 0.0)
+        return self._parts(starts, _log_softmax(table))
 
     def _parts(self, emission: Float, edge: Float | None, transition: Any = 0.0, start: Any = 0.0) -> ChainScores:
         """Part scores with the constraints added."""
@@ -535,7 +521,7 @@ class ClassifierModel(SequenceInference):
         return np.ascontiguousarray(coef.T), np.broadcast_to(intercept, (n_labels,))
 
     def named(self, kind: str) -> NoReturn:
-        """There are none: what was learnt lies in the classifier."""
+        """Refuse: the weights, if any, are the classifier's."""
         raise AttributeError("a LocalTagger has no weights of its own; look at its classifier_")
 
 

@@ -1,4 +1,4 @@
-"""A trained model of sequences: labels, attributes, features, weights and constraints, and what can be asked of them.
+"""A trained model of sequences: labels, attributes, features, weights and constraints, and inference with them.
 
 This is what a model file holds and what :class:`loglinear.Tagger` wraps. It works on encoded corpora and label numbers;
 the estimator turns users' data into those.
@@ -14,9 +14,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
 from loglinear.errors import InfeasibleError, OptionError
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
-from loglinear.features.block import FeatureBlock
+from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
@@ -43,12 +44,11 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.generative.base import Base, HmmBase, OwnBase
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What can be asked of anything that scores the parts of sequences: labellings, probabilities, expected costs.
+# Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
 #
 # A model may split each label into k hidden *sub-labels* (state ``y * k + j`` is sub-label j of label y). Its part
 # scores are then over the Y k states, while all that goes in and comes out here is about the Y labels: the probability
-# of a label is the sum over its sub-labels, that of a labelling the sum over all labellings by sub-labels that it
-# stands for.
+# of a label is the sum over its sub-labels, that of a labelling the sum over all its labellings by sub-labels.
 
 
 Ranked = tuple[Int32, Float]
@@ -72,22 +72,32 @@ class SequenceInference(ABC):
         A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
     """
 
+    cached: ClassVar[tuple[str, ...]]  #: names of cached properties, which are not pickled
     labels: list[str]
     sub_labels: int = 1
     encoder: TemplateEncoder | NameEncoder
     base: Base | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: everything but the cached properties."""
+        return {name: value for name, value in self.__dict__.items() if name not in self.cached}
+
     @property
     def why_infeasible(self) -> str:
-        """What beside constraints and given labels may leave a sequence without a labelling, for error messages."""
+        """What besides constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether sequences have to be scored one at a time, in a single thread."""
+        return False
 
     def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> Any:
         """A corpus in numbers, as this model looks at it."""
         return self.encoder.transform(corpus, n_threads)  # type: ignore[arg-type]  # the encoder's kind of corpus
 
     def labels_of_sentence(self, x: Any) -> list[str] | None:
-        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora."""
+        """Best labels of one sentence of the user's, at low latency; None if the general path has to label it."""
         return None
 
     def structure(self, corpus: Any, first: int, end: int) -> Any:
@@ -116,9 +126,10 @@ class SequenceInference(ABC):
         greatest sum of its labels' marginals; ``min-risk``: that with the least expected ``cost``.
         """
 
+        if decoding == "viterbi":
+            return self.viterbi(corpus, allowed, n_threads)
+
         def best(structure: Any, scores: Any, positions: slice) -> Int32:
-            if decoding == "viterbi":
-                return structure.viterbi(scores)[0] // self.sub_labels
             values = self._label_marginals(structure, scores)
             if decoding == "min-risk" and cost is not None:
                 values = -cost.expected(values, structure.offsets)
@@ -126,6 +137,13 @@ class SequenceInference(ABC):
             return structure.best_possible(scores, states)[0] // self.sub_labels
 
         return _joined(self.map_blocks(corpus, allowed, n_threads, best), np.int32)
+
+    def viterbi(self, corpus: Any, allowed: UInt8 | None, n_threads: int) -> Int32:
+        """Labels [N] of the most probable labelling of each sequence."""
+        blocks = self.map_blocks(
+            corpus, allowed, n_threads, lambda structure, scores, positions: structure.viterbi(scores)[0]
+        )
+        return _joined(blocks, np.int32) // self.sub_labels
 
     def marginals(self, corpus: Any, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
         """Probability of each label at each position [N, Y]."""
@@ -143,21 +161,20 @@ class SequenceInference(ABC):
         def best(structure: Any, scores: Any, positions: slice) -> list[Ranked]:
             log_z = structure.log_partition(scores)
             if self.sub_labels > 1:
-                return [_sorted(*one) for one in self._distinct(structure, scores, k, log_z)]
-            found = structure.k_best(scores, k)
-            return [(labels, np.exp(score - z)) for (labels, score), z in zip(found, log_z, strict=True)]
+                return [_sorted(*ranked) for ranked in self._distinct(structure, scores, k, log_z)]
+            ranked = structure.k_best(scores, k)
+            return [(labels, np.exp(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
 
-        return [one for block in self.map_blocks(corpus, allowed, n_threads, best) for one in block]
+        return list(chain.from_iterable(self.map_blocks(corpus, allowed, n_threads, best)))
 
     def log_probability(self, corpus: Any, labels: Int32, n_threads: int = 1) -> Float:
         """log p(labels given sequence) of each sequence [S]; ``labels`` is [N]."""
 
         def log_p(structure: Any, scores: Any, positions: slice) -> Float:
+            log_z = structure.log_partition(scores)
             if self.sub_labels == 1:
-                return structure.score(scores, labels[positions]) - structure.log_partition(scores)
-            return structure.log_partition(self._only(structure, scores, labels[positions])) - structure.log_partition(
-                scores
-            )
+                return structure.score(scores, labels[positions]) - log_z
+            return structure.log_partition(self._only(structure, scores, labels[positions])) - log_z
 
         return _joined(self.map_blocks(corpus, None, n_threads, log_p), np.float64)
 
@@ -238,11 +255,7 @@ class SequenceInference(ABC):
         return list(zip(found, probabilities, strict=True))
 
     def map_blocks(
-        self,
-        corpus: Any,
-        allowed: UInt8 | None,
-        n_threads: int,
-        operation: Callable[[Any, Any, slice], R],
+        self, corpus: Any, allowed: UInt8 | None, n_threads: int, operation: Callable[[Any, Any, slice], R]
     ) -> list[R]:
         """``operation(structure, scores, positions)`` for each block of sequences, in order."""
 
@@ -257,7 +270,7 @@ class SequenceInference(ABC):
             except InfeasibleError as error:
                 raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
-        return in_threads(run, self.blocks(corpus), n_threads)
+        return in_threads(run, self.blocks(corpus), 1 if self.one_by_one else n_threads)
 
 
 def _first_distinct(labellings: Int32, k: int) -> Int32:
@@ -293,6 +306,31 @@ def model_class(structure: str) -> type[SequenceModel]:
     return found
 
 
+class TrainingData(NamedTuple):
+    """What an untrained model is made from.
+
+    options : TaggerOptions
+    corpus : Columns or Attributes
+    encoder : TemplateEncoder or NameEncoder
+        New; it is fitted to the corpus.
+    gold : Gold
+        The annotation over ``labels``.
+    labels : list of str
+    transitions : {"observed", "all", "none"}
+        Which label bigrams get a weight.
+    input_only : bool
+        Whether attributes also have a weight that does not depend on the label.
+    """
+
+    options: Any
+    corpus: Corpus
+    encoder: TemplateEncoder | NameEncoder
+    gold: Gold
+    labels: list[str]
+    transitions: str
+    input_only: bool
+
+
 @dataclass
 class SequenceModel(SequenceInference):
     """Features of sequences with their weights.
@@ -309,8 +347,8 @@ class SequenceModel(SequenceInference):
     """
 
     structure_name: ClassVar[str]
-    kinds: ClassVar[tuple[str, ...]]  #: what kinds of features there are, in the order of the weights
-    cached: ClassVar[tuple[str, ...]] = ("penalties", "laid_out")  #: worked out once, and not pickled
+    kinds: ClassVar[tuple[str, ...]]  #: the kinds of features, in the order of the weights
+    cached: ClassVar[tuple[str, ...]] = ("penalties", "laid_out")
 
     labels: list[str]
     encoder: TemplateEncoder | NameEncoder
@@ -320,32 +358,8 @@ class SequenceModel(SequenceInference):
 
     @classmethod
     @abstractmethod
-    def collect(
-        cls,
-        options: Any,
-        corpus: Corpus,
-        encoder: TemplateEncoder | NameEncoder,
-        gold: Gold,
-        labels: list[str],
-        transitions: str,
-        input_only: bool,
-    ) -> tuple[Self, Any, Gold]:
-        """The untrained model of a training corpus, the corpus in numbers and its annotation.
-
-        Parameters
-        ----------
-        options : TaggerOptions
-        corpus : Columns or Attributes
-        encoder : TemplateEncoder or NameEncoder
-            New; it is fitted to the corpus.
-        gold : Gold
-            The annotation over ``labels``.
-        labels : list of str
-        transitions : {"observed", "all", "none"}
-            Which label bigrams get a weight.
-        input_only : bool
-            Whether attributes have weights of their own, whatever the label.
-        """
+    def collect(cls, data: TrainingData) -> tuple[Self, Any, Gold]:
+        """The untrained model of a training corpus, the corpus in numbers and its annotation."""
 
     @classmethod
     @abstractmethod
@@ -386,10 +400,6 @@ class SequenceModel(SequenceInference):
     def laid_out(self) -> Any:
         """The weights prepared for scoring."""
         return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: what can be worked out again stays behind."""
-        return {name: value for name, value in self.__dict__.items() if name not in self.cached}
 
     def with_weights(self, weights: Float) -> Self:
         """The same model with other weights."""
@@ -440,19 +450,16 @@ class SequenceModel(SequenceInference):
         return self.features.scores(self.laid_out, corpus, first, end)
 
     def blocks(self, corpus: Any) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
-        return found
+        if self.one_by_one:
+            return [(i, i + 1) for i in range(corpus.n_sequences)]
+        runs: list[tuple[int, int]] = self.features.blocks(corpus.offsets, 0, corpus.n_sequences)
+        return runs
 
     def matching_attributes(self, other: SequenceModel) -> Int32:
         """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
         if type(self.encoder) is not type(other.encoder):
             return np.full(other.encoder.n_attributes, -1, dtype=np.int32)
         return self.encoder.matching(other.encoder)  # type: ignore[arg-type]  # same class, just checked
-
-
-def attributes_of(block: FeatureBlock) -> Int64:
-    """The attribute of each feature of a block."""
-    return np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
 
 
 def list_arrays(part: str, block: FeatureBlock) -> Arrays:
@@ -507,16 +514,8 @@ class ChainModel(SequenceModel):
     base: Base | None = None
 
     @classmethod
-    def collect(
-        cls,
-        options: Any,
-        corpus: Corpus,
-        encoder: TemplateEncoder | NameEncoder,
-        gold: Gold,
-        labels: list[str],
-        transitions: str,
-        input_only: bool,
-    ) -> tuple[Self, EncodedCorpus, Gold]:
+    def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
+        options, corpus, encoder, gold, labels, transitions, input_only = data
         encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
@@ -587,9 +586,9 @@ class ChainModel(SequenceModel):
         return None if self.decoder is None else SentenceDecoder.of(self.encoder, self.decoder, self.labels)
 
     def labels_of_sentence(self, x: Any) -> list[str] | None:
-        """Best labels of one sentence of the user's, at low latency; None if it must go the way of all corpora.
+        """Best labels of one sentence of the user's, at low latency; None if the general path has to label it.
 
-        That is so for models that :class:`ChainDecoder` does not suit, and for what is no plain and faultless sentence.
+        That is so for models that :class:`ChainDecoder` does not suit, and for anything but a plain, valid sentence.
         """
         return None if self._sentences is None else self._sentences.labels_of(x)
 
@@ -612,10 +611,10 @@ class ChainModel(SequenceModel):
             return scores
         from loglinear.criteria.local import locally_normalised, scaled
 
-        chain = self.structure(corpus, first, end)
+        structure = self.structure(corpus, first, end)
         if self.scaling is not None:
-            scores = scaled(chain, scores, self.scaling)
-        return locally_normalised(chain, scores) if self.local else scores
+            scores = scaled(structure, scores, self.scaling)
+        return locally_normalised(structure, scores) if self.local else scores
 
     @property
     def why_infeasible(self) -> str:
@@ -644,35 +643,16 @@ class ChainModel(SequenceModel):
         encoded: EncodedCorpus = super().encode(known, n_threads)
         return encoded if self.base is None else self.base.attach(encoded, known)
 
-    def blocks(self, corpus: EncodedCorpus) -> list[tuple[int, int]]:
-        if self.base is not None and self.base.one_by_one:
-            return [(i, i + 1) for i in range(corpus.n_sequences)]
-        return super().blocks(corpus)
+    @property
+    def one_by_one(self) -> bool:
+        return self.base is not None and self.base.one_by_one
 
-    def map_blocks(
-        self,
-        corpus: EncodedCorpus,
-        allowed: UInt8 | None,
-        n_threads: int,
-        operation: Callable[[Any, Any, slice], R],
-    ) -> list[R]:
-        alone = self.base is not None and self.base.one_by_one
-        return super().map_blocks(corpus, allowed, 1 if alone else n_threads, operation)
-
-    def decode(
-        self,
-        corpus: EncodedCorpus,
-        allowed: UInt8 | None = None,
-        decoding: str = "viterbi",
-        n_threads: int = 1,
-        cost: Cost | None = None,
-    ) -> Int32:
-        if decoding == "viterbi" and self.decoder is not None:
+    def viterbi(self, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
+        if self.decoder is not None:
             return self._quickly_decoded(self.decoder, corpus, allowed, n_threads)
-        base = self.base
-        if base is None or base.has_parts or decoding != "viterbi":
-            return super().decode(corpus, allowed, decoding, n_threads, cost)
-        own = cast("OwnBase", base)  # no other base is without parts
+        if self.base is None or self.base.has_parts:
+            return super().viterbi(corpus, allowed, n_threads)
+        own = cast("OwnBase", self.base)  # no other base is without parts
         labels = np.empty(corpus.n_positions, dtype=np.int32)
         for i in range(corpus.n_sequences):
             lo, hi = corpus.offsets[i : i + 2].tolist()
@@ -696,9 +676,7 @@ class ChainModel(SequenceModel):
             except InfeasibleError as error:
                 raise InfeasibleError(run[0] + error.sequence) from None
 
-        found = in_threads(best, self.blocks(corpus), n_threads)
-        labels = np.concatenate([np.zeros(0, dtype=np.int32), *found])
-        return labels if self.sub_labels == 1 else labels // self.sub_labels
+        return _joined(in_threads(best, self.blocks(corpus), n_threads), np.int32) // self.sub_labels
 
     # -- the weights by name -------------------------------------------------------------------------------------
 
@@ -718,7 +696,7 @@ class ChainModel(SequenceModel):
             return {}
         if block is not None:
             codes, attributes = block.codes, self.encoder.names()
-            names = [[attributes[a] for a in attributes_of(block).tolist()]]
+            names = [[attributes[a] for a in (block.keys // block.n_codes).tolist()]]
         else:
             codes, names = features.transitions if kind == "transition" else features.trigrams, []
         states = [*self.states, ANY_LABEL]
@@ -764,38 +742,23 @@ class ChainModel(SequenceModel):
                 total = total * n + digit
             return np.where(np.min(digits, axis=0, initial=0) < 0, -1, total)
 
-        theirs = other.features
-        mine = self.features
-        for segment, places in ((0, 1), (1, 2)):
-            my_block, their_block = (mine.state, theirs.state) if segment == 0 else (mine.edge, theirs.edge)
-            if my_block is None or their_block is None:
+        mine, theirs = self.features, other.features
+        keys: list[tuple[Array, Int64]] = []  # of my features and of theirs, in the order of the weights
+        for my_block, block, places in ((mine.state, theirs.state, 1), (mine.edge, theirs.edge, 2)):
+            if my_block is None or block is None:
+                keys.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
                 continue
-            their_attributes = np.repeat(attributes, np.diff(their_block.pointer)).astype(np.int64)
-            codes = renamed(their_block.codes, places)
-            codes[their_block.codes == m**places] = n if mine.input_only else -1
-            width = my_block.n_codes
-            keys = np.where((their_attributes >= 0) & (codes >= 0), their_attributes * width + codes, -1)
-            _copy_matching(
-                start[mine.segments[segment]], attributes_of(my_block) * width + my_block.codes,
-                other.weights[theirs.segments[segment]], keys,
-            )  # fmt: skip
-        for segment, places, my_codes, their_codes in (
-            (2, 2, mine.transitions, theirs.transitions),
-            (3, 3, mine.trigrams, theirs.trigrams),
-        ):
-            _copy_matching(
-                start[mine.segments[segment]], my_codes.astype(np.int64),
-                other.weights[theirs.segments[segment]], renamed(their_codes, places),
-            )  # fmt: skip
-
-
-def _copy_matching(target: Float, keys: Int64, source: Float, source_keys: Int64) -> None:
-    """``target[i] = source[j]`` where ``keys[i] == source_keys[j]``; ``keys`` ascend, negative ones match none."""
-    if not len(keys):
-        return
-    place = np.minimum(np.searchsorted(keys, source_keys), len(keys) - 1)
-    found = keys[place] == source_keys
-    target[place[found]] = source[found]
+            attribute = np.repeat(attributes.astype(np.int64), np.diff(block.pointer))
+            codes = renamed(block.codes, places)
+            codes[block.codes == m**places] = n if mine.input_only else -1
+            known = (attribute >= 0) & (codes >= 0)
+            keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
+        keys.append((mine.transitions, renamed(theirs.transitions, 2)))
+        keys.append((mine.trigrams, renamed(theirs.trigrams, 3)))
+        for (my_keys, their_keys), part, their_part in zip(keys, mine.segments, theirs.segments, strict=True):
+            place = find_keys(my_keys, their_keys)
+            found = np.flatnonzero(place >= 0)
+            start[part.start + place[found]] = other.weights[their_part.start + found]
 
 
 def _input_attributes(encoder: TemplateEncoder | NameEncoder) -> Bool:
@@ -830,9 +793,9 @@ def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penaltie
 # ----------------------------------------------------------------------------------------------------------------------
 # One sentence at low latency: from a list of tokens to labels without a corpus in between.
 #
-# A corpus is made to be read by many; its checks and arrays cost more than labelling 25 tokens. Here a sentence is
-# checked as it is looked up: a string met before has been checked before. Whatever is not a plain list of plain tokens
-# is left to the general road, which labels it or says what is wrong with it.
+# Making a corpus, with its checks and arrays, costs more than labelling 25 tokens. Here a sentence is checked as it is
+# looked up: a string seen before has been checked before. Whatever is not a plain list of plain tokens is left to the
+# general path, which labels it or says what is wrong with it.
 
 
 class SentenceDecoder:
@@ -841,8 +804,8 @@ class SentenceDecoder:
     Parameters
     ----------
     attributes : callable
-        ``attributes(x, offsets)`` gives the attributes of a sentence; it raises TypeError or ValueError, or says None,
-        where the sentence is not plain or not right.
+        ``attributes(x, offsets)`` gives the attributes of a sentence; for one that is not plain and valid it raises
+        TypeError or ValueError, or returns None.
     decoder : ChainDecoder
     labels : list of str
         The Y labels; the decoder's states are the sub-labels of each in turn.
@@ -862,12 +825,16 @@ class SentenceDecoder:
         if encoder.kind.startswith("hashed-"):
             return None
         if not isinstance(encoder, TemplateEncoder):
-            return cls(_FeatureSentences(encoder), decoder, labels)
+            from loglinear.features.names import token_attributes
+
+            return cls(partial(_feature_attributes, encoder.vocabulary.id, token_attributes), decoder, labels)
         quick = encoder.quick
-        return None if quick is None or not quick.takes_sentences else cls(_RowSentences(quick), decoder, labels)
+        if quick is None or not quick.takes_sentences:
+            return None
+        return cls(partial(_row_attributes, quick), decoder, labels)
 
     def labels_of(self, x: Any) -> list[str] | None:
-        """Labels of a sentence; None if the general road has to label it or to refuse it."""
+        """Labels of a sentence; None if the general path has to label it or to refuse it."""
         kind = type(x)
         if (kind is not list and kind is not tuple) or not x:
             return None
@@ -884,51 +851,40 @@ class SentenceDecoder:
             return None
 
 
-class _RowSentences:
+def _row_attributes(quick: QuickEncoder, x: Any, offsets: Int64) -> Incidence | None:
     """Attributes of a sentence of token rows."""
+    kinds = set(map(type, x))
+    if kinds == {str}:
+        columns: list[Any] = [x]
+    elif kinds <= {tuple, list}:
+        columns = list(zip(*x, strict=True))
+    else:
+        return None
+    if len(columns) < quick.n_columns:
+        return None
+    for number, column in enumerate(columns):  # those that the templates look at are checked when looked up
+        if number not in quick.columns and not all(type(value) is str and value.isascii() for value in column):
+            return None
+    return Incidence(*quick.sentence(columns, offsets))
 
-    def __init__(self, quick: QuickEncoder) -> None:
-        self._quick = quick
 
-    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
-        kinds = set(map(type, x))
-        if kinds == {str}:
-            columns: list[Any] = [x]
-        elif kinds <= {tuple, list}:
-            columns = list(zip(*x, strict=True))
+def _feature_attributes(
+    number: Callable[[str], int], of_token: Callable[[Any], Any], x: Any, offsets: Int64
+) -> Incidence | None:
+    """Attributes of a sentence whose tokens are lists of strings or dicts."""
+    pointer, ids, values = [0], [], []
+    for token in x:
+        if type(token) is dict:
+            found = [(number(name), value) for name, value in of_token(token)]
+        elif type(token) is list and set(map(type, token)) <= {str}:
+            found = [(known, 1.0) for known in map(number, token)]
         else:
             return None
-        quick = self._quick
-        if len(columns) < quick.n_columns:
-            return None
-        for number, column in enumerate(columns):  # those that the templates look at are checked when looked up
-            if number not in quick.columns and not all(type(value) is str and value.isascii() for value in column):
-                return None
-        return Incidence(*quick.sentence(columns, offsets))
-
-
-class _FeatureSentences:
-    """Attributes of a sentence whose tokens are lists of strings or dicts."""
-
-    def __init__(self, encoder: NameEncoder) -> None:
-        from loglinear.features.names import token_attributes
-
-        self._number, self._of_token = encoder.vocabulary.id, token_attributes
-
-    def __call__(self, x: Any, offsets: Int64) -> Incidence | None:
-        number, pointer, ids, values = self._number, [0], [], []
-        for token in x:
-            if type(token) is dict:
-                found = [(number(name), value) for name, value in self._of_token(token)]
-            elif type(token) is list and set(map(type, token)) <= {str}:
-                found = [(known, 1.0) for known in map(number, token)]
-            else:
-                return None
-            ids += [known for known, _ in found if known >= 0]
-            values += [value for known, value in found if known >= 0]
-            pointer.append(len(ids))
-        weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
-        return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
+        ids += [known for known, _ in found if known >= 0]
+        values += [value for known, value in found if known >= 0]
+        pointer.append(len(ids))
+    weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
+    return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -955,13 +911,13 @@ def best_found(scores: ChainScores, log_prob: LogProb, candidates: int) -> Int32
     ``scores`` are the chain's, with what is ruled out at -inf; ``log_prob`` gives log q0 of a labelling, also of one
     [t] of the first t positions alone.
     """
-    chain = Chain([0, len(scores.emission)])
+    structure = Chain([0, len(scores.emission)])
 
     def total(labels: Int32) -> float:
-        own = float(chain.score(scores, labels)[0])
-        return own if own == -np.inf else own + log_prob(labels)
+        score = float(structure.score(scores, labels)[0])
+        return score if score == -np.inf else score + log_prob(labels)
 
-    ranked = [*_from_left_to_right(scores, log_prob, candidates), *chain.k_best(scores, candidates)[0][0]]
+    ranked = [*_from_left_to_right(scores, log_prob, candidates), *structure.k_best(scores, candidates)[0][0]]
     values = [total(labels) for labels in ranked]
     best, value = ranked[int(np.argmax(values))].copy(), max(values)
     for _ in range(MOST_SWEEPS):
@@ -989,8 +945,8 @@ def _from_left_to_right(scores: ChainScores, log_prob: LogProb, width: int) -> l
             edge=None if scores.edge is None else np.ascontiguousarray(scores.edge[:t]),
         )
         longer = [np.append(labels, np.int32(label)) for labels in kept for label in range(y)]
-        chain = Chain([0, t])
-        own = np.array([chain.score(beginning, labels)[0] for labels in longer])
+        structure = Chain([0, t])
+        own = np.array([structure.score(beginning, labels)[0] for labels in longer])
         possible = np.flatnonzero(own > -np.inf).tolist()
         full = [own[i] + log_prob(longer[i]) for i in possible]
         order = sorted(range(len(possible)), key=lambda i: (-full[i], -own[possible[i]]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,19 +14,23 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import Fitted
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger import file as tagger_file
-from loglinear.estimators.tagger.inputs import (
-    Annotation,
-    Corpus,
-    annotation_of,
-    corpus_of,
-    score_labels,
-)
+from loglinear.estimators.tagger.inputs import Annotation, Corpus, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.options import check
 from loglinear.system import thread_count
 
+T = TypeVar("T")
 DECODINGS = ("viterbi", "posterior", "min-risk")
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and value > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
+    return int(value)
 
 
 class SequencePredictor(Fitted[SequenceModel]):
@@ -71,7 +76,7 @@ class SequencePredictor(Fitted[SequenceModel]):
     ) -> tuple[Int32, Float | None]:
         """Label numbers [N] (into ``classes_``) of all tokens in a row and, if asked, their probabilities [N].
 
-        The quick way for whole files: no Python object is made for a token. Arguments as for :meth:`predict`.
+        The quick way for whole files, without a Python object for each token. Arguments as for :meth:`predict`.
         """
         encoded, allowed = self._encode(X, given)
         labels = self._decode(encoded, allowed, decoding, cost)
@@ -88,9 +93,7 @@ class SequencePredictor(Fitted[SequenceModel]):
         """For each token a dict from label to probability."""
         encoded, allowed = self._encode(X, given)
         marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads)).tolist()
-        tokens = [dict(zip(self.classes_, row, strict=True)) for row in marginals]
-        bounds = encoded.offsets.tolist()
-        return [tokens[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+        return _cut([dict(zip(self.classes_, row, strict=True)) for row in marginals], encoded.offsets)
 
     def predict_marginals_single(self, x: Any) -> list[dict[str, float]]:
         """For each token of one sequence a dict from label to probability."""
@@ -101,13 +104,15 @@ class SequencePredictor(Fitted[SequenceModel]):
 
         With sub-labels, those of the best labellings by sub-labels, sorted by their own probability.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k={k!r} must be a whole number from 1 up")
+        k = whole_number("k", k, 1)
         encoded, allowed = self._encode(X, given)
-        found = self.model_.n_best(encoded, int(k), allowed, thread_count(self.threads))
+        ranked = self.model_.n_best(encoded, k, allowed, thread_count(self.threads))
         return [
-            [([self.classes_[label] for label in labels], float(p)) for labels, p in zip(one, probability, strict=True)]
-            for one, probability in found
+            [
+                ([self.classes_[label] for label in labels], float(p))
+                for labels, p in zip(labellings, probability, strict=True)
+            ]
+            for labellings, probability in ranked
         ]
 
     def predict_spans(self, X: Any, *, given: Any = None) -> list[list[tuple[int, int, str, float]]]:
@@ -184,16 +189,12 @@ class SequencePredictor(Fitted[SequenceModel]):
             return encoded, None
         annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)
         gold = annotation.gold(self.classes_)
-        allowed = gold.allowed
-        if allowed is None:
-            allowed = np.zeros((len(gold.labels), len(self.classes_)), dtype=np.uint8)
-            allowed[np.arange(len(gold.labels)), gold.labels] = 1
-        return encoded, allowed
+        if gold.allowed is not None:
+            return encoded, gold.allowed
+        return encoded, (np.arange(len(self.classes_)) == gold.labels[:, None]).astype(np.uint8)
 
     def _split(self, labels: Int32, offsets: Int64) -> list[list[str]]:
-        strings = list(map(self.classes_.__getitem__, labels.tolist()))
-        bounds = offsets.tolist()
-        return [strings[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+        return _cut(list(map(self.classes_.__getitem__, labels.tolist())), offsets)
 
     # -- the weights by name -------------------------------------------------------------------------------------
 
@@ -226,6 +227,11 @@ class SequencePredictor(Fitted[SequenceModel]):
     def trigram_weights_(self) -> dict[tuple[str, ...], float]:
         """{(label two back, previous label, label): weight}."""
         return self._fitted().named("trigram")
+
+
+def _cut(tokens: list[T], offsets: Int64) -> list[list[T]]:
+    """What tokens have, a list for each sequence."""
+    return [tokens[first:end] for first, end in pairwise(offsets.tolist())]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -18,15 +18,10 @@ from loglinear.criteria.local import scaled, scaling_gradient
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data import Columns
 from loglinear.data.columns.corpus import Attributes
-from loglinear.errors import DataError, OptionError
-from loglinear.estimators.tagger.inputs import (
-    Annotation,
-    Corpus,
-    Encoder,
-    encoder_for,
-)
-from loglinear.estimators.tagger.model import SequenceModel, model_class
-from loglinear.estimators.tagger.training import even_base, found_by_em, label_names
+from loglinear.errors import OptionError
+from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
+from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
+from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
@@ -36,7 +31,6 @@ from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import Scores, Structure
 from loglinear.system import thread_count
-from loglinear.training.problem import example_weights
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class Problem:
         return make_criterion(spec, table.split(self.model.sub_labels))
 
     def marked_for(self, criterion: Criterion, seed: int) -> Problem:
-        """The same with the annotation marked as ``criterion`` wants it before training."""
+        """The problem with the annotation marked as ``criterion`` wants it before training."""
         rng = np.random.default_rng([seed, 1])
         gold = criterion.choose(self.gold, self.encoded.offsets, len(self.model.states), self.model.order, rng)
         return replace(self, gold=gold)
@@ -125,8 +119,8 @@ class Problem:
                 )
                 return float(losses.sum()), scaling_gradient(chain, scores, alpha, parts)
 
-            found = model.map_blocks(self.encoded, None, n_threads, evaluate)
-            return sum(value for value, _ in found), np.sum([gradient for _, gradient in found], axis=0)
+            values, gradients = zip(*model.map_blocks(self.encoded, None, n_threads, evaluate), strict=True)
+            return sum(values), np.sum(gradients, axis=0)
 
         return objective
 
@@ -139,16 +133,9 @@ class Problem:
             counts = model.counts(self.encoded, self.gold.labels)
             return MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
         objective = Objective(
-            self.model.features,
-            self.encoded,
-            self.gold,
-            criterion,
-            self.model.penalties,
-            l2,
-            self.sequence_weights,
-            n_threads,
+            model.features, self.encoded, self.gold, criterion, model.penalties, l2, self.sequence_weights, n_threads,
             single_precision,
-        )
+        )  # fmt: skip
         if criterion.predicts_fields:
             objective.terms.append(self._field_likelihood(n_threads))
         return objective
@@ -193,16 +180,11 @@ def prepared(
 ) -> Problem:
     """The problem that a tagger with these ``options`` (its attributes) is to solve.
 
-    ``sample_weight`` is a number for each sequence, or None; ``label_column`` the corpus' own, None if labels came
-    apart.
+    ``sample_weight`` is a number for each sequence, or None; ``label_column`` is that of the corpus, None if the labels
+    were given separately.
     """
     criterion = CRITERIA.part(options.criterion)
-    if not len(corpus):
-        raise DataError("there is no sequence to train on")
-    if isinstance(corpus, Attributes):
-        if not len(corpus.ids):
-            raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
-        sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
+    weights = checked_weights(corpus, sample_weight)
     template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
     encoder = encoder_for(
         corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits,
@@ -216,7 +198,6 @@ def prepared(
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
     base, sampling = None, None
-    weights = None if sample_weight is None else example_weights(sample_weight, len(corpus))
     if criterion.uses_base:
         hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
         if hidden and (options.base is not None and options.base != "hmm"):
@@ -229,25 +210,15 @@ def prepared(
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     transitions = _transitions(options, encoder) if criterion.learns_weights else "none"
-    model, encoded, gold = model_class(options.structure).collect(
-        options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only"))
-    )
+    data = TrainingData(options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only")))
+    model, encoded, gold = model_class(options.structure).collect(data)
     if decoded_locally(options.criterion):
         model = replace(model, local=True)  # type: ignore[call-arg]  # criteria of pieces are for chains
     if base is not None:
         encoded, model = base.attach(encoded, corpus), replace(model, base=base)  # type: ignore[call-arg]  # as are bases
     if isinstance(base, OwnBase):
         base.check(encoded, gold.labels)
-    problem = Problem(
-        model=model,
-        encoded=encoded,
-        gold=gold,
-        sequence_weights=weights,
-        label_counts=label_counts,
-        corpus=corpus,
-        label_column=label_column,
-        sampling=sampling,
-    )
+    problem = Problem(model, encoded, gold, weights, label_counts, corpus, label_column, sampling)
     return problem.marked_for(problem.criterion(options.criterion, options.cost), options.seed)
 
 
@@ -261,8 +232,9 @@ def _fitted_base(
     options: Any, corpus: Corpus, gold: Gold, labels: list[str], label_column: int | None, weights: Float | None
 ) -> tuple[Base, Sampling | None, Corpus]:
     """The generative base, how its expectations are drawn (None: exact), and the corpus as it is to be seen."""
-    own = None if label_column is None or not isinstance(corpus, Columns) else label_column % corpus.n_columns
-    columns = [c for c in range(corpus.n_columns) if c != own] if isinstance(corpus, Columns) else None
+    columns = None
+    if isinstance(corpus, Columns):
+        columns = [c for c in range(corpus.n_columns) if label_column is None or c != label_column % corpus.n_columns]
     if is_own(options.base):
         base = OwnBase.of(options.base)
         return base.bound(labels, columns), base.sampling(options.seed), corpus
@@ -287,24 +259,20 @@ def _base_by_em(
     step_smoothing = step_smoothing or BASE_STEP_SMOOTHING
     spec = f"hmm:smoothing={smoothing!r},transition_smoothing={step_smoothing!r},rounds={BASE_ROUNDS}"
     unused = ("base", "optimizer", "template", "gazetteers", "l2", "variance")
-    like = clone(options).set_params(
+    hmm_options = clone(options).set_params(
         criterion=spec, cost=None, l1=0.0, min_count=1, pair_features=False, **dict.fromkeys(unused)
     )
-    problem = prepared(like, corpus, annotation, weights, label_column)
+    problem = prepared(hmm_options, corpus, annotation, weights, label_column)
     hmm = problem.criterion(spec)
     assert isinstance(hmm, HiddenMarkov)
-    return found_by_em(problem, hmm, options.seed, thread_count(options.threads)), problem.corpus
+    training = HmmTraining(problem, options.seed, thread_count(options.threads), hmm=hmm)
+    return training.base_by_em(), problem.corpus
 
 
 def _smoothing(options: Any) -> tuple[float, float]:
     """What the base adds to the counts of values, and of steps."""
-    given = _criterion_options(options)
-    return given.get("smoothing", 1.0), given.get("transition_smoothing", 0.0)
-
-
-def _criterion_options(options: Any) -> dict[str, Any]:
-    """What the criterion's spec sets."""
-    return dict(CRITERIA.spec(options.criterion).values)
+    values = dict(CRITERIA.spec(options.criterion).values)
+    return values.get("smoothing", 1.0), values.get("transition_smoothing", 0.0)
 
 
 def _transitions(options: Any, encoder: Encoder) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,9 +23,8 @@ import numpy as np
 from loglinear.arrays import Arrays, Bool, Float, Int32
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import OptionError
-from loglinear.estimators.tagger.inputs import Corpus, Encoder, constraints_of
-from loglinear.estimators.tagger.model import SequenceModel, list_arrays, read_lists
-from loglinear.features.encoding import runs
+from loglinear.estimators.tagger.inputs import Corpus, Encoder, constraints_of, first_infeasible
+from loglinear.estimators.tagger.model import SequenceModel, TrainingData, list_arrays, read_lists
 from loglinear.features.segments import DEFAULT, LENGTH, EncodedSegments, SegmentEncoder, read_kinds
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.model_file import Reader, string_arrays
@@ -35,8 +34,6 @@ from loglinear.structures.segments.features import SegmentFeatures, SegmentPenal
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments
 from loglinear.system import thread_count
-
-POSITIONS_AT_ONCE = 1 << 12  # whose annotation is checked together
 
 
 @dataclass
@@ -59,31 +56,21 @@ class SegmentModel(SequenceModel):
     spans: SegmentEncoder = field(default_factory=SegmentEncoder)
 
     @classmethod
-    def collect(
-        cls,
-        options: Any,
-        corpus: Corpus,
-        encoder: Encoder,
-        gold: Gold,
-        labels: list[str],
-        transitions: str,
-        input_only: bool,
-    ) -> tuple[Self, EncodedSegments, Gold]:
+    def collect(cls, data: TrainingData) -> tuple[Self, EncodedSegments, Gold]:
+        options, corpus, encoder, gold, labels, transitions, _ = data
         constraints, n_threads = constraints_of(options.constraints, labels), thread_count(options.threads)
         scheme, gold = scheme_of(labels, constraints, options.max_length, corpus, gold)
         check_annotation(corpus, gold, scheme, SegmentPenalties.from_constraints(scheme, constraints))
         kinds = segment_kinds(options.segment_features, corpus)
-        column = min(encoder.templates.columns, default=0) if isinstance(encoder, TemplateEncoder) else 0
-        gazetteers = encoder.gazetteers if isinstance(encoder, TemplateEncoder) else None
-        spans, shown = (
-            SegmentEncoder(kinds, scheme.n_lengths, column, gazetteers),
-            observe(corpus.offsets, gold, scheme),
-        )
+        column, gazetteers, attributes = 0, None, None
+        if isinstance(encoder, TemplateEncoder):
+            column, gazetteers = min(encoder.templates.columns, default=0), encoder.gazetteers
+        spans = SegmentEncoder(kinds, scheme.n_lengths, column, gazetteers)
+        shown = observe(corpus.offsets, gold, scheme)
         tokens = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
-        found = None
         if isinstance(corpus, Columns):
-            found = spans.fit(corpus, np.unique(shown.spans), options.min_count, n_threads)
-        encoded = EncodedSegments(tokens, found, scheme.n_lengths)
+            attributes = spans.fit(corpus, np.unique(shown.spans), options.min_count, n_threads)
+        encoded = EncodedSegments(tokens, attributes, scheme.n_lengths)
         features = SegmentFeatures.collect(
             encoded, encoder.n_attributes, spans.n_attributes, gold, scheme, options.states, transitions,
             options.states if LENGTH in kinds else "none", shown,
@@ -176,15 +163,15 @@ def scheme_of(
     """The segments that token labels spell, and the annotation as it spells them.
 
     The scheme is the one that the constraints name, or that the labels look like. Where ``max_length`` is None, a
-    label's segments are at most as long as the longest of the annotation. Labels that cannot stand where they do, as an
-    ``I-X`` after ``O``, are read as conlleval reads them, with a warning.
+    label's segments are at most as long as the longest of the annotation. Labels that are illegal where they are, such
+    as an ``I-X`` after ``O``, are read as conlleval reads them, with a warning.
     """
     name = detect_scheme(labels) if constraints is None or constraints.scheme is None else constraints.scheme
     scheme = SegmentScheme.from_labels(labels, name)
     if gold.allowed is None:
         mended = scheme.mended(corpus.offsets, gold.labels)
         if len(changed := np.flatnonzero(mended != gold.labels)):
-            before, after = (labels[each[changed[0]]] for each in (gold.labels, mended))
+            before, after = labels[gold.labels[changed[0]]], labels[mended[changed[0]]]
             others = f", and {len(changed) - 1:,} more labels likewise" if len(changed) > 1 else ""
             place = corpus.error(f"the label {before!r} cannot stand here; it is read as {after!r}{others}", changed[0])
             warnings.warn(str(place), stacklevel=2)
@@ -196,15 +183,15 @@ def scheme_of(
 
 
 def read_max_length(value: Any) -> int | dict[str, int]:
-    """What ``max_length`` says: a number, or one for each segment label as a mapping or as text, ``PER=4,ORG=8``."""
+    """``max_length`` as a number, or one for each segment label from a mapping or text such as ``PER=4,ORG=8``."""
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(",")]
         if len(pairs) == 1 and not pairs[0][1]:
             pairs = [("", "=", value)]
         if not all(number.strip().isdecimal() for _, _, number in pairs):
             raise OptionError(f"max_length={value!r} is neither a whole number nor like PER=4,ORG=8")
-        found = {label.strip(): int(number) for label, _, number in pairs}
-        return found.get("", found) if len(found) == 1 else found
+        limits = {label.strip(): int(number) for label, _, number in pairs}
+        return limits.get("", limits) if len(limits) == 1 else limits
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -215,7 +202,7 @@ def read_max_length(value: Any) -> int | dict[str, int]:
 
 
 def segment_kinds(spec: str | None, corpus: Corpus) -> tuple[str, ...]:
-    """The kinds of segment attributes; ready-made features have no words for segments to be looked at by."""
+    """The kinds of segment attributes; ready-made features have no words to make any but ``length`` from."""
     if not isinstance(corpus, Attributes):
         return read_kinds(DEFAULT if spec is None else spec)
     kinds = read_kinds(LENGTH if spec is None else spec)
@@ -232,17 +219,12 @@ def check_annotation(corpus: Corpus, gold: Gold, scheme: SegmentScheme, penaltie
     if gold.allowed is None and (mistake := scheme.mistake(corpus.offsets, gold.labels)) is not None:
         position, message = mistake
         raise corpus.error(message, position)
-    for first, end in runs(corpus.offsets, 0, len(corpus.offsets) - 1, POSITIONS_AT_ONCE):
-        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        structure, part = Segments(corpus.offsets[first : end + 1] - lo, scheme), gold.slice(lo, hi)
-        scores = penalties.scores(hi - lo, scheme)
-        if part.allowed is None:
-            possible = structure.score(scores, part.labels) > -np.inf
-        else:
-            possible = structure.log_partition(structure.restrict(scores, part.allowed)) > -np.inf
-        if not possible.all():
-            raise corpus.error(
-                "no segmentation of this sequence fits its labels, the constraints and max_length; mend the data, or "
-                "train without constraints or with a greater max_length",
-                int(corpus.offsets[first + int(np.argmin(possible))]),
-            )
+    sequence = first_infeasible(
+        corpus.offsets, gold, partial(Segments, scheme=scheme), partial(penalties.scores, scheme=scheme)
+    )
+    if sequence is not None:
+        raise corpus.error(
+            "no segmentation of this sequence fits its labels, the constraints and max_length; mend the data, or "
+            "train without constraints or with a greater max_length",
+            int(corpus.offsets[sequence]),
+        )

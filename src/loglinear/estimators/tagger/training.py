@@ -1,6 +1,6 @@
 """A tagger's training: weights by a criterion, or the probabilities of a hidden Markov model by EM.
 
-:class:`ChainTraining` and :class:`HmmTraining` are what :func:`loglinear.training.run.train` is given. To the training
+:class:`TaggerTraining` and :class:`HmmTraining` are what :func:`loglinear.training.run.train` is given. To the training
 of a hidden Markov model its probabilities are the weights, so that dev data, checkpoints and warm starts work as for
 any other tagger.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,8 +52,8 @@ SCALING, SCALING_STEPS = "scaling", 20
 
 
 @dataclass(frozen=True)
-class ChainTraining(Learnable):
-    """The training of a chain model's weights.
+class TaggerTraining(Learnable):
+    """The training of a tagger's weights by a criterion.
 
     Parameters
     ----------
@@ -99,13 +100,13 @@ class ChainTraining(Learnable):
 
     def identity(self, options: Any) -> dict[str, Any]:
         criterion = self.criterion(options.criterion, options.cost)
-        found: dict[str, Any] = {"labels": self.problem.model.labels}
+        identity: dict[str, Any] = {"labels": self.problem.model.labels}
         if isinstance(criterion, CostCriterion):
-            found["costs"] = criterion.cost.table.tolist()
-        if is_own(options.base):  # what it says of the training data is among the arrays
-            own = OwnBase.of(options.base)
-            found["own base"] = (own.name, own.samples, own.smoothing)
-        return found
+            identity["costs"] = criterion.cost.table.tolist()
+        if is_own(options.base):  # its probabilities of the training data are among the arrays
+            base = OwnBase.of(options.base)
+            identity["own base"] = (base.name, base.samples, base.smoothing)
+        return identity
 
     def dev_data(self, X: Any, y: Any) -> DevSequences:
         model = self.problem.model
@@ -120,8 +121,8 @@ class ChainTraining(Learnable):
             metric = "f1" if chunks else "accuracy"
         return DevSequences(encoded, annotation, metric, model.labels, self.n_threads)
 
-    def with_model(self, model: SequenceModel) -> ChainTraining:
-        """The same of another model of the same labels."""
+    def with_model(self, model: SequenceModel) -> TaggerTraining:
+        """The training of another model of the same labels."""
         return replace(self, problem=replace(self.problem, model=model))
 
     # -- by a criterion ----------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class ChainTraining(Learnable):
         return first_that_applies(criterion, applies)
 
     def own_phases(self, criterion: Criterion, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
-        """Those of criteria that look at the model half-way.
+        """Phases of criteria that look at the model half-way.
 
         nota:threshold=...   first without wrong contexts, then with those that are probable under the model at that
                              point
@@ -168,14 +169,15 @@ class ChainTraining(Learnable):
 
     def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:
         """A phase for each round of completing the labels and learning from them."""
-        problem, made = self.problem, dict[bytes, Any]()  # the last objective, by the labels it is of
+        problem, objectives = self.problem, dict[bytes, Any]()  # the last one only, by its labels
 
         def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
             labels = problem.completed(start, self.n_threads) if kept is None else np.array(kept["labels"])
-            if labels.tobytes() not in made:
-                made.clear()
-                made[labels.tobytes()] = replace(problem, gold=Gold(labels)).objective(criterion, l2, self.n_threads)
-            return made[labels.tobytes()], {"labels": labels}
+            key = labels.tobytes()
+            if key not in objectives:
+                objectives.clear()
+                objectives[key] = replace(problem, gold=Gold(labels)).objective(criterion, l2, self.n_threads)
+            return objectives[key], {"labels": labels}
 
         names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
         return [Phase(name, optimizer, from_completed_labels) for name in names]
@@ -204,7 +206,7 @@ class DevSequences:
 # Where training starts from: zero, another model, or a model of a quicker criterion trained first.
 #
 # A model p(y given x) ~ q0(x, y) exp(w . f(x, y)) with a generative base q0 is taken over as a whole: where the new
-# model has the features to say so, log q0 becomes part of its weights,
+# model has the features for it, log q0 becomes part of its weights,
 #
 #     (value v of a column at the position itself, y)     log e(v given y)
 #     (y', y)  or  (y'', y', y)                           log t(y given the labels before)
@@ -216,7 +218,7 @@ OPENING_VARIANCE = 1.0  # of the M-estimate that training starts from; its loss 
 
 
 def opening_tagger(tagger: Tagger, spec: str) -> Tagger:
-    """An untrained tagger like this one, but of the criterion ``spec``, whose model it is to start from."""
+    """An untrained tagger like this one with the criterion ``spec``; this one is to start from its weights."""
     criterion = CRITERIA.part(spec)
     if not criterion.learns_weights:
         raise OptionError(
@@ -232,16 +234,16 @@ def opening_tagger(tagger: Tagger, spec: str) -> Tagger:
     return clone(tagger).set_params(**changed)
 
 
-def names_a_criterion(init: Any) -> bool:
-    """Whether a start is the name of a criterion rather than a file or a model."""
+def is_criterion_name(init: Any) -> bool:
+    """Whether ``init`` is the name of a criterion rather than a file or a model."""
     return isinstance(init, str | Path) and spec_name(str(init)) in CRITERIA.all() and not Path(init).exists()
 
 
 def keeping(problem: Problem, other: SequenceModel, seed: int, keep: int, n_threads: int = 1) -> Problem:
-    """The problem with ``keep`` features alone, the most informative of the model ``other``.
+    """The problem with ``keep`` features only, the most informative of the model ``other``.
 
-    These have the greatest |weight| sqrt(how often it occurs). The weight alone would favour what was seen once, the
-    count alone what says nothing.
+    These have the greatest |weight| sqrt(count). The weight alone would favour features seen once, the count alone
+    uninformative ones.
     """
     start = start_weights(problem.model, other, seed)
     if keep >= len(start):
@@ -268,7 +270,7 @@ def start_weights(model: SequenceModel, other: SequenceModel | None, seed: int) 
 
 
 def _base_as_weights(model: ChainModel, other: SequenceModel, base: HmmBase) -> Float:
-    """What the weights [D] of ``model`` are to gain so that it says what ``other``'s base does."""
+    """What to add to the weights [D] of ``model`` so that it includes the base of ``other``."""
     gained = np.zeros(model.features.n_features)
     label = {name: y for y, name in enumerate(other.labels)}
     same = np.array([label.get(name, -1) for name in model.labels for _ in range(model.sub_labels)])
@@ -283,7 +285,7 @@ def _base_as_weights(model: ChainModel, other: SequenceModel, base: HmmBase) -> 
 
 
 def _emissions(table: TemplateTable, encoder: TemplateEncoder, base: HmmBase) -> Float | None:
-    """log p(value given label) [A, Y] of a template that looks at one value at the position itself; None of others."""
+    """log p(value given label) [A, Y] of a template that looks at one value at the position itself, else None."""
     macros = table.template.macros
     if len(macros) != 1 or (macros[0].row, macros[0].function) != (0, "x") or macros[0].absolute or macros[0].lowered:
         return None
@@ -298,22 +300,22 @@ def _emissions(table: TemplateTable, encoder: TemplateEncoder, base: HmmBase) ->
 
 
 def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Float) -> None:
-    """Add log probabilities [A, Y] of the attributes from ``first`` on to the features that they have.
+    """Add log probabilities [A, Y] of the attributes from ``first`` on to their features.
 
-    Those they have not stay at zero, so the constant is chosen to make that right on average.
+    Pairs without a feature stay at zero, so the constant is chosen to make that right on average.
     """
     n, y = log_p.shape
     log_p = np.maximum(log_p, np.log(1e-12))
     pointer = features.state.pointer[first : first + n + 1]
     attribute = np.repeat(np.arange(n), np.diff(pointer))
     codes = features.state.codes[pointer[0] : pointer[-1]]
-    own = codes < y
+    labelled = codes < y
     has = np.zeros((n, y), dtype=bool)
-    has[attribute[own], codes[own]] = True
+    has[attribute[labelled], codes[labelled]] = True
     missing = np.where(has.all(axis=1, keepdims=True), True, ~has)
     constant = (log_p * missing).sum(axis=1) / missing.sum(axis=1)
-    places = np.arange(pointer[0], pointer[-1])[own]
-    gained[places] += log_p[attribute[own], codes[own]] - constant[attribute[own]]
+    places = np.arange(pointer[0], pointer[-1])[labelled]
+    gained[places] += log_p[attribute[labelled], codes[labelled]] - constant[attribute[labelled]]
 
 
 def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: Int64) -> None:
@@ -355,7 +357,7 @@ def label_names(annotation: Annotation, n_labels: int | None) -> list[str]:
 
 
 def even_base(corpus: Columns, columns: list[int], n_labels: int, order: int) -> tuple[HmmBase, Columns]:
-    """A hidden Markov model in which all is as probable, and the corpus with first occurrences made unknown."""
+    """A hidden Markov model with even probabilities, and the corpus with first occurrences made unknown."""
     if not columns:
         raise OptionError(f"{corpus.name}: there is no column but the labels for a base model to emit")
     vocabulary, replaced = OpenVocabulary.fit(corpus, columns)
@@ -367,154 +369,137 @@ def even_base(corpus: Columns, columns: list[int], n_labels: int, order: int) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class HmmTraining(ChainTraining):
-    """The training of a hidden Markov tagger by EM: its weights are its probabilities [P].
+class HmmTraining(TaggerTraining):
+    """The training of a hidden Markov tagger: its weights are its probabilities [P].
 
     Parameters
     ----------
     hmm : HiddenMarkov
         The criterion.
-    data : Expectation
     with_dev : bool
         Whether dev data chooses the round, in one start unless more are asked for.
     """
 
     hmm: HiddenMarkov
-    data: Expectation
-    with_dev: bool
+    with_dev: bool = False
+
+    @cached_property
+    def data(self) -> Expectation:
+        """The training data and the prior."""
+        problem, untrained, penalties = self.problem, self._untrained, self.problem.model.penalties
+        transitions, starts, ends = map(np.isfinite, (penalties.transition, penalties.start, penalties.stop))
+        return Expectation(
+            problem.encoded.fields,
+            [table.shape[1] for table in untrained.emissions],
+            problem.encoded.offsets,
+            problem.gold,
+            untrained.n_labels,
+            untrained.order,
+            weights=problem.sequence_weights,
+            smoothing=self.hmm.smoothing,
+            transition_smoothing=self.hmm.transition_smoothing,
+            possible=possible_steps(transitions, starts, ends, untrained.order),
+            n_threads=self.n_threads,
+        )
+
+    @property
+    def _untrained(self) -> HiddenMarkovModel:
+        return self.problem.model.hmm_base.model
 
     def stages(self, options: Any, init: SequenceModel | None) -> list[Stage]:
-        optimizer = em_of(self.problem, self.hmm, self.data, self.seed, self.with_dev, init)
+        optimizer = self.em(init)
         phase = Phase(MAIN, optimizer, lambda start, kept: (self.data, {}))
         return [Stage(lambda done: (optimizer.start(0).parameters, [phase]), score_start=True)]
 
     def trained_model(self, weights: Sequence[Float]) -> ChainModel:
-        return with_probabilities(self.problem.model, weights[0])
+        model = self.problem.model
+        assert isinstance(model, ChainModel)
+        base = model.hmm_base
+        return replace(model, base=replace(base, model=base.model.with_parameters(weights[0])))
+
+    def counted(self) -> tuple[ChainModel, Outcome]:
+        """The tagger of data whose labels are all known, by counting."""
+        began = time.perf_counter()
+        hmm = self.data.estimated(self.data.known)
+        state = EMState(hmm.parameters)
+        state.note(self.data(hmm))
+        message, seconds = "counted: there are no weights to learn", time.perf_counter() - began
+        outcome = Outcome([hmm.parameters], state.value, 0, 0, True, message, seconds, state=state)
+        return self.trained_model([hmm.parameters]), outcome
+
+    def base_by_em(self) -> HmmBase:
+        """The hidden Markov model of data whose labels are hidden, in one go."""
+        optimizer = self.em()
+        result = optimizer.minimise(self.data, optimizer.start(0).parameters)
+        return self.trained_model([result.weights]).hmm_base
+
+    def em(self, init: SequenceModel | None = None) -> EM[HiddenMarkovModel]:
+        """EM as the criterion asks for: from the model ``init``, what is known of the labels, or at random."""
+        allowed, criterion = self.problem.gold.allowed, self.hmm
+        assert allowed is not None
+        known = bool((allowed == 0).any()) or self._untrained.n_labels == 1
+        start, restarts = self._starts(known), criterion.restarts
+        if init is not None:
+            adapted = adapted_start(start(0), self.problem.model, init, self.data.possible)
+            return EM(lambda i: adapted, 1, criterion.rounds, criterion.tolerance)
+        if restarts is None:
+            restarts = 0 if known or self.with_dev else FURTHER_STARTS
+        return EM(start, 1 + restarts, criterion.rounds, criterion.tolerance)
+
+    def _starts(self, known: bool) -> Callable[[int], HiddenMarkovModel]:
+        """From the number of a start (from 0) to its model."""
+        problem, first, fields = self.problem, self._untrained, self.problem.encoded.fields
+        n_labels, order, possible = first.n_labels, first.order, self.data.possible
+        sizes = [table.shape[1] for table in first.emissions]
+        if known:
+            counts = known_counts(
+                fields, sizes, problem.encoded.offsets, problem.gold, n_labels, order, problem.sequence_weights
+            )
+            occurrences = [np.bincount(f, minlength=size).astype(float) for f, size in zip(fields, sizes, strict=True)]
+            first = start_from(counts, occurrences, possible)
+
+        def start(i: int) -> HiddenMarkovModel:
+            rng = np.random.default_rng([self.seed, 3, i])
+            if not known:
+                return random_start(n_labels, order, sizes, rng, possible=possible)
+            if i == 0 and problem.model.sub_labels == 1:
+                return first
+            return perturbed(first, rng, possible)  # sub-labels that start alike would stay alike
+
+        return start
 
 
-def with_probabilities(model: SequenceModel, parameters: Float) -> ChainModel:
-    """A hidden Markov tagger with other probabilities [P]."""
-    assert isinstance(model, ChainModel)
-    base = model.hmm_base
-    return replace(model, base=replace(base, model=base.model.with_parameters(parameters)))
-
-
-def expectation_of(problem: Problem, criterion: HiddenMarkov, n_threads: int) -> Expectation:
-    """The training data and the prior of a hidden Markov tagger."""
-    base, penalties = _hmm(problem), problem.model.penalties
-    transitions, starts, ends = map(np.isfinite, (penalties.transition, penalties.start, penalties.stop))
-    return Expectation(
-        problem.encoded.fields,
-        [table.shape[1] for table in base.emissions],
-        problem.encoded.offsets,
-        problem.gold,
-        base.n_labels,
-        base.order,
-        weights=problem.sequence_weights,
-        smoothing=criterion.smoothing,
-        transition_smoothing=criterion.transition_smoothing,
-        possible=possible_steps(transitions, starts, ends, base.order),
-        n_threads=n_threads,
-    )
-
-
-def counted(problem: Problem, data: Expectation) -> tuple[ChainModel, Outcome]:
-    """The tagger of data whose labels are all known: its counts say it all."""
-    began = time.perf_counter()
-    hmm = data.estimated(data.known)
-    state = EMState(hmm.parameters)
-    state.note(data(hmm))
-    model = with_probabilities(problem.model, hmm.parameters)
-    message, seconds = "counted: there are no weights to learn", time.perf_counter() - began
-    return model, Outcome([hmm.parameters], state.value, 0, 0, True, message, seconds, state=state)
-
-
-def em_of(
-    problem: Problem,
-    criterion: HiddenMarkov,
-    data: Expectation,
-    seed: int,
-    with_dev: bool = False,
-    init: SequenceModel | None = None,
-) -> EM[HiddenMarkovModel]:
-    """EM as the criterion asks for: from the model ``init``, what is known of the labels, or at random."""
-    gold, n_states = problem.gold, _hmm(problem).n_labels
-    assert gold.allowed is not None
-    known = bool((gold.allowed == 0).any()) or n_states == 1
-    start, further = _starts(problem, data, seed, known), criterion.restarts
-    if init is not None:
-        other = like(start(0), problem.model, init, data.possible)
-        return EM(lambda i: other, 1, criterion.rounds, criterion.tolerance)
-    if further is None:
-        further = 0 if known or with_dev else FURTHER_STARTS
-    return EM(start, 1 + further, criterion.rounds, criterion.tolerance)
-
-
-def found_by_em(problem: Problem, criterion: HiddenMarkov, seed: int, n_threads: int) -> HmmBase:
-    """The hidden Markov model of data whose labels are hidden, in one go."""
-    data = expectation_of(problem, criterion, n_threads)
-    optimizer = em_of(problem, criterion, data, seed)
-    found = optimizer.minimise(data, optimizer.start(0).parameters)
-    return with_probabilities(problem.model, found.weights).hmm_base
-
-
-def like(first: HiddenMarkovModel, mine: SequenceModel, other: SequenceModel, possible: Any) -> HiddenMarkovModel:
+def adapted_start(
+    first: HiddenMarkovModel, mine: SequenceModel, other: SequenceModel, possible: Any
+) -> HiddenMarkovModel:
     """A start for the tagger ``mine``: the probabilities of ``other`` for labels and values that both have.
 
-    Labels that ``other`` does not have keep what ``first`` says; values that it does not know share what it gives to
-    unknown ones.
+    Labels that ``other`` does not have keep their probabilities in ``first``; values that it does not know share what
+    it gives to unknown ones.
     """
     if not isinstance(other.base, HmmBase):
         raise OptionError("criterion='hmm' starts from the probabilities of a hidden Markov model, and init is none")
-    base, own = other.base, mine.hmm_base
-    if (base.model.order, base.vocabulary.columns) != (own.model.order, own.vocabulary.columns):
+    theirs, own = other.base, mine.hmm_base
+    if (theirs.model.order, theirs.vocabulary.columns) != (own.model.order, own.vocabulary.columns):
         raise OptionError("init: a hidden Markov model of another order, or of other columns, has nothing in common")
     number = {state: y for y, state in enumerate(other.states)}
-    theirs = np.array([number.get(state, -1) for state in mine.states])
-    there, n, m = theirs >= 0, len(theirs), base.model.n_labels
-    to, to_there = np.append(theirs, m), np.append(there, True)  # the last is the end, or the beginning
-    steps, their_steps = first.steps.copy(), base.model.steps
+    state = np.array([number.get(name, -1) for name in mine.states])
+    shared, n, m = state >= 0, len(state), theirs.model.n_labels
+    to, to_shared = np.append(state, m), np.append(shared, True)  # the last is the end, or the beginning
+    steps, their_steps = first.steps.copy(), theirs.model.steps
     rows, their_rows = steps[:-1].reshape(-1, n, n + 1), their_steps[:-1].reshape(-1, m, m + 1)
-    second = len(rows) > 1  # order: then states have a label before, or the beginning
-    before, their_before = (np.flatnonzero(to_there), to[to_there]) if second else (np.zeros(1, int), np.zeros(1, int))
-    rows[np.ix_(before, there, to_there)] = their_rows[np.ix_(their_before, theirs[there], to[to_there])]
-    steps[-1, to_there] = their_steps[-1, to[to_there]]
-    emissions = []
-    vocabularies = zip(
-        first.emissions, base.model.emissions, own.vocabulary.values, base.vocabulary.values, strict=True
-    )
-    for table, their_table, values, their_values in vocabularies:
+    before = their_before = np.zeros(1, int)
+    if len(rows) > 1:  # of order 2, where states have a label before, or the beginning
+        before, their_before = np.flatnonzero(to_shared), to[to_shared]
+    rows[np.ix_(before, shared, to_shared)] = their_rows[np.ix_(their_before, state[shared], to[to_shared])]
+    steps[-1, to_shared] = their_steps[-1, to[to_shared]]
+    emissions = [table.copy() for table in first.emissions]
+    for table, their_table, values, their_values in zip(
+        emissions, theirs.model.emissions, own.vocabulary.values, theirs.vocabulary.values, strict=True
+    ):
         place = {value: v for v, value in enumerate(their_values)}
         columns = np.array([place.get(value, len(their_values) - 1) for value in values])
         shares = np.bincount(columns, minlength=len(their_values))[columns]
-        emissions.append(table.copy())
-        emissions[-1][there] = their_table[np.ix_(theirs[there], columns)] / shares
+        table[shared] = their_table[np.ix_(state[shared], columns)] / shares
     counts = Counts(first.order, first.n_labels, steps, emissions)
     return HiddenMarkovModel.estimated(counts, smoothing=0.0, possible=possible)
-
-
-def _starts(problem: Problem, data: Expectation, seed: int, known: bool) -> Callable[[int], HiddenMarkovModel]:
-    """From the number of a start (from 0) to its model."""
-    base, fields = _hmm(problem), problem.encoded.fields
-    sizes = [table.shape[1] for table in base.emissions]
-    first = base
-    if known:
-        counts = known_counts(
-            fields, sizes, problem.encoded.offsets, problem.gold, base.n_labels, base.order, problem.sequence_weights
-        )
-        occurrences = [np.bincount(f, minlength=size).astype(float) for f, size in zip(fields, sizes, strict=True)]
-        first = start_from(counts, occurrences, data.possible)
-
-    def start(i: int) -> HiddenMarkovModel:
-        rng = np.random.default_rng([seed, 3, i])
-        if not known:
-            return random_start(base.n_labels, base.order, sizes, rng, possible=data.possible)
-        if i == 0 and problem.model.sub_labels == 1:
-            return first
-        return perturbed(first, rng, data.possible)  # sub-labels that start alike would stay alike
-
-    return start
-
-
-def _hmm(problem: Problem) -> HiddenMarkovModel:
-    return problem.model.hmm_base.model

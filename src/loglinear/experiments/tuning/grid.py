@@ -18,7 +18,7 @@ from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.estimators.tagger.training import ChainTraining
+from loglinear.estimators.tagger.training import TaggerTraining
 from loglinear.experiments.store import option_content, setting_content
 from loglinear.experiments.tuning.data import Data
 from loglinear.optimizers.optimizer import OPTIMIZERS
@@ -184,7 +184,7 @@ def _tried(tagger: Tagger, sample: Data) -> str | None:
         return spec_name(tagger.optimizer)
     problem = trial.problem(**arguments)
     criterion = problem.criterion(tagger.criterion, tagger.cost)
-    return planned_optimizer(ChainTraining(problem), trial, criterion, criterion.starts_from is None)[0].name
+    return planned_optimizer(TaggerTraining(problem), trial, criterion, criterion.starts_from is None)[0].name
 
 
 def _check_constraints(tagger: Tagger, data: Data) -> None:

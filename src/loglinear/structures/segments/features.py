@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Bool, Float, Int32, Int64
-from loglinear.features.block import FeatureBlock
+from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.segments import EncodedSegments
 from loglinear.kernels.tables import SparseGroups
@@ -99,15 +99,15 @@ def observe(offsets: Int64, gold: Gold, scheme: SegmentScheme) -> Observed:
         transitions[scheme.kinds[before], scheme.kinds[after]] = True
         if part.allowed is not None and part.allowed.shape[1] > 1:
             settled = np.concatenate([[0], np.cumsum(~part.allowed.all(axis=1))])
-            told = settled[t + 1] - settled[t - length] == length + 1
-            t, length, y = t[told], length[told], y[told]
+            specific = settled[t + 1] - settled[t - length] == length + 1
+            t, length, y = t[specific], length[specific], y[specific]
         found.append(((lo + t) * m + length) * c + scheme.kinds[y])
     codes = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
     return Observed(codes // c, (codes % c).astype(np.int32), _codes(lengths), _codes(transitions))
 
 
 def _observe_labels(offsets: Int64, labels: Int32, scheme: SegmentScheme) -> Observed:
-    """The same of one label for each token."""
+    """What :func:`observe` finds where each token has one label."""
     segments, c = scheme.segments(offsets, labels), scheme.n_kinds
     kinds, length = scheme.kinds[segments.labels], segments.ends - segments.starts - 1
     lengths, transitions = np.zeros((scheme.n_lengths, c), dtype=bool), np.zeros((c, c), dtype=bool)
@@ -175,8 +175,8 @@ class SegmentFeatures:
         """The features of a training corpus.
 
         ``states``, ``transitions`` and ``lengths`` say which pairs get a weight: those that the annotation shows
-        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``. ``shown`` is what
-        :func:`observe` says, if that is known already.
+        (``observed``) or ``all``; the last two may be ``none``. Segment features follow ``states``. ``shown`` is the
+        result of :func:`observe`, if that is known already.
         """
         shown = observe(corpus.offsets, gold, scheme) if shown is None else shown
         n_labels, c, segment = scheme.n_token_labels, scheme.n_kinds, None
@@ -192,7 +192,7 @@ class SegmentFeatures:
                 segment = FeatureBlock.observed(corpus.spans, n_segment_attributes, pointer, shown.kinds, c)
         return cls(
             scheme, state, segment,
-            _chosen(lengths, shown.lengths, np.flatnonzero(_cells_by_kind(scheme))),
+            _chosen(lengths, shown.lengths, np.flatnonzero(scheme.cells @ np.eye(c)[scheme.kinds])),
             _chosen(transitions, shown.transitions, np.arange(c**2)),
         )  # fmt: skip
 
@@ -210,9 +210,9 @@ class SegmentFeatures:
 
     @cached_property
     def groups(self) -> Int64:
-        """Where the runs of weights begin that are always met together [G + 1].
+        """Where each group of weights begins [G + 1]; the weights of a group are always used together.
 
-        They are those of a token attribute, those of a segment attribute, and all lengths and transitions.
+        A group is the weights of a token attribute, those of a segment attribute, or all lengths and transitions.
         """
         pointers = [self.state.pointer]
         if self.segment is not None:
@@ -332,7 +332,7 @@ class SegmentFeatures:
         else:
             fired.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)))
         for codes, own in ((self.lengths, length * c + kinds), (self.transitions, pairs)):
-            place = _places(codes.astype(np.int64), own)
+            place = find_keys(codes, own)
             fires = np.flatnonzero(place >= 0)
             fired.append((of_segment[fires], place[fires], np.ones(len(fires))))
         rows, columns, values = (np.concatenate(each) for each in zip(*fired, strict=True))
@@ -352,7 +352,9 @@ class SegmentFeatures:
             ("state", self.state, attributes, tokens), ("segment", self.segment, segment_attributes, kinds),
         ):  # fmt: skip
             if block is not None:
-                for attribute, code in zip(_attributes(block).tolist(), block.codes.tolist(), strict=True):
+                for attribute, code in zip(
+                    *(part.tolist() for part in np.divmod(block.keys, block.n_codes)), strict=True
+                ):
                     yield what, names[attribute], labels[code]
         for code in self.lengths.tolist():
             yield "length", str(code // c + 1), kinds[code % c]
@@ -363,9 +365,9 @@ class SegmentFeatures:
         """Only the features where ``kept`` [D]; and which token and segment attributes still have one."""
         state, segment, length, transition = (kept[part] for part in self.segments)
         states, used = _keep(self.state, state)
-        segments, segments_used = (
-            (None, np.zeros(0, dtype=bool)) if self.segment is None else _keep(self.segment, segment)
-        )
+        segments, segments_used = None, np.zeros(0, dtype=bool)
+        if self.segment is not None:
+            segments, segments_used = _keep(self.segment, segment)
         features = SegmentFeatures(self.scheme, states, segments, self.lengths[length], self.transitions[transition])
         return features, used, segments_used
 
@@ -377,13 +379,13 @@ class SegmentFeatures:
         token_label = numbers_of(self.scheme.token_labels, other.scheme.token_labels)
         kind = numbers_of(self.scheme.kind_names, other.scheme.kind_names)
         c, theirs = self.scheme.n_kinds, other.scheme.n_kinds
-        found = [match_blocks(self.state, other.state, attributes, token_label)]
-        found.append(match_blocks(self.segment, other.segment, segment_attributes, kind))
-        lengths = other.lengths.astype(np.int64)
-        transitions = other.transitions.astype(np.int64)
-        found.append(_places(self.lengths.astype(np.int64), _code(lengths // theirs, kind[lengths % theirs], c)))
-        pairs = _code(kind[transitions // theirs], kind[transitions % theirs], c)
-        found.append(_places(self.transitions.astype(np.int64), pairs))
+        lengths, pairs = other.lengths.astype(np.int64), other.transitions.astype(np.int64)
+        found = [
+            match_blocks(self.state, other.state, attributes, token_label),
+            match_blocks(self.segment, other.segment, segment_attributes, kind),
+            find_keys(self.lengths, _code(lengths // theirs, kind[lengths % theirs], c)),
+            find_keys(self.transitions, _code(kind[pairs // theirs], kind[pairs % theirs], c)),
+        ]
         return np.concatenate(
             [np.where(place >= 0, part.start + place, -1) for part, place in zip(self.segments, found, strict=True)]
         )
@@ -400,7 +402,7 @@ class SegmentGradient:
         self._segment_rows = np.zeros((0, 0) if block is None else (block.n_rows, block.n_codes))
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again from zero."""
         for array in (self.vector, self._state_rows, self._segment_rows):
             array.fill(0.0)
 
@@ -444,28 +446,16 @@ class SparseSegmentGradient(SparseGroups):
         features = self._features
         lo, hi, m = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1]), features.scheme.n_lengths
         _, _, length, transition = features.segments
-        self._add_block(features.state, corpus.tokens.state, lo, hi, 0, parts.emission)
+        self.add_attributes(corpus.tokens.state.lists(lo, hi), features.state.codes, 0, parts.emission)
         if features.segment is not None and corpus.spans is not None and parts.segment is not None:
             flat = features.folded(parts.segment).reshape((hi - lo) * m, -1)
-            self._add_block(features.segment, corpus.spans, lo * m, hi * m, len(features.state.pointer) - 1, flat)
+            first_group = len(features.state.pointer) - 1
+            self.add_attributes(corpus.spans.lists(lo * m, hi * m), features.segment.codes, first_group, flat)
         if transition.stop > length.start:
             self.touch(len(features.groups) - 2)
             lengths, transitions = features.table_gradients(parts)
             self.values[length] += lengths
             self.values[transition] += transitions
-
-    def _add_block(
-        self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float
-    ) -> None:
-        self.add_attributes(incidence.lists(lo, hi), block.codes, first_group, parts)
-
-
-def _cells_by_kind(scheme: SegmentScheme) -> Bool:
-    """The lengths that segments of each kind can have, [L, kinds]."""
-    cells = np.zeros((scheme.n_lengths, scheme.n_kinds), dtype=bool)
-    for y, kind in enumerate(scheme.kinds.tolist()):
-        cells[:, kind] |= scheme.cells[:, y]
-    return cells
 
 
 def _chosen(which: str, observed: Int32, everything: npt.NDArray[np.integer]) -> Int32:
@@ -474,22 +464,9 @@ def _chosen(which: str, observed: Int32, everything: npt.NDArray[np.integer]) ->
     return chosen.astype(np.int32)
 
 
-def _attributes(block: FeatureBlock) -> Int64:
-    """The attribute of each feature."""
-    return np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
-
-
 def _code(high: Int64, low: Int64, width: int) -> Int64:
     """``high * width + low``, -1 where one of them is."""
     return np.where((high < 0) | (low < 0), -1, high * width + low)
-
-
-def _places(codes: Int64, wanted: Int64) -> Int64:
-    """Where each of ``wanted`` stands in ``codes``, which ascend; -1 if nowhere."""
-    if not len(codes):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-    return np.where(codes[place] == wanted, place, -1)
 
 
 def _fired(
@@ -501,7 +478,7 @@ def _fired(
     """
     places = np.repeat(np.arange(incidence.n_positions), np.diff(incidence.pointer))
     keys = _code(incidence.ids.astype(np.int64), wanted[places].astype(np.int64), block.n_codes)
-    features = _places(_attributes(block) * block.n_codes + block.codes, keys)
+    features = find_keys(block.keys, keys)
     fires = np.flatnonzero(features >= 0)
     values = np.ones(len(fires)) if incidence.values is None else incidence.values[fires]
     return sequences[places[fires]], features[fires], values
@@ -518,7 +495,7 @@ def match_blocks(mine: FeatureBlock | None, theirs: FeatureBlock | None, attribu
     if mine is None or theirs is None:
         return np.full(0 if theirs is None else theirs.n_features, -1)
     own = np.repeat(attributes.astype(np.int64), np.diff(theirs.pointer))
-    return _places(_attributes(mine) * mine.n_codes + mine.codes, _code(own, codes[theirs.codes], mine.n_codes))
+    return find_keys(mine.keys, _code(own, codes[theirs.codes], mine.n_codes))
 
 
 def _keep(block: FeatureBlock, kept: Bool) -> tuple[FeatureBlock, Bool]:

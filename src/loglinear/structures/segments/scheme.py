@@ -199,7 +199,7 @@ class SegmentScheme:
         single, first, inner, last = (
             np.array(place, dtype=np.int32) for place in zip(*(row.places for row in rows), strict=True)
         )
-        made = cls(
+        unlimited = cls(
             name=scheme,
             token_labels=tuple(labels),
             segment_labels=tuple(row.name for row in rows),
@@ -207,7 +207,7 @@ class SegmentScheme:
             single=single, first=first, inner=inner, last=last,
             limits=np.ones(y, dtype=np.int64), follows=follows, starts=(~again).astype(np.uint8),
         )  # fmt: skip
-        return made.with_limits(max_length)
+        return unlimited.with_limits(max_length)
 
     def with_limits(self, max_length: int | Mapping[str, int] | npt.ArrayLike) -> SegmentScheme:
         """The same segments with other limits: one for all, one for each type by name, or one for each label [Y].
@@ -328,7 +328,7 @@ class SegmentScheme:
         return longest[self.kinds]
 
     def _chunks(self, offsets: Int64, labels: Int32) -> tuple[Int64, Int64, Int64]:
-        """Runs of tokens that a labelling [N], legal or not, gives one segment, and their kinds; -1 is no kind."""
+        """Runs of tokens that a labelling [N], legal or not, makes one segment, and their kinds (-1 for none)."""
         if not len(labels):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         kinds, opens, closes = self._roles()

@@ -203,18 +203,17 @@ class Segments:
         of spans [N, L, Y]; the other parts are summed over segments and sequences. This is the gradient of ``weights @
         log_partition``.
         """
-        log_z, expected, _ = self._expectations(scores, weights, scores.segment is not None, False)
-        return log_z, expected
+        return self._expectations(scores, weights, with_segments=scores.segment is not None)[:2]
 
     def segment_marginals(self, scores: SegmentScores) -> Float:
         """P(there is a segment of label y and m tokens that ends with token t) as ``[t, m - 1, y]``, [N, L, Y]."""
-        segment = self._expectations(scores, None, True, False)[1].segment
+        segment = self._expectations(scores, with_segments=True)[1].segment
         assert segment is not None
         return segment
 
     def edge_marginals(self, scores: SegmentScores) -> Float:
         """P(a segment of label y' ends with token t - 1, one of label y begins with t) [N, Y, Y], 0 at first tokens."""
-        return self._expectations(scores, None, False, True)[2]
+        return self._expectations(scores, with_pairs=True)[2]
 
     def cost_covariance(
         self, scores: SegmentScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
@@ -258,30 +257,28 @@ class Segments:
         A part is in some allowed segmentation if its expectation is above zero. -inf, and no parts, where the
         annotation allows none.
         """
-        scheme, n = self.scheme, self.n_positions
-        y, m = scheme.n_labels, scheme.n_lengths
         allowed = gold.allowed
         if allowed is None:
-            allowed = (np.arange(scheme.n_token_labels) == gold.labels[:, None]).astype(np.uint8)
-        blank = SegmentScores(
-            np.zeros((n, scheme.n_token_labels)), np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((m, y))
-        )
-        parts, result = self._checked(self.restrict(blank, allowed)), self._blank(True)
-        log_n = np.empty(self.n_sequences)
-        nowhere = np.empty((0, y, y))
-        sums.expectations(self.offsets, parts, scheme.spelling, np.ones(self.n_sequences), log_n, result, nowhere)
-        return log_n, _as_scores(result, True)
+            allowed = (np.arange(self.scheme.n_token_labels) == gold.labels[:, None]).astype(np.uint8)
+        scores = self.restrict(_as_scores(self._blank(False), False), allowed)
+        return self._expectations(scores, with_segments=True, may_fail=True)[:2]
 
     # -- at the door -------------------------------------------------------------------------------------------------
 
     def _expectations(
-        self, scores: SegmentScores, weights: npt.ArrayLike | None, with_segments: bool, with_pairs: bool
+        self,
+        scores: SegmentScores,
+        weights: npt.ArrayLike | None = None,
+        with_segments: bool = False,
+        with_pairs: bool = False,
+        may_fail: bool = False,
     ) -> tuple[Float, SegmentScores, Float]:
+        """log Z [S], expected parts and edge marginals; ``may_fail`` admits sequences without a segmentation."""
         parts, factors, expected = self._checked(scores), self._weights(weights), self._blank(with_segments)
         log_z, y = np.empty(self.n_sequences), self.scheme.n_labels
         pairs = np.zeros((self.n_positions if with_pairs else 0, y, y))
         sums.expectations(self.offsets, parts, self.scheme.spelling, factors, log_z, expected, pairs)
-        if np.isneginf(log_z).any():
+        if not may_fail and np.isneginf(log_z).any():
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
         return log_z, _as_scores(expected, with_segments), pairs
 
@@ -350,7 +347,7 @@ class Segments:
 
 
 def _as_scores(parts: Parts, with_segments: bool) -> SegmentScores:
-    """A kernel's arrays without those that stand for absent parts."""
+    """A kernel's arrays without the empty ones of absent parts."""
     return SegmentScores(*parts[:5], parts.segment if with_segments else None)
 
 
