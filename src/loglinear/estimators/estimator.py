@@ -20,6 +20,7 @@ import loglinear
 from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.errors import ModelFileError, OptionError
+from loglinear.estimators.conventions import Conventions
 from loglinear.model_file import Reader, plain
 from loglinear.options import check, declared
 
@@ -66,7 +67,7 @@ class Fitted(Generic[M]):
         return model
 
 
-class Estimator(Fitted[M], ABC):
+class Estimator(Fitted[M], Conventions, ABC):
     """An estimator whose model can be stored. Its options are those of a class decorated with ``options``.
 
     Attributes
@@ -148,7 +149,7 @@ class Estimator(Fitted[M], ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """All attributes, the model as a model file."""
-        state: Any = super().__getstate__()  # scikit-learn's: a dict
+        state = super().__getstate__()
         if hasattr(self, self.learnt):
             state = {name: value for name, value in state.items() if name not in self.in_file}
             state["_model_file"] = model_file.dumps(self.kind, *self._exact_storage())
@@ -157,7 +158,7 @@ class Estimator(Fitted[M], ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         content = state.pop("_model_file", None)
-        super().__setstate__(state)  # type: ignore[misc]  # scikit-learn's
+        super().__setstate__(state)
         if content is not None:
             loaded = vars(type(self)._read(model_file.read(content, self.kind), self._given()))
             vars(self).update({name: loaded[name] for name in self.in_file if name in loaded})

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -51,7 +50,7 @@ KIND = "mixture"
 
 
 @documented
-class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     """A mixture of Gaussians or multinomials, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
@@ -86,6 +85,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel], ClusterMixin, Dens
     """
 
     kind = "mixture"
+    estimator_type = "clusterer"
     source_: Any = None  # how the command line made the columns
     component_names_: list[str | None]
     labels_: Int32

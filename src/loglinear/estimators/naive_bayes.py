@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from loglinear.arrays import Array, Arrays, Float
+from loglinear.estimators.conventions import ClassifierConventions
 from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import NaiveBayesOptions
 from loglinear.generative.mixture import log_sums
@@ -20,7 +20,7 @@ from loglinear.options import Option, check, documented
 
 
 @documented
-class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierConventions):
     """Classes of counts: bags of words, or any non-negative numbers.
 
         p(x, y) = p(y) prod_j theta_yj^x_j p(sum_j x_j)

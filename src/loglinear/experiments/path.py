@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone, is_regressor
+from sklearn.base import is_regressor
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from loglinear.arrays import Float, Int64
 from loglinear.data import Attributes, Columns
 from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import annotation_of, corpus_of
 from loglinear.experiments.chains import Chains, Finished, load_like

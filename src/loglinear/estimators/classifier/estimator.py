@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
@@ -20,6 +19,7 @@ from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, LinearModel
 from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
+from loglinear.estimators.conventions import ClassifierConventions
 from loglinear.estimators.estimator import (
     RunKeywords,
     TrainedEstimator,
@@ -40,7 +40,7 @@ Trained = LinearModel | CandidateModel
 
 
 @documented
-class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConventions):
     """Gives each example one of several labels, by linear scores.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in

@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from scipy.sparse.linalg import LinearOperator, lsqr
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from loglinear.arrays import Array, Arrays, Float
+from loglinear.estimators.conventions import RegressorConventions
 from loglinear.estimators.estimator import Estimator, read_notes
 from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
 from loglinear.model_file import Reader, string_arrays
@@ -201,7 +201,7 @@ def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: fl
 # The estimators.
 
 
-class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _LinearRegressor(Estimator[Float], RegressorConventions):
     """What both regressors share."""
 
     learnt = "coef_"
@@ -219,7 +219,7 @@ class _LinearRegressor(Estimator[Float], MultiOutputMixin, RegressorMixin, BaseE
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.target_tags.multi_output = True
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from loglinear.arrays import Arrays
 from loglinear.data.dependencies import Dependencies, read_conllu
@@ -35,7 +34,7 @@ from loglinear.training.run import train
 
 
 @documented
-class DependencyParser(DependencyOptions, TrainedEstimator[DependencyModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(DependencyOptions, TrainedEstimator[DependencyModel]):
     """Finds the heads, and where training has them the relations, of the tokens of sentences.
 
     ``X`` is a CoNLL-U file, what :func:`loglinear.read_conllu` made of one, or a list of sentences of pairs (word, tag)

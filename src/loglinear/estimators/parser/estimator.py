@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from sklearn.base import BaseEstimator
-
 from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.data.trees.annotation import TreeTransform
@@ -53,7 +51,7 @@ from loglinear.training.run import train
 
 
 @documented
-class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Parser(ParserOptions, TrainedEstimator[TreeModel]):
     """Parse sentences into constituency trees.
 
     >>> parser = Parser().fit(read_treebank("train.mrg"))  # doctest: +SKIP

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.base import clone
 
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import hamming_factor
@@ -31,6 +30,7 @@ from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.estimator import UNFINISHED, restore_notes
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.inputs import Bracket, Example, given_examples, gold_trees

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator
-
 from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.criteria.costs import describe
@@ -43,7 +41,7 @@ from loglinear.training.run import Outcome, Progress, train
 
 
 @documented
-class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
     """Labels sequences with a log-linear model of chains or segments (``criterion="cll"``: conditional random fields).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by

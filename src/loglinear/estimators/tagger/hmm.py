@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import ClassifierConventions, clone
 from loglinear.estimators.estimator import Estimator, Fitted
 from loglinear.estimators.options import HMMOptions
 from loglinear.estimators.tagger.density import DensityPredictor
@@ -37,7 +37,7 @@ LEARNT = (
 
 
 @documented
-class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel], BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel]):
     """A hidden Markov model of order 1 or 2, counted where the labels are known, by EM where they are hidden.
 
         p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)  t(stop given the last labels)
@@ -204,7 +204,7 @@ PRIORS = ("empirical", "uniform")
 ONLY_LABEL = "_"
 
 
-class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
     """Classifies sequences by which class' generative model makes them most probable.
 
     Parameters

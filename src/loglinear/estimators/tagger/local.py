@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.errors import OptionError
+from loglinear.estimators.conventions import Conventions, clone
 from loglinear.estimators.options import LocalTaggerOptions
 from loglinear.estimators.tagger.inputs import (
     Corpus,
@@ -39,7 +39,7 @@ MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
 
 @documented
-class LocalTagger(LocalTaggerOptions, SequencePredictor, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.base import clone
 
 from loglinear.arrays import Array, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
@@ -19,6 +18,7 @@ from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data import Columns
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion
@@ -23,6 +22,7 @@ from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel

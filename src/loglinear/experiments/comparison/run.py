@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sklearn.base import clone
-
 from loglinear.criteria.costs import OUTSIDE
 from loglinear.criteria.criterion import CRITERIA, Criterion
 from loglinear.errors import LoglinearError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.options import tagger_training
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
@@ -208,7 +207,7 @@ class _Comparison:
         return float(cell["score"])
 
     def _fit(self, spec: str, best: Candidate, data: Data, what: str) -> tuple[Tagger, float]:
-        tagger = clone(best.tagger, safe=False).set_params(threads=self.prototype.threads)
+        tagger = clone(best.tagger).set_params(threads=self.prototype.threads)
         began = time.perf_counter()
         tagger.fit(
             **data.fit_arguments(),
@@ -326,4 +325,4 @@ def tagger_for(tagger: Tagger, spec: str, quick: bool = False) -> Tagger:
     elif is_online(criterion):
         unused = ("l1", "l2", "variance", "optimizer")
     changed |= {name: getattr(plain, name) for name in unused}
-    return clone(tagger, safe=False).set_params(**changed)
+    return clone(tagger).set_params(**changed)

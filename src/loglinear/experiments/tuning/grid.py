@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone
-
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.training import TaggerTraining
@@ -129,7 +128,7 @@ def candidates(tagger: Tagger, grid: Mapping[str, Sequence[Any]]) -> list[Candid
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
         try:
-            made = clone(tagger, safe=False).set_params(**_parameters(tagger, setting))
+            made = clone(tagger).set_params(**_parameters(tagger, setting))
             made.check_options()
         except (LoglinearError, TypeError, ValueError) as error:
             raise _misfit(setting, error) from None
@@ -172,7 +171,7 @@ def validated(chosen: Sequence[Candidate], data: Data) -> list[Candidate]:
 
 def _tried(tagger: Tagger, sample: Data) -> str | None:
     """Train for a pass on a few sentences; the name of the optimizer that all sentences are trained by."""
-    trial = clone(tagger, safe=False)
+    trial = clone(tagger)
     trial.check_options()
     arguments = sample.fit_arguments()
     if not CRITERIA.part(tagger.criterion).learns_weights:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from loglinear.errors import DataError, InfeasibleError, LoglinearError, OptionError
+from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.experiments.chains import Chains, Finished, load_like
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, content_of, is_finite, key_of, setting_content
@@ -256,7 +256,7 @@ class Tuning:
                 self.observe(TuningProgress(self._done, total, run.name, best_name=name, best_score=score, **seen))
 
     def _fit(self, inside: list[Data], threads: int, run: Run, init: Tagger | None, emit: Emit) -> tuple[Tagger, Cell]:
-        tagger = clone(run.candidate.tagger, safe=False).set_params(threads=threads)
+        tagger = clone(run.candidate.tagger).set_params(threads=threads)
         fold, began = run.fold or 0, time.perf_counter()
         try:
             arguments = inside[fold].fit_arguments()
@@ -295,7 +295,7 @@ class Tuning:
         else:
             tagger = self.store.model(key, partial(load_like, run.candidate.tagger))
         if tagger is None:
-            tagger = clone(run.candidate.tagger, safe=False).fit(**self.data.fit_arguments())
+            tagger = clone(run.candidate.tagger).fit(**self.data.fit_arguments())
             self.store.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
         return tagger
 
