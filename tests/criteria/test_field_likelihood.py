@@ -83,8 +83,8 @@ class Case:
         before = np.concatenate([[0], labels[:-1]])
         counts = csr_matrix((len(rows), self.features.n_features))
         for which, block, segment, codes, first in (
-            (encoded.state, self.features.state, self.features.segments[0], labels, 0),
-            (encoded.edge, self.features.edge, self.features.segments[1], before * self.n_labels + labels, 1),
+            (encoded.state, self.features.state, self.features.slices[0], labels, 0),
+            (encoded.edge, self.features.edge, self.features.slices[1], before * self.n_labels + labels, 1),
         ):
             if which is None or block is None:
                 continue
@@ -169,7 +169,7 @@ def test_a_class_whose_mass_the_node_took_away_keeps_its_gradient(weight):
     share = {"U0:aaa": 1.0, "U0:c": 1.0, "U1:p/aaa": -2.0, "U2:aaa/X": 1.0}
     assert share.keys() <= set(case.encoder.names())
     weights = np.zeros(case.features.n_features)
-    weights[case.features.segments[0]] = [weight * share.get(name, 0.0) for name in case.encoder.names()]
+    weights[case.features.slices[0]] = [weight * share.get(name, 0.0) for name in case.encoder.names()]
     value, gradient = case.likelihood()(weights)
     loss, by_counting = case.referee(weights)
     assert value == pytest.approx(loss, rel=1e-9)

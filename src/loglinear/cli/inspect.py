@@ -158,7 +158,7 @@ def _tagger(stored: ModelFile, path: Path) -> View:
         own_base = _NotInTheFile(str(stored.header["base"].get("name")))
     tagger = Tagger.load(path, base=own_base)
     model = tagger.model_
-    parts = (segment.stop - segment.start for segment in model.features.segments)
+    parts = (part.stop - part.start for part in model.features.slices)
     facts = {
         "file": str(path), "bytes": stored.size, "labels": len(tagger.classes_), "sub_labels": model.sub_labels,
         "criterion": tagger.criterion, "structure": model.structure_name, "order": model.order,

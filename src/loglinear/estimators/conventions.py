@@ -124,11 +124,11 @@ class RegressorConventions(Conventions):
 def clone(value: T) -> T:
     """An unfitted copy of an estimator, a deep copy of anything else, as ``sklearn.base.clone(value, safe=False)``."""
     if isinstance(value, list | tuple | set | frozenset):
-        return type(value)(clone(each) for each in value)  # type: ignore[return-value]  # of the same type
+        return type(value)(clone(each) for each in value)
     if isinstance(value, Conventions):
         return value.__sklearn_clone__()
     if hasattr(value, "get_params") and not isinstance(value, type):
         from sklearn.base import clone as clone_other
 
-        return clone_other(value)  # type: ignore[no-any-return]  # scikit-learn has no types
+        return clone_other(value)
     return copy.deepcopy(value)

@@ -540,7 +540,7 @@ def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> Bool:
     """Whether each feature [D] is a count: all except those of attributes with values other than one."""
     counts = np.ones(features.n_features, dtype=bool)
     for block, incidence, segment in zip(
-        (features.state, features.edge), (corpus.state, corpus.edge), features.segments[:2], strict=True
+        (features.state, features.edge), (corpus.state, corpus.edge), features.slices[:2], strict=True
     ):
         if block is not None and incidence is not None and incidence.values is not None:
             valued = np.zeros(len(block.pointer) - 1, dtype=bool)

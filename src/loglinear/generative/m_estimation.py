@@ -50,7 +50,7 @@ def _fired(
 def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int32) -> csr_matrix:
     """Feature counts of each labelled sentence, a sparse matrix [S, D]."""
     y, n = features.n_labels, len(labels)
-    state, edge, transition, trigram = features.segments
+    state, edge, transition, trigram = features.slices
     sentence = np.repeat(np.arange(corpus.n_sequences), np.diff(corpus.offsets))
     within = np.arange(n) - corpus.offsets[sentence]
     wide = labels.astype(np.int64)

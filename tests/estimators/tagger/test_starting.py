@@ -61,7 +61,7 @@ def test_a_base_taken_over_as_weights_gives_the_same_probabilities(seed, order):
                 assert one == pytest.approx(other, abs=1e-5)
     else:  # the first step has no trigram; those from the third position on are the trigrams of the model
         log_p = np.log(steps[:last].reshape(4, 3, 4)[:3, :, :3])
-        gained = start[problem.model.features.segments[3]].reshape(3, 3, 3)
+        gained = start[problem.model.features.slices[3]].reshape(3, 3, 3)
         assert gained == pytest.approx(log_p - log_p.min(), abs=1e-9)
 
 

@@ -78,14 +78,14 @@ def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes)
     gold = np.eye(features.n_labels)[objective.gold.labels]
     emission = (state.alpha[:, : features.n_labels].astype(np.float64) - gold) * np.repeat(weight, lengths)[:, None]
     vector, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))
-    own = features.segments[0]
+    own = features.slices[0]
     features.state.add_gradient(objective.corpus.state, 0, len(emission), emission, vector[own], rows)
     features.state.gather(rows, vector[own])
     labels, offsets = objective.gold.labels, objective.corpus.offsets
     for i, (first, end) in enumerate(pairwise(offsets)):
         for f, code in enumerate(features.transitions):
             steps = np.sum(labels[first : end - 1] * features.n_labels + labels[first + 1 : end] == code)
-            vector[features.segments[2]][f] += weight[i] * (state.alpha_transitions[i, f] - steps)
+            vector[features.slices[2]][f] += weight[i] * (state.alpha_transitions[i, f] - steps)
     np.testing.assert_allclose(state.weights, -vector / (2.0 * objective.l2), atol=1e-4)
 
 

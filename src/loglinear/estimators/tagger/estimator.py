@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from loglinear import model_file
 from loglinear.arrays import Arrays
@@ -14,7 +14,15 @@ from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import OptionError
-from loglinear.estimators.estimator import Estimator, keep_outcome, notes_of, read_notes, restore_notes
+from loglinear.estimators.estimator import (
+    RunKeywords,
+    TrainedEstimator,
+    keep_outcome,
+    notes_of,
+    read_notes,
+    restore_notes,
+    trains,
+)
 from loglinear.estimators.options import TaggerOptions, check_tagger_training, kept_of
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
@@ -37,11 +45,11 @@ from loglinear.options import declared, documented, in_new_spelling, spec_name, 
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, unused_options_note
-from loglinear.training.run import Outcome, Progress, train
+from loglinear.training.run import Outcome, train
 
 
 @documented
-class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
+class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     """Labels sequences with a log-linear model of chains or segments (``criterion="cll"``: conditional random fields).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
@@ -69,21 +77,14 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
 
     kind = tagger_file.KIND
     functions = ("base",)
-    objective_: float | None
-    n_iter_: int | None
     n_evaluations_: int | None
-    converged_: bool
-    message_: str
-    seconds_: float | None
-    history_: list[Progress]
-    dev_score_: float | None
-    best_iteration_: int | None
     n_features_trained_: int
     pruned_score_: float | None
     log_likelihoods_: list[float]
 
     # -- training ------------------------------------------------------------------------------------------------
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -94,12 +95,9 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
         sample_weight: Any = None,
         init: Tagger | str | Path | None = None,
         keep: int | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
         label_column: int = -1,
         partial: bool = False,
+        **run: Unpack[RunKeywords],
     ) -> Tagger:
         """Train.
 
@@ -119,13 +117,7 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
         keep : int, optional
             Train this number of features only, the most informative of the model to start from: those with the greatest
             |weight| times the root of its count.
-        checkpoint : path, optional
-            File with a usable model and all that is needed to continue, written every ``checkpoint_seconds`` and when
-            training is interrupted. Remove it when you have saved the model.
-        resume : bool
-            Continue from ``checkpoint`` if the file exists.
-        observe : callable, optional
-            Called with a :class:`Progress` after each iteration.
+        KEYWORDS
         label_column, partial
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
@@ -149,13 +141,11 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
             if opening._emits_columns():
                 check_emitted(problem.corpus, f"init={str(init)!r}")
             init = opening.fit(X, y, **given)
-        other = None if init is None else _model_of(init)
+        start = self._opened(init)
+        other = None if start is None else start._fitted()
         if keep is not None and other is not None:
             training = replace(training, problem=keeping(problem, other, self.seed, keep, training.n_threads))
-        model, outcome = train(
-            training, self, dev=Dev.of(training, X_dev, y_dev), init=other, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe,
-        )  # fmt: skip
+        model, outcome = train(training, self, dev=Dev.of(training, X_dev, y_dev), init=other, **run)
         self._keep(model, outcome)
         outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
@@ -303,8 +293,3 @@ class Tagger(TaggerOptions, DensityPredictor, Estimator[SequenceModel]):
         restore_notes(self, notes)
         self.n_evaluations_, self.pruned_score_ = notes.get("evaluations"), notes.get("pruned_score")
         self.log_likelihoods_ = []
-
-
-def _model_of(init: Any) -> SequenceModel:
-    model: SequenceModel = (Tagger.load(init) if isinstance(init, str | Path) else init)._fitted()
-    return model

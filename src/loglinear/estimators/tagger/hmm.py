@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import ClassifierConventions, clone
-from loglinear.estimators.estimator import Estimator, Fitted
+from loglinear.estimators.estimator import Fitted, RunKeywords, TrainedEstimator, trains
 from loglinear.estimators.options import HMMOptions
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
@@ -28,7 +28,6 @@ from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader
 from loglinear.options import Spec, declared, documented
 from loglinear.training.problem import example_weights
-from loglinear.training.run import Progress
 
 LEARNT = (
     "model_", "classes_", "objective_", "n_iter_", "converged_", "message_", "seconds_", "history_", "log_likelihoods_",
@@ -37,7 +36,7 @@ LEARNT = (
 
 
 @documented
-class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel]):
+class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
     """A hidden Markov model of order 1 or 2, counted where the labels are known, by EM where they are hidden.
 
         p(x, y) = prod_t t(y_t given the labels before) prod_f e_f(x_tf given y_t)  t(stop given the last labels)
@@ -67,16 +66,9 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel]):
 
     kind = Tagger.kind
     in_file = ("model_", "_saved")
-    converged_: bool
-    message_: str
-    objective_: float | None
-    n_iter_: int | None
-    seconds_: float | None
-    history_: list[Progress]
     log_likelihoods_: list[float]
-    dev_score_: float | None
-    best_iteration_: int | None
 
+    @trains
     def fit(
         self,
         X: Any,
@@ -85,13 +77,10 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel]):
         *,
         X_dev: Any = None,
         y_dev: Any = None,
-        init: HMM | Tagger | str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        resume: bool = False,
-        observe: Callable[[Progress], None] | None = None,
+        init: Any = None,
         label_column: int = -1,
         partial: bool = False,
+        **run: Unpack[RunKeywords],
     ) -> HMM:
         """Count, or run EM.
 
@@ -107,19 +96,15 @@ class HMM(HMMOptions, DensityPredictor, Estimator[ChainModel]):
             Data to stop EM early by; the probabilities with the best score on it are kept.
         init : HMM, Tagger or path, optional
             Start EM from the probabilities of this model, for labels and values that it has.
-        checkpoint, checkpoint_seconds, resume
-            As for :meth:`Tagger.fit`.
-        observe : callable, optional
-            Called with a :class:`Progress` after each round.
+        KEYWORDS
         label_column, partial
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
         """
         tagger = self._tagger()
         try:
             tagger.fit(
-                X, y, X_dev, y_dev, sample_weight=sample_weight, init=init, checkpoint=checkpoint,
-                checkpoint_seconds=checkpoint_seconds, resume=resume, observe=observe, label_column=label_column,
-                partial=partial,
+                X, y, X_dev, y_dev, sample_weight=sample_weight, init=init, label_column=label_column, partial=partial,
+                **run,
             )  # fmt: skip
         finally:
             if hasattr(tagger, "model_"):  # also of a training that was interrupted

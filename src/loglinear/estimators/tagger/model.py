@@ -702,7 +702,7 @@ class ChainModel(SequenceModel):
         states = [*self.states, ANY_LABEL]
         digits = [codes] if kind == "state" else [codes // n**k % n for k in reversed(range(LABELS_OF[kind]))]
         names += [[states[y] for y in digit.tolist()] for digit in digits]
-        weights = self.weights[features.segments[self.kinds.index(kind)]].tolist()
+        weights = self.weights[features.slices[self.kinds.index(kind)]].tolist()
         return dict(zip(zip(*names, strict=True), weights, strict=True))
 
     def weights_from(self, other: SequenceModel) -> Float:
@@ -755,7 +755,7 @@ class ChainModel(SequenceModel):
             keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
         keys.append((mine.transitions, renamed(theirs.transitions, 2)))
         keys.append((mine.trigrams, renamed(theirs.trigrams, 3)))
-        for (my_keys, their_keys), part, their_part in zip(keys, mine.segments, theirs.segments, strict=True):
+        for (my_keys, their_keys), part, their_part in zip(keys, mine.slices, theirs.slices, strict=True):
             place = find_keys(my_keys, their_keys)
             found = np.flatnonzero(place >= 0)
             start[part.start + place[found]] = other.weights[their_part.start + found]

@@ -320,7 +320,7 @@ def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Fl
 
 def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: Int64) -> None:
     """Add log probabilities of the steps to the label n-grams, up to the least of them."""
-    _, _, transition, trigram = features.segments
+    _, _, transition, trigram = features.slices
     order, n = base.model.order, base.model.n_labels
     if order == 2 and features.order == 2:
         steps = base.model.steps[:-1].reshape(n + 1, n, n + 1)[:n, :, :n][np.ix_(same, same, same)]

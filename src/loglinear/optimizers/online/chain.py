@@ -369,7 +369,7 @@ class ChainOnline:
         self._sequences = Sequences(
             corpus.offsets,
             Attributes.of(corpus.state, features.state, 0),
-            Attributes.of(corpus.edge, features.edge, features.segments[1].start),
+            Attributes.of(corpus.edge, features.edge, features.slices[1].start),
             np.ascontiguousarray(objective.gold.labels),
             np.ascontiguousarray(objective.sequence_weights, dtype=np.float64),
             np.ascontiguousarray(costs),
@@ -395,7 +395,7 @@ class ChainOnline:
     def _tables(self, weights: Float) -> Tables:
         features, y = self._features, self._features.n_labels
         laid_out = features.lay_out(weights, self._objective.penalties)
-        _, _, bigrams, trigrams = features.segments
+        _, _, bigrams, trigrams = features.slices
         trigram = np.zeros((0, 0, 0)) if laid_out.trigram is None else laid_out.trigram
         if not all((table < np.inf).all() for table in (laid_out.transition, trigram, laid_out.start, laid_out.stop)):
             raise DataError(NOT_SCORES)

@@ -208,7 +208,7 @@ class ChainDecoder:
     def __init__(self, features: ChainFeatures, weights: Float, penalties: Penalties) -> None:
         assert self.suits(features)
         block, y = features.state, features.n_labels
-        state, _, transition, _ = (weights[segment] for segment in features.segments)
+        state, _, transition, _ = (weights[part] for part in features.slices)
         w = -(-y // LANES) * LANES
         counts = np.diff(block.pointer)
         dense = counts > PAIRS

@@ -1,6 +1,6 @@
 """How a chain's feature weights become part scores, and part gradients weight gradients.
 
-The weight vector is four segments one after the other:
+The weight vector has four parts, one after the other:
 
     state       (attribute, label)                 -> emission [N, Y]
     edge        (attribute, previous label, label) -> edge [N, Y, Y]
@@ -52,7 +52,7 @@ class Penalties:
 
 @dataclass(frozen=True, slots=True)
 class ChainWeights:
-    """A weight vector laid out for the passes: segments, dense rows, matrices with the constraints added."""
+    """A weight vector laid out for the passes: parts, dense rows, matrices with the constraints added."""
 
     state: Float
     state_rows: Float
@@ -80,7 +80,7 @@ class ChainGradient:
     def add(self, corpus: EncodedCorpus, first: int, end: int, parts: ChainScores) -> None:
         """Add the gradient by the part scores of sequences ``first`` to ``end``."""
         features = self._features
-        state, edge, transition, trigram = features.segments
+        state, edge, transition, trigram = features.slices
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         emission = parts.emission
         if features.input_only:
@@ -95,7 +95,7 @@ class ChainGradient:
 
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
-        state, edge, _, _ = self._features.segments
+        state, edge, _, _ = self._features.slices
         self._features.state.gather(self._state_rows, self.vector[state])
         if self._features.edge is not None:
             self._features.edge.gather(self._edge_rows, self.vector[edge])
@@ -174,7 +174,7 @@ class ChainFeatures:
         return self.state.n_codes > self.n_labels
 
     @cached_property
-    def segments(self) -> tuple[slice, slice, slice, slice]:
+    def slices(self) -> tuple[slice, slice, slice, slice]:
         """Where state, edge, transition and trigram weights lie in the weight vector."""
         sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
         ends = np.cumsum([0, *sizes, len(self.trigrams)]).tolist()
@@ -186,17 +186,17 @@ class ChainFeatures:
         attribute, and the label n-grams."""
         pointers = [self.state.pointer]
         if self.edge is not None:
-            pointers.append(self.edge.pointer[1:] + self.segments[1].start)
+            pointers.append(self.edge.pointer[1:] + self.slices[1].start)
         return np.concatenate([*pointers, [self.n_features]]).astype(np.int64)
 
     @property
     def n_features(self) -> int:
         """D, the length of the weight vector."""
-        return self.segments[-1].stop
+        return self.slices[-1].stop
 
     def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
-        state, edge, transition, trigram = (weights[segment] for segment in self.segments)
+        state, edge, transition, trigram = (weights[part] for part in self.slices)
         matrix, cube = self._ngram_tables(transition, trigram, penalties)
         return ChainWeights(
             state=state,
@@ -211,7 +211,7 @@ class ChainFeatures:
 
     def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
         """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
-        _, _, transition, trigram = self.segments
+        _, _, transition, trigram = self.slices
         matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
         return replace(laid_out, transition=matrix, trigram=cube)
 
@@ -269,7 +269,7 @@ class ChainFeatures:
 
     def keeping(self, kept: Bool) -> tuple[ChainFeatures, Bool]:
         """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
-        state, edge, transition, trigram = (kept[segment] for segment in self.segments)
+        state, edge, transition, trigram = (kept[part] for part in self.slices)
         has_state = _kept_counts(self.state, state)
         has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
         used = (has_state + has_edge) > 0
@@ -338,7 +338,7 @@ class SparseChainGradient(SparseGroups):
         """Add the gradient by the part scores of one sequence."""
         features = self._features
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
-        _, _, transition, trigram = features.segments
+        _, _, transition, trigram = features.slices
         self._add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
         if features.edge is not None and corpus.edge is not None and parts.edge is not None:
             first_group = len(features.state.pointer) - 1

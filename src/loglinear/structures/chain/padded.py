@@ -188,7 +188,7 @@ class PaddedLayout:
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
-        state, _, transition, _ = self.features.segments
+        state, _, transition, _ = self.features.slices
         laid_out = self.zeros()
         laid_out.rows.ravel()[self._row_place] = weights[state][self._row_feature]
         laid_out.lists[:] = weights[state][self._single_feature]
@@ -200,7 +200,7 @@ class PaddedLayout:
     ) -> Float:
         """The weight vector [D] of a layout."""
         weights = np.zeros(self.features.n_features)
-        state, _, transitions, _ = self.features.segments
+        state, _, transitions, _ = self.features.slices
         weights[state][self._row_feature] = rows.ravel()[self._row_place]
         weights[state][self._single_feature] = lists
         weights[transitions] = transition.ravel()[self.corpus.transition_places]

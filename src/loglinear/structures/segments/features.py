@@ -202,7 +202,7 @@ class SegmentFeatures:
         return replace(self, state=self.state.as_lists(), segment=segment)
 
     @cached_property
-    def segments(self) -> tuple[slice, slice, slice, slice]:
+    def slices(self) -> tuple[slice, slice, slice, slice]:
         """Where state, segment, length and transition weights lie in the weight vector."""
         sizes = (self.state.n_features, self.segment.n_features if self.segment else 0, len(self.lengths))
         ends = np.cumsum([0, *sizes, len(self.transitions)]).tolist()
@@ -216,13 +216,13 @@ class SegmentFeatures:
         """
         pointers = [self.state.pointer]
         if self.segment is not None:
-            pointers.append(self.segment.pointer[1:] + self.segments[1].start)
+            pointers.append(self.segment.pointer[1:] + self.slices[1].start)
         return np.concatenate([*pointers, [self.n_features]]).astype(np.int64)
 
     @property
     def n_features(self) -> int:
         """D, the length of the weight vector."""
-        return self.segments[-1].stop
+        return self.slices[-1].stop
 
     @cached_property
     def _fold(self) -> Float | None:
@@ -233,7 +233,7 @@ class SegmentFeatures:
 
     def lay_out(self, weights: Float, penalties: SegmentPenalties) -> SegmentWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
-        state, segment, length, transition = (weights[part] for part in self.segments)
+        state, segment, length, transition = (weights[part] for part in self.slices)
         lengths, transitions = self._tables(length, transition, penalties)
         return SegmentWeights(
             state=state,
@@ -248,7 +248,7 @@ class SegmentFeatures:
 
     def refresh_layout(self, laid_out: SegmentWeights, weights: Float, penalties: SegmentPenalties) -> SegmentWeights:
         """The layout with the weights of lengths and transitions, which it holds a copy of, taken from ``weights``."""
-        _, _, length, transition = self.segments
+        _, _, length, transition = self.slices
         lengths, transitions = self._tables(weights[length], weights[transition], penalties)
         return replace(laid_out, transition=transitions, length=lengths)
 
@@ -336,7 +336,7 @@ class SegmentFeatures:
             fires = np.flatnonzero(place >= 0)
             fired.append((of_segment[fires], place[fires], np.ones(len(fires))))
         rows, columns, values = (np.concatenate(each) for each in zip(*fired, strict=True))
-        firsts = [part.start for part in self.segments]
+        firsts = [part.start for part in self.slices]
         columns = columns + np.repeat(firsts, [len(each) for each, _, _ in fired])
         entries = (values, (rows, columns))
         matrix = csr_matrix(entries, shape=(corpus.n_sequences, self.n_features))
@@ -363,7 +363,7 @@ class SegmentFeatures:
 
     def keep(self, kept: Bool) -> tuple[SegmentFeatures, Bool, Bool]:
         """Only the features where ``kept`` [D]; and which token and segment attributes still have one."""
-        state, segment, length, transition = (kept[part] for part in self.segments)
+        state, segment, length, transition = (kept[part] for part in self.slices)
         states, used = _keep(self.state, state)
         segments, segments_used = None, np.zeros(0, dtype=bool)
         if self.segment is not None:
@@ -387,7 +387,7 @@ class SegmentFeatures:
             find_keys(self.transitions, _code(kind[pairs // theirs], kind[pairs % theirs], c)),
         ]
         return np.concatenate(
-            [np.where(place >= 0, part.start + place, -1) for part, place in zip(self.segments, found, strict=True)]
+            [np.where(place >= 0, part.start + place, -1) for part, place in zip(self.slices, found, strict=True)]
         )
 
 
@@ -409,7 +409,7 @@ class SegmentGradient:
     def add(self, corpus: EncodedSegments, first: int, end: int, parts: SegmentScores) -> None:
         """Add the gradient by the part scores of sequences ``first`` to ``end``."""
         features = self._features
-        state, segment, length, transition = features.segments
+        state, segment, length, transition = features.slices
         lo, hi, m = int(corpus.offsets[first]), int(corpus.offsets[end]), features.scheme.n_lengths
         features.state.add_gradient(corpus.tokens.state, lo, hi, parts.emission, self.vector[state], self._state_rows)
         if features.segment is not None and corpus.spans is not None and parts.segment is not None:
@@ -421,7 +421,7 @@ class SegmentGradient:
 
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
-        state, segment, _, _ = self._features.segments
+        state, segment, _, _ = self._features.slices
         self._features.state.gather(self._state_rows, self.vector[state])
         if self._features.segment is not None:
             self._features.segment.gather(self._segment_rows, self.vector[segment])
@@ -445,7 +445,7 @@ class SparseSegmentGradient(SparseGroups):
         """Add the gradient by the part scores of one sequence."""
         features = self._features
         lo, hi, m = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1]), features.scheme.n_lengths
-        _, _, length, transition = features.segments
+        _, _, length, transition = features.slices
         self.add_attributes(corpus.tokens.state.lists(lo, hi), features.state.codes, 0, parts.emission)
         if features.segment is not None and corpus.spans is not None and parts.segment is not None:
             flat = features.folded(parts.segment).reshape((hi - lo) * m, -1)
