@@ -9,8 +9,9 @@ of templates entries each; no pass needs a label again.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import csr_matrix, diags
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import OptionError
@@ -19,6 +20,9 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures
+
+if TYPE_CHECKING:  # imported where it is used: most taggers do without SciPy
+    from scipy.sparse import csr_matrix
 
 LOWEST = -1e4  # an objective below this is unbounded in practice: that of zero weights is 1
 
@@ -66,6 +70,8 @@ def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int3
         found = np.flatnonzero((own >= 0) & (codes[place] == own)) if len(codes) else np.zeros(0, dtype=np.int64)
         parts.append((sentence[found], segment.start + place[found], np.ones(len(found))))
     rows, columns, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    from scipy.sparse import csr_matrix
+
     matrix = csr_matrix((values, (rows, columns)), shape=(corpus.n_sequences, features.n_features))
     matrix.sum_duplicates()
     return matrix
@@ -135,6 +141,8 @@ class MEstimationObjective:
     def hessian(self, weights: Float) -> Float:
         """Second derivatives [D, D], for models of few features."""
         shares = self._shares * np.exp(-(self._counts @ weights))
+        from scipy.sparse import diags
+
         penalty = diags(np.where(np.arange(len(weights)) < self.n_penalised, 2.0 * self.l2, 0.0))
         curved = self._turned @ diags(shares) @ self._counts + penalty
         return np.asarray(curved.todense())

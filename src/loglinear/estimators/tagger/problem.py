@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from loglinear.arrays import Array, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import make_cost
@@ -140,7 +139,7 @@ class Problem:
             objective.terms.append(self._field_likelihood(n_threads))
         return objective
 
-    def _expected(self, counts: csr_matrix, n_threads: int) -> Float:
+    def _expected(self, counts: Any, n_threads: int) -> Float:
         """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data."""
         model, base, weights = self.model, self.model.base, self.sequence_weights
         assert base is not None

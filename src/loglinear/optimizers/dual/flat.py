@@ -30,7 +30,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import logsumexp
 
 from loglinear.arrays import Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
@@ -639,6 +638,8 @@ class FlatProblem:
             square, mass = sizes(rows.values, 0.0)[0] / max(n, 1), float(rows.sample_weights.sum())
             least = self.l2 / (BIAS_CURVATURE * square) if square > 0.0 else np.inf
             self.bias_l2 = rows.z**2 * min(least, MOST_BIAS_L2 * mass) or 1.0
+
+        from scipy.special import logsumexp  # taggers do without SciPy
 
         at_zero = rows.costs.max(axis=1) if self.has_margin else logsumexp(rows.costs, axis=1)
         self._least_size = NEARLY_NOTHING * float(np.sum(rows.sample_weights * at_zero[rows.gold]))

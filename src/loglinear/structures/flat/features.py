@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
@@ -66,6 +65,8 @@ class FlatCorpus:
     @classmethod
     def of(cls, rows: Any) -> FlatCorpus:
         """The corpus of a matrix, its numbers as the kernels want them, copied only if they must be."""
+        import scipy.sparse as sp  # taggers do without SciPy
+
         if not sp.issparse(rows):
             return cls(np.ascontiguousarray(rows, dtype=np.float64))
         made = sp.csr_matrix(rows, dtype=np.float64)
@@ -80,7 +81,7 @@ class FlatCorpus:
 
     @property
     def is_sparse(self) -> bool:
-        return sp.issparse(self.rows)
+        return not isinstance(self.rows, np.ndarray)
 
     @property
     def n_sequences(self) -> int:
