@@ -55,7 +55,12 @@ def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """The same, but sums may be made in any order, and products added without rounding them first."""
+    """The same, but sums may be made in any order, and products added without rounding them first.
+
+    A loop that adds up must not write to one array and read another. LLVM has such a loop test at run time whether the
+    arrays are less than a few vectors apart, and if so goes from element to element: in another order, depending on
+    where the arrays happen to lie in memory.
+    """
     return _compiled(function, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 
