@@ -264,6 +264,41 @@ def test_loose_kernels_round_the_same_wherever_their_arrays_lie(calls, n):
     assert not differing
 
 
+TRAINING = """
+import hashlib, numpy as np
+from loglinear.optimizers.dual.flat import Rates, dual_pass
+from loglinear.optimizers.objective import FlatRows
+
+rng, n = np.random.default_rng(0), 300
+pointer, gold, costs = np.arange(n + 1) * 10, rng.integers(20, size=n).astype(np.int32), 1.0 - np.eye(20)
+rows = FlatRows(pointer, np.zeros(0, np.int32), rng.normal(size=10 * n), gold, np.ones(n), costs, 1.0)
+weights, alpha = np.zeros((11, 20)), np.eye(20)[gold]
+for _ in range(3):
+    dual_pass(np.arange(n), rows, Rates(0.5, 0.5, 0.0, 0.0, False), weights, alpha, np.zeros(n), np.zeros(n))
+print(hashlib.sha256(weights.tobytes()).hexdigest())
+"""
+
+
+def test_machine_code_does_not_depend_on_what_is_in_the_cache(tmp_path):
+    """An empty cache, a full one, one without the caller, and one without it and one of the functions it calls."""
+    environment = {**os.environ, "LOGLINEAR_CACHE": str(tmp_path)}
+    folder = tmp_path / "kernels" / "optimizers.dual.flat"
+
+    def weights(*missing):
+        for name in missing:
+            files = list(folder.glob(f"flat.{name}-*"))
+            assert files
+            for file in files:
+                file.unlink()
+        command = [sys.executable, "-c", TRAINING]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    first = weights()
+    assert weights() == first
+    assert weights("dual_pass") == first
+    assert weights("dual_pass", "_smooth_step") == first
+
+
 def test_threads_keep_the_order():
     assert in_threads(lambda x: x * x, range(20), 4) == [x * x for x in range(20)]
     assert thread_count(None) >= 1
