@@ -14,24 +14,26 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import loglinear
-from loglinear import Classifier, Tagger, kernels
+from loglinear import Classifier, Tagger
+from loglinear.kernels import Kernel, compiler
 from loglinear.optimizers import objective
 from loglinear.optimizers.dual import chain as chain_dual
 from loglinear.optimizers.dual import flat as flat_dual
 from loglinear.structures.arcs import sums
+from loglinear.structures.arcs.best import Sentences
 from loglinear.system import in_threads, thread_count
 
 
 @pytest.fixture
 def fresh_cache(monkeypatch):
-    kernels.cache_folder.cache_clear()
+    compiler.cache_folder.cache_clear()
     yield monkeypatch
-    kernels.cache_folder.cache_clear()
+    compiler.cache_folder.cache_clear()
 
 
 def test_the_cache_is_where_the_user_says(fresh_cache, tmp_path):
     fresh_cache.setenv("LOGLINEAR_CACHE", str(tmp_path / "mine"))
-    assert kernels.cache_folder() == tmp_path / "mine"
+    assert compiler.cache_folder() == tmp_path / "mine"
 
 
 def test_the_cache_moves_on_from_folders_it_cannot_write_to(fresh_cache, tmp_path):
@@ -39,7 +41,7 @@ def test_the_cache_moves_on_from_folders_it_cannot_write_to(fresh_cache, tmp_pat
     fresh_cache.setenv("LOGLINEAR_CACHE", str(tmp_path / "file" / "a"))
     fresh_cache.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "b"))
     fresh_cache.setattr("tempfile.tempdir", str(tmp_path))
-    folder = kernels.cache_folder()
+    folder = compiler.cache_folder()
     assert folder.parent == tmp_path and os.access(folder, os.W_OK)
 
 
@@ -122,7 +124,7 @@ def copied_package(tmp_path):
         ("callee.py", "x + 10.0", "x + 20.0", ["-19.0", "6.0"]),
         ("callee.py", "return -x", "return x", ["11.0", "6.0"]),
         ("callee.py", "STEP = 1.0", "STEP = 2.0", ["-8.0", "6.0"]),
-        ("kernels/lanes.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
+        ("kernels/vectors.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
     ],
 )
 def test_an_edit_of_what_a_kernel_uses_takes_effect(copied_package, file, before, after, result):
@@ -148,12 +150,13 @@ def test_comments_docstrings_and_places_do_not_compile_anything_again(copied_pac
 
 def all_kernels():
     modules = [m.name for m in pkgutil.walk_packages(loglinear.__path__, "loglinear.") if "__main__" not in m.name]
-    found = {id(v): v for m in modules for v in vars(importlib.import_module(m)).values() if isinstance(v, Dispatcher)}
-    return list(found.values())
+    values = [value for module in modules for value in vars(importlib.import_module(module)).values()]
+    compiled = [value.compiled if isinstance(value, Kernel) else value for value in values]
+    return list({id(each): each for each in compiled if isinstance(each, Dispatcher)}.values())
 
 
 def test_every_kernel_depends_on_constants_alone():
-    digests = {kernels.digest_of(compiled) for compiled in all_kernels()}  # a list or dict would raise TypeError
+    digests = {compiler.digest_of(compiled) for compiled in all_kernels()}  # a list or dict would raise TypeError
     assert len(digests) == len(all_kernels()) > 100
 
 
@@ -165,17 +168,17 @@ def test_a_kernel_may_not_use_what_can_change():
 
     reads.__module__ = "loglinear.x"
     with pytest.raises(TypeError, match=r"reads.*dict"):
-        kernels.digest_of(reads)
+        compiler.digest_of(reads)
 
 
 def test_old_machine_code_is_deleted(copied_package):
     package, run = copied_package
     source = package / "callee.py"
-    for number in range(kernels.KEPT_VERSIONS + 2):
+    for number in range(compiler.KEPT_VERSIONS + 2):
         source.write_text(CALLEE.replace("10.0", f"{number}.0"))
         run()
     kept = list((package.parent.parent / "cache" / "kernels" / "callee").glob("callee.move-*.nbi"))
-    assert len(kept) == kernels.KEPT_VERSIONS
+    assert len(kept) == compiler.KEPT_VERSIONS
     assert run()[1] is False
 
 
@@ -252,7 +255,8 @@ def calls_for_trees(rng, n):
     for dtype in (float, complex):
         arcs = rng.normal(size=2 * n * (n + 1)).astype(dtype)
         log_z, status, expected = np.zeros(2, dtype), np.zeros(2, np.uint8), np.zeros_like(arcs)
-        yield sums.scaled, (np.array([0, n, 2 * n]), arcs, False, rng.random(2), log_z, status, expected)
+        sentences = Sentences(np.array([0, n, 2 * n]), np.array([0, n * (n + 1), 2 * n * (n + 1)]))
+        yield sums.scaled, (sentences, arcs, False, rng.random(2), log_z, status, expected)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -5,271 +5,86 @@
     store(scores, place, total)
 
 Arrays are flat, contiguous and float32 (int8 for :func:`load_flags`); nothing checks their bounds. LLVM turns the
-vectors into whatever the processor has. Without the compiler (``NUMBA_DISABLE_JIT``) lanes are NumPy arrays of eight.
+vectors into whatever the processor has (:mod:`~loglinear.kernels.vectors` has the instructions). Here is what they do:
+without the compiler (``NUMBA_DISABLE_JIT``) lanes are NumPy arrays of eight.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, models, register_model
+
+from loglinear.kernels import lane_function
 
 Lanes = npt.NDArray[np.float32]
 Float32 = npt.NDArray[np.float32]
 N_LANES = 8
-_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
-_COEFFICIENTS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 LOWEST_EXPONENT = -60.0  # exp of less is taken for zero
-_FLOAT, _INT = ir.FloatType(), ir.IntType(32)
-_VECTOR, _INTS = ir.VectorType(_FLOAT, N_LANES), ir.VectorType(_INT, N_LANES)
-_FOR_READING_INTO_ALL_CACHES = (0, 3, 1)  # of data
-_FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
 
-class LanesType(types.Type):
-    """Numba's type of lanes."""
+@lane_function
+def load(array: Float32, place: int) -> Lanes:
+    """The numbers ``array[place]`` to ``array[place + 7]``."""
+    return array[place : place + N_LANES].copy()
 
-    def __init__(self) -> None:
-        super().__init__(name="Lanes8xFloat32")
 
+@lane_function
+def load_flags(array: npt.NDArray[np.int8], place: int) -> Lanes:
+    """The same of int8."""
+    return array[place : place + N_LANES].astype(np.float32)
 
-_lanes = LanesType()
 
+@lane_function
+def store(array: Float32, place: int, lanes: Lanes) -> None:
+    """Write lanes to ``array[place]`` and after."""
+    array[place : place + N_LANES] = lanes
 
-@register_model(LanesType)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
 
+@lane_function
+def prefetch(array: Float32, place: int) -> None:
+    """Say that the numbers from ``array[place]`` on will be wanted soon."""
 
-def _splat(builder: Any, number: Any) -> Any:
-    """A vector of eight times the same."""
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(_INT, 0))
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTS, [0] * N_LANES))
 
+@lane_function
+def same(number: np.float32) -> Lanes:
+    """Eight times the same."""
+    return np.full(N_LANES, number, dtype=np.float32)
 
-def _constant(number: float) -> Any:
-    return ir.Constant(_VECTOR, [ir.Constant(_FLOAT, float(np.float32(number)))] * N_LANES)
 
+@lane_function
+def greater(one: Lanes, other: Lanes) -> Lanes:
+    """The greater of each pair."""
+    return np.maximum(one, other)
 
-@infer_global(operator.add)
-@infer_global(operator.sub)
-@infer_global(operator.mul)
-@infer_global(operator.truediv)
-class _Arithmetic(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        if len(args) == 2 and _lanes in args and set(args) <= {_lanes, types.float32}:
-            return signature(_lanes, *args)
-        return None
 
+@lane_function
+def lesser(one: Lanes, other: Lanes) -> Lanes:
+    """The lesser of each pair."""
+    return np.minimum(one, other)
 
-def _lower(operation: Any, name: str) -> None:
-    def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one, other = (
-            _splat(builder, arg) if kind == types.float32 else arg for kind, arg in zip(sig.args, args, strict=True)
-        )
-        return getattr(builder, name)(one, other, flags=_FLAGS)
 
-    for kinds in ((_lanes, _lanes), (types.float32, _lanes), (_lanes, types.float32)):
-        lower_builtin(operation, *kinds)(lowered)
+@lane_function
+def above(lanes: Lanes, least: np.float32) -> Lanes:
+    """Zero instead of what is not above ``least``."""
+    return np.where(lanes > least, lanes, np.float32(0.0))
 
 
-for _operation, _name in (
-    (operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv"),
-):  # fmt: skip
-    _lower(_operation, _name)
+@lane_function
+def total(lanes: Lanes) -> np.float32:
+    """The sum of the eight."""
+    return np.float32(lanes.sum())
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any, vector: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
+@lane_function
+def greatest(lanes: Lanes) -> np.float32:
+    """The greatest of the eight."""
+    return np.float32(lanes.max())
 
 
-@intrinsic
-def _load(typing: Any, array: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        loaded = builder.load(_address(context, builder, sig.args[0], args[0], args[1], _VECTOR))
-        loaded.align = 4
-        return loaded
+@lane_function
+def exponential(lanes: Lanes) -> Lanes:
+    """exp of numbers of at most 0; of less than -60 zero.
 
-    return _lanes(array, types.intp), generate
-
-
-@intrinsic
-def _load_flags(typing: Any, array: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        small = ir.VectorType(ir.IntType(8), N_LANES)
-        loaded = builder.load(_address(context, builder, sig.args[0], args[0], args[1], small))
-        loaded.align = 1
-        return builder.sitofp(loaded, _VECTOR)
-
-    return _lanes(array, types.intp), generate
-
-
-@intrinsic
-def _store(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        stored = builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1], _VECTOR))
-        stored.align = 4
-        return context.get_dummy_value()
-
-    return types.none(array, types.intp, _lanes), generate
-
-
-@intrinsic
-def _prefetch(typing: Any, array: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        address = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(8))
-        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [address, *(ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES)])
-        return context.get_dummy_value()
-
-    return types.none(array, types.intp), generate
-
-
-@intrinsic
-def _same(typing: Any, number: Any) -> Any:
-    return _lanes(types.float32), lambda context, builder, sig, args: _splat(builder, args[0])
-
-
-@intrinsic
-def _greater(typing: Any, one: Any, other: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", *args), *args)
-
-    return _lanes(_lanes, _lanes), generate
-
-
-@intrinsic
-def _lesser(typing: Any, one: Any, other: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered("<", *args), *args)
-
-    return _lanes(_lanes, _lanes), generate
-
-
-@intrinsic
-def _above(typing: Any, lanes: Any, least: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        there = builder.fcmp_ordered(">", args[0], _splat(builder, args[1]))
-        return builder.select(there, args[0], _constant(0.0))
-
-    return _lanes(_lanes, types.float32), generate
-
-
-def _halved(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
-    """One number of eight, halves joined with halves."""
-    width = N_LANES
-    while width > 1:
-        width //= 2
-        indices = [ir.Constant(_INT, k) for k in range(width)], [ir.Constant(_INT, width + k) for k in range(width)]
-        low, high = (
-            builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_INT, width), part)) for part in indices
-        )
-        vector = join(low, high)
-    return builder.extract_element(vector, ir.Constant(_INT, 0))
-
-
-@intrinsic
-def _total(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _halved(builder, args[0], lambda low, high: builder.fadd(low, high, flags=_FLAGS))
-
-    return types.float32(_lanes), generate
-
-
-@intrinsic
-def _greatest(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _halved(
-            builder, args[0], lambda low, high: builder.select(builder.fcmp_ordered(">", low, high), low, high)
-        )
-
-    return types.float32(_lanes), generate
-
-
-@intrinsic
-def _exponential(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        def fused(a: Any, b: Any, c: Any) -> Any:
-            return builder.fadd(builder.fmul(a, b, flags=_FLAGS), c, flags=_FLAGS)
-
-        there = builder.fcmp_ordered(">=", args[0], _constant(LOWEST_EXPONENT))
-        x = builder.select(there, args[0], _constant(0.0))
-        nearest = builder.fptosi(fused(x, _constant(_LOG2_E), _constant(-0.5)), _INTS)  # towards zero, and x <= 0
-        n = builder.sitofp(nearest, _VECTOR)
-        rest = fused(n, _constant(-_LN2_LOW), fused(n, _constant(-_LN2_HIGH), x))
-        polynomial = _constant(_COEFFICIENTS[0])
-        for coefficient in _COEFFICIENTS[1:]:
-            polynomial = fused(polynomial, rest, _constant(coefficient))
-        value = fused(polynomial, builder.fmul(rest, rest), builder.fadd(rest, _constant(1.0)))
-        biased = builder.add(nearest, ir.Constant(_INTS, [127] * N_LANES))
-        power = builder.bitcast(builder.shl(biased, ir.Constant(_INTS, [23] * N_LANES)), _VECTOR)
-        return builder.select(there, builder.fmul(value, power), _constant(0.0))
-
-    return _lanes(_lanes), generate
-
-
-if TYPE_CHECKING or numba.config.DISABLE_JIT:  # what they do; how is above
-
-    def load(array: Float32, place: int) -> Lanes:
-        """The numbers ``array[place]`` to ``array[place + 7]``."""
-        return array[place : place + N_LANES].copy()
-
-    def load_flags(array: npt.NDArray[np.int8], place: int) -> Lanes:
-        """The same of int8."""
-        return array[place : place + N_LANES].astype(np.float32)
-
-    def store(array: Float32, place: int, lanes: Lanes) -> None:
-        """Write lanes to ``array[place]`` and after."""
-        array[place : place + N_LANES] = lanes
-
-    def prefetch(array: Float32, place: int) -> None:
-        """Say that the numbers from ``array[place]`` on will be wanted soon."""
-
-    def same(number: np.float32) -> Lanes:
-        """Eight times the same."""
-        return np.full(N_LANES, number, dtype=np.float32)
-
-    def greater(one: Lanes, other: Lanes) -> Lanes:
-        """The greater of each pair."""
-        return np.maximum(one, other)
-
-    def lesser(one: Lanes, other: Lanes) -> Lanes:
-        """The lesser of each pair."""
-        return np.minimum(one, other)
-
-    def above(lanes: Lanes, least: np.float32) -> Lanes:
-        """Zero instead of what is not above ``least``."""
-        return np.where(lanes > least, lanes, np.float32(0.0))
-
-    def total(lanes: Lanes) -> np.float32:
-        """The sum of the eight."""
-        return np.float32(lanes.sum())
-
-    def greatest(lanes: Lanes) -> np.float32:
-        """The greatest of the eight."""
-        return np.float32(lanes.max())
-
-    def exponential(lanes: Lanes) -> Lanes:
-        """exp of numbers of at most 0; of less than -60 zero.
-
-        exp(r) 2^n with r at most log(2) / 2 in size: a polynomial (Cephes), and n put into a number's exponent bits.
-        """
-        return np.where(lanes >= LOWEST_EXPONENT, np.exp(lanes), np.float32(0.0))
-
-else:
-    load, load_flags, store, same = _load, _load_flags, _store, _same
-    greater, lesser, above, total = _greater, _lesser, _above, _total
-    greatest, exponential, prefetch = _greatest, _exponential, _prefetch
+    exp(r) 2^n with r at most log(2) / 2 in size: a polynomial (Cephes), and n put into a number's exponent bits.
+    """
+    return np.where(lanes >= LOWEST_EXPONENT, np.exp(lanes), np.float32(0.0))

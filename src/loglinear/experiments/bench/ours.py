@@ -23,6 +23,7 @@ from loglinear.experiments.bench.job import Clock, Job, median, peak_megabytes, 
 from loglinear.experiments.workers import Say, warm_up
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
+from loglinear.kernels import Kernel
 from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout
@@ -271,13 +272,11 @@ def _timed(what: Callable[[], None], places: dict[str, list[Place]]) -> list[dic
 
 def kernel_places() -> dict[str, list[Place]]:
     """The modules that hold each kernel; without those that other kernels call, which cannot be wrapped."""
-    from numba.core.registry import CPUDispatcher
-
     found: dict[int, tuple[Any, list[Place]]] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith("loglinear."):
             for attribute, value in list(vars(module).items()):
-                if isinstance(value, CPUDispatcher):
+                if isinstance(value, Kernel):
                     found.setdefault(id(value), (value, []))[1].append((module, attribute))
     called = {
         (kernel.py_func.__module__, name) for kernel, _ in found.values() for name in kernel.py_func.__code__.co_names

@@ -572,7 +572,7 @@ def _set_change(
         for c in range(0, w, 8):
             now, old = load(marginals, t * w + c), load(before, (first + t) * w + c)
             change = now - old
-            size = size + change * change / (now + old + TINY)
+            size = size + change * change / (now + old + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
             apart = apart + looked_at * change * change
             store(marginals, t * w + c, change)
     return TWO * total(size), total(apart)
