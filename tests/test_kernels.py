@@ -1,5 +1,6 @@
 """Kernels find a cache folder they may write to, say so when they are compiled, and never run stale machine code."""
 
+import copy
 import importlib
 import os
 import pkgutil
@@ -8,11 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
 import loglinear
-from loglinear import kernels
+from loglinear import Classifier, Tagger, kernels
+from loglinear.optimizers import objective
+from loglinear.optimizers.dual import chain as chain_dual
+from loglinear.optimizers.dual import flat as flat_dual
+from loglinear.structures.arcs import sums
 from loglinear.system import in_threads, thread_count
 
 
@@ -171,6 +177,126 @@ def test_old_machine_code_is_deleted(copied_package):
     kept = list((package.parent.parent / "cache" / "kernels" / "callee").glob("callee.move-*.nbi"))
     assert len(kept) == kernels.KEPT_VERSIONS
     assert run()[1] is False
+
+
+def arrays_in(arguments):
+    nested = [value if isinstance(value, tuple) else (value,) for value in arguments]
+    return [value for values in nested for value in values if isinstance(value, np.ndarray)]
+
+
+def moved(arguments, rng):
+    """Copies of a kernel's arguments, whose arrays lie side by side in a random order at random addresses."""
+    arrays = arrays_in(arguments)
+    memory = np.zeros(sum(array.nbytes for array in arrays) + 320 * len(arrays), np.uint8)
+    copies, end = {}, 0
+    for k in rng.permutation(len(arrays)):
+        array = arrays[k]
+        begin = -(-(end + int(rng.integers(300))) // array.itemsize) * array.itemsize
+        end = begin + array.nbytes
+        copies[id(array)] = memory[begin:end].view(array.dtype).reshape(array.shape)
+        copies[id(array)][...] = array
+
+    def copy_of(value):
+        return type(value)(*map(copy_of, value)) if isinstance(value, tuple) else copies.get(id(value), value)
+
+    return [copy_of(value) for value in arguments]
+
+
+def outcomes(compiled, arguments):
+    """What a kernel returns and leaves in its arrays, for the same arguments at different addresses."""
+    rng, found = np.random.default_rng(0), set()
+    for _ in range(30):
+        copies = moved(arguments, rng)
+        room = [np.empty(rng.integers(1, 60)) for _ in range(rng.integers(8))]  # moves the kernel's own arrays
+        result = compiled(*copies)
+        del room
+        found.add((repr(result), *(array.tobytes() for array in arrays_in(copies))))
+    return found
+
+
+def recorded(module, name, train):
+    """The first calls of a kernel in a training."""
+    compiled, calls = getattr(module, name), []
+
+    def record(*arguments):
+        calls.append((compiled, copy.deepcopy(arguments)))
+        return compiled(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, record)
+        train()
+    return calls[:5]
+
+
+def calls_for_flat_labels(rng, n):
+    scores, alpha = rng.normal(size=n), rng.dirichlet(np.ones(n))
+    yield flat_dual._normalise, (scores, np.zeros(n))
+    yield flat_dual._smooth_step, (scores, 1.3, alpha, 2.0, rng.dirichlet(np.ones(n)), np.zeros(n))
+    yield flat_dual._hinge_step, (scores, alpha, 2.0, np.zeros(n))
+    rows, labels = rng.normal(size=(8, 3)), np.arange(8) % n
+    for criterion in ("cll", "max-margin"):
+        for name in ("dual_pass", "losses_of", "add_weights", "add_excess", "sizes"):
+            classifier = Classifier(criterion=criterion, optimizer="dual", max_iter=4, l2=0.1)
+            yield from recorded(flat_dual, name, lambda: classifier.fit(rows, labels))  # noqa: B023
+
+
+def calls_for_chains(rng, n):
+    X = [[[f"w{rng.integers(9)}", f"x{rng.integers(4)}"] for _ in range(rng.integers(1, 9))] for _ in range(12)]
+    y = [[f"label {rng.integers(n)}" for _ in x] for x in X]
+    for module, name, optimizer in ((objective, "evaluate", "lbfgs"), (chain_dual, "dual_pass", "dual")):
+        tagger = Tagger(optimizer=optimizer, max_iter=4, l2=0.1)
+        yield from recorded(module, name, lambda: tagger.fit(X, y))  # noqa: B023
+
+
+def calls_for_trees(rng, n):
+    for dtype in (float, complex):
+        arcs = rng.normal(size=2 * n * (n + 1)).astype(dtype)
+        log_z, status, expected = np.zeros(2, dtype), np.zeros(2, np.uint8), np.zeros_like(arcs)
+        yield sums.scaled, (np.array([0, n, 2 * n]), arcs, False, rng.random(2), log_z, status, expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n", [2, 5, 8, 17])
+@pytest.mark.parametrize("calls", [calls_for_flat_labels, calls_for_chains, calls_for_trees])
+def test_loose_kernels_round_the_same_wherever_their_arrays_lie(calls, n):
+    differing = [compiled.__name__ for compiled, arguments in calls(np.random.default_rng(n), n)
+                 if len(outcomes(compiled, arguments)) > 1]  # fmt: skip
+    assert not differing
+
+
+TRAINING = """
+import hashlib, numpy as np
+from loglinear.optimizers.dual.flat import Rates, dual_pass
+from loglinear.optimizers.objective import FlatRows
+
+rng, n = np.random.default_rng(0), 300
+pointer, gold, costs = np.arange(n + 1) * 10, rng.integers(20, size=n).astype(np.int32), 1.0 - np.eye(20)
+rows = FlatRows(pointer, np.zeros(0, np.int32), rng.normal(size=10 * n), gold, np.ones(n), costs, 1.0)
+weights, alpha = np.zeros((11, 20)), np.eye(20)[gold]
+for _ in range(3):
+    dual_pass(np.arange(n), rows, Rates(0.5, 0.5, 0.0, 0.0, False), weights, alpha, np.zeros(n), np.zeros(n))
+print(hashlib.sha256(weights.tobytes()).hexdigest())
+"""
+
+
+def test_machine_code_does_not_depend_on_what_is_in_the_cache(tmp_path):
+    """An empty cache, a full one, one without the caller, and one without it and one of the functions it calls."""
+    environment = {**os.environ, "LOGLINEAR_CACHE": str(tmp_path)}
+    folder = tmp_path / "kernels" / "optimizers.dual.flat"
+
+    def weights(*missing):
+        for name in missing:
+            files = list(folder.glob(f"flat.{name}-*"))
+            assert files
+            for file in files:
+                file.unlink()
+        command = [sys.executable, "-c", TRAINING]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    first = weights()
+    assert weights() == first
+    assert weights("dual_pass") == first
+    assert weights("dual_pass", "_smooth_step") == first
 
 
 def test_threads_keep_the_order():

@@ -19,14 +19,13 @@ tests against them::
     PYTHONPATH=../old/src python tests/golden/make.py answers --to ../records
     LOGLINEAR_GOLDEN=../records python -m pytest tests/golden
 
-Run ``weights`` twice, and keep the second: kernels that are compiled in the same process may round otherwise than
-those that come from the cache.
+Run ``weights`` twice, and keep the second: in version 0.1.0 kernels that are compiled in the same process may round
+otherwise than those that come from the cache.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import golden_records
@@ -62,8 +61,8 @@ def make_interface(folder: Path) -> None:
 def main() -> None:
     """Make what the arguments say."""
     parser = argparse.ArgumentParser(description="make the golden files", epilog="see the top of this file first")
-    parser.add_argument("what", choices=["models", "weights", "interface", "answers", "training"])
-    parser.add_argument("names", nargs="*", help="models to make; of training, its name and the number of threads")
+    parser.add_argument("what", choices=["models", "weights", "interface", "answers"])
+    parser.add_argument("names", nargs="*", help="models to make")
     parser.add_argument("--to", type=Path, default=golden_records.HERE, help="folder to write into")
     arguments = parser.parse_args()
     if arguments.what == "models":
@@ -72,11 +71,8 @@ def main() -> None:
         make_models.answer_all(arguments.to)
     elif arguments.what == "weights":
         make_weights(arguments.to)
-    elif arguments.what == "interface":
+    else:
         make_interface(arguments.to)
-    else:  # prints what a training comes to in a process of its own
-        name, threads = arguments.names
-        print(json.dumps(golden_records.plain(golden_trainings.result(name, int(threads)))))
 
 
 if __name__ == "__main__":

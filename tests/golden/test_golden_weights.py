@@ -4,21 +4,11 @@ That holds on the kind of machine that the record was made on (``golden_records.
 vectors as long as the processor has them, so that another one adds in another order. On other machines the objective,
 the sizes and some of the weights are compared to a tolerance, and digests, iterations and messages are not. ``make.py``
 says how to have the bits compared on any machine.
-
-A kernel that sums in any order may round otherwise when it is compiled beside others, so that a kernel of this process
-and the same kernel from the cache differ in the last bit. Where a training differs, it is therefore carried out once
-more in a process that finds all kernels in the cache and, if that differs too (the cache may have been filled by other
-trainings), with a cache of its own, filled by a run of this training alone; that is what counts.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import golden_records
 import golden_trainings
@@ -41,16 +31,6 @@ def check(name: str, found: dict) -> None:
         golden_records.check(RECORD["trainings"][name], found, RECORD["machine"], tolerance)
 
 
-def in_a_process_of_its_own(name: str, threads: int, cache: Path | None = None) -> dict:
-    script = golden_records.HERE / "make.py"
-    environment = os.environ if cache is None else {**os.environ, "LOGLINEAR_CACHE": str(cache)}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", script, "training", name, str(threads)],
-        check=True, capture_output=True, env=environment,
-    )  # fmt: skip
-    return json.loads(done.stdout)
-
-
 def test_the_record_has_all_trainings():
     assert set(RECORD["trainings"]) == set(golden_trainings.NAMES)
 
@@ -61,18 +41,10 @@ def test_the_corpus_is_the_one_that_was_trained_on():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", golden_trainings.NAMES)
-def test_a_training_finds_the_same_weights(name: str, threads: int, tmp_path: Path):
+def test_a_training_finds_the_same_weights(name: str, threads: int):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that so short a training did not converge is no news
-        found = golden_trainings.result(name, threads)
-    try:
-        check(name, found)
-    except AssertionError:
-        try:
-            check(name, in_a_process_of_its_own(name, threads))
-        except AssertionError:
-            in_a_process_of_its_own(name, threads, tmp_path)
-            check(name, in_a_process_of_its_own(name, threads, tmp_path))
+        check(name, golden_trainings.result(name, threads))
 
 
 def test_a_weight_that_moved_is_noticed():

@@ -13,6 +13,9 @@ everything that goes into the machine code (:func:`digest_of`):
 where the digest of a kernel, function or NamedTuple among these globals is taken in the same way, constants and arrays
 count by value, and an intrinsic counts by the source of its module. Comments, docstrings and the place of a file on the
 disk do not matter: a clone of the project finds the kernels that another one has compiled.
+
+The machine code that runs must not depend on what else the cache or the process holds, or a sum made in any order would
+round differently from run to run. Each kernel therefore has its own copy of the kernels it calls (:class:`_Library`).
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
+from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
@@ -40,6 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PACKAGE = "loglinear"
+FORMAT = "private callees"  # of the machine code in the cache: goes into all digests
 KEPT_VERSIONS = 3  # of a kernel's machine code, for projects that stand side by side; older ones are deleted
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), np.generic)
 
@@ -64,15 +71,52 @@ def small_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """The same, but sums may be made in any order, and products added without rounding them first."""
+    """The same, but sums may be made in any order, and products added without rounding them first.
+
+    A loop that adds up must not write to one array and read another. LLVM has such a loop test at run time whether the
+    arrays are less than a few vectors apart, and if so goes from element to element: in another order, depending on
+    where the arrays happen to lie in memory.
+    """
     return _compiled(function, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", pipeline_class=_KernelCompiler, **options)(function)
     if isinstance(compiled, Dispatcher):  # with NUMBA_DISABLE_JIT it is the function itself
         compiled._cache = KernelCache(compiled)  # type: ignore[attr-defined]  # numba has few types
     return compiled
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler, which puts the machine code of a kernel into a library of ours."""
+
+    def compile_extra(self, func: Any) -> Any:
+        library = _Library(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
+        library.enable_object_caching()  # type: ignore[no-untyped-call]  # numba has few types
+        self.state.library = library
+        return super().compile_extra(func)  # type: ignore[no-untyped-call]
+
+
+class _Library(JITCodeLibrary):
+    """The code of a kernel with its own copies of the functions it calls.
+
+    Numba leaves the symbols of these copies weak: if the process has also compiled or loaded such a function by itself,
+    calls go there, to code that was optimised without the caller and adds in another order. Here the copies are
+    private. Callers get the code in the form in which the cache would give it to them.
+    """
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()  # type: ignore[no-untyped-call]
+        module, prefix = self._final_module, RuntimeLinker.PREFIX
+        shared = module.clone()
+        for function in shared.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"
+        self._shared_module = llvm.parse_bitcode(shared.as_bitcode())
+        found_by_name = {each.name.removeprefix(prefix) for each in module.global_variables}  # by calls to oneself
+        for function in module.functions:
+            if function.linkage == llvm.Linkage.linkonce_odr and function.name not in found_by_name:
+                function.linkage = "internal"
 
 
 class KernelCache(NullCache):
@@ -162,7 +206,7 @@ class _Files(FunctionCache):
 
 def digest_of(function: Any) -> str:
     """The digest of all that the machine code of a kernel depends on, but for Numba and the processor."""
-    return _Digests().of(function, "")
+    return _Digests().of((FORMAT, function), "")
 
 
 class _Digests:

@@ -339,7 +339,9 @@ def _normalise(scores: Table, out: Float) -> float:
     for y in range(1, scores.shape[0]):
         top = max(top, float(scores[y]))
     for y in range(scores.shape[0]):
-        out[y] = math.exp(float(scores[y]) - top)
+        out[y] = float(scores[y]) - top
+    for y in range(scores.shape[0]):
+        out[y] = math.exp(out[y])
         mass += out[y]
     for y in range(scores.shape[0]):
         out[y] /= mass
@@ -356,20 +358,22 @@ def _smooth_step(scores: Table, log_z: float, alpha: Table, curvature: float, ma
     """
     n_labels, apart = scores.shape[0], 0.0
     for y in range(n_labels):
+        marginals[y] = max(0.5 * (float(alpha[y]) + marginals[y]), LEAST)
+    for y in range(n_labels):
         old = float(alpha[y])
-        marginals[y] = max(0.5 * (old + marginals[y]), LEAST)
         if old > 0.0:
             apart += old * (math.log(old) - (float(scores[y]) - log_z))
     for _ in range(MOST_STEPS):
         up, down, mass, largest = 0.0, 0.0, 0.0, 0.0
         for y in range(n_labels):
             here = marginals[y]
-            slope = float(scores[y]) - log_z + curvature * (float(alpha[y]) - here) - math.log(here)
+            step[y] = float(scores[y]) - log_z + curvature * (float(alpha[y]) - here) - math.log(here)
+        for y in range(n_labels):
+            here = marginals[y]
             factor = here / (1.0 + curvature * here)
-            up += slope * factor
+            up += float(step[y]) * factor
             down += factor
             mass += here
-            step[y] = slope
         level = (up + mass - 1.0) / down
         for y in range(n_labels):
             here = marginals[y]
