@@ -195,7 +195,7 @@ def _tagger(stored: ModelFile, path: Path) -> View:
         counted = model.base is not None and not model.features.n_features
         (_print_probabilities if counted else _print_weights)(out, tagger, model.states_of(names), top)
 
-    return View([*_tagger_lines(stored, tagger, facts)], tagger.classes_, everything, show)
+    return View([*_tagger_lines(stored, tagger, facts)], model.shown_labels, everything, show)
 
 
 def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[str]:

@@ -10,6 +10,10 @@ Its dual has a box for each step size, 0 <= tau_i <= C, and is solved by going t
     max over tau of  sum_i tau_i loss_i - 1/2 || sum_i tau_i (f(y*) - f(y_i)) ||^2,     loss_i = s(y_i) + c(y_i) - s(y*)
 
 With k = 1 that is tau = min(C, loss / ||f(y*) - f(y)||^2).
+
+Where the features of the labellings are nearly dependent, the tau_i settle slowly one by one. If the dual can gain more
+after many rounds, an active-set method finishes (Nocedal & Wright 2006, section 16.7): conjugate gradients over the
+tau_i inside the box until one of them reaches a bound, which it leaves again only if the dual gains by that.
 """
 
 from __future__ import annotations
@@ -30,11 +34,13 @@ if TYPE_CHECKING:
 
 ROUNDS = 1000
 ENOUGH = 1e-10  # the rounds end when no step size changes by more than this share of the largest
+NEAR = 1e-5  # gap to the maximum that rounds which have not settled may leave, as a share of the dual
+ROUNDING = 1e-14  # of a sum, as a share of the sum of its terms' sizes
 
 
 @kernel
 def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
-    """Coordinate ascent on the dual; ``steps`` [K] comes in as zeros."""
+    """The maximum of the dual, by coordinate ascent if that settles; ``steps`` [K] comes in as zeros."""
     if losses.shape[0] == 1:
         steps[0] = min(max(losses[0] / gram[0, 0], 0.0), cap) if gram[0, 0] > 0.0 else 0.0
         return
@@ -52,6 +58,79 @@ def hildreth(losses: Float, gram: Float, cap: float, steps: Float) -> None:
             steps[i] = new
         if change <= ENOUGH * largest:
             return
+    if not _nearly_best(losses, gram, cap, steps):
+        _finish(losses, gram, cap, steps)
+
+
+@kernel
+def _nearly_best(losses: Float, gram: Float, cap: float, steps: Float) -> bool:
+    """Whether no step in the box gains much: the dual is concave, so at most what its tangent at ``steps`` gains."""
+    gap, value = 0.0, 0.0
+    for i in range(losses.shape[0]):
+        taken = np.sum(gram[i] * steps)
+        slack = losses[i] - taken
+        if gram[i, i] > 0.0:
+            gap += max(slack, 0.0) * (cap - steps[i]) + max(-slack, 0.0) * steps[i]
+        value += steps[i] * (losses[i] - 0.5 * taken)
+    return gap <= NEAR * value
+
+
+@kernel
+def _finish(losses: Float, gram: Float, cap: float, steps: Float) -> None:
+    """The maximum of the dual from any ``steps`` [K] in the box, by the active-set method."""
+    n = losses.shape[0]
+    slack, direction, free = np.empty(n), np.empty(n), (steps > 0.0) & (steps < cap)
+    for _ in range(ROUNDS):
+        inside, outside, candidate, tolerance = 0.0, 0.0, 0, ENOUGH * np.abs(losses).max()
+        for i in range(n):
+            terms = gram[i] * steps
+            slack[i] = losses[i] - np.sum(terms)
+            tolerance = max(tolerance, ROUNDING * np.sum(np.abs(terms)))
+            gain = slack[i] if steps[i] <= 0.0 else -slack[i]
+            if free[i]:
+                inside = max(inside, abs(slack[i]))
+            elif gram[i, i] > 0.0 and gain > outside:
+                outside, candidate = gain, i
+        if inside <= tolerance:
+            if outside <= tolerance:
+                return
+            free[candidate] = True
+        direction[:] = 0.0
+        before = np.inf
+        for _ in range(n):
+            square = np.sum(np.where(free, slack * slack, 0.0))
+            if square <= tolerance * tolerance:
+                break
+            direction[:] = np.where(free, slack + square / before * direction, 0.0)
+            before = square
+            blocked_by = _climb(gram, cap, square, direction, slack, steps)
+            if blocked_by >= 0:
+                free[blocked_by] = False
+                break
+
+
+@kernel
+def _climb(gram: Float, cap: float, square: float, direction: Float, slack: Float, steps: Float) -> int:
+    """Move the ``steps`` along a direction [K] to the maximum, or to the bound it meets; which step is there, or -1."""
+    n, curvature, scale, furthest, blocked_by = steps.shape[0], 0.0, 0.0, np.inf, -1
+    turn = np.empty(n)
+    for i in range(n):
+        turn[i] = np.sum(gram[i] * direction)
+        curvature += turn[i] * direction[i]
+        scale += gram[i, i] * direction[i] * direction[i]
+        if direction[i] != 0.0:
+            room = ((cap if direction[i] > 0.0 else 0.0) - steps[i]) / direction[i]
+            if room < furthest:
+                furthest, blocked_by = room, i
+    length = square / curvature if curvature > ROUNDING * scale else np.inf
+    if length < furthest:
+        blocked_by = -1
+    for i in range(n):
+        steps[i] = min(max(steps[i] + min(length, furthest) * direction[i], 0.0), cap)
+        slack[i] -= min(length, furthest) * turn[i]
+    if blocked_by >= 0:
+        steps[blocked_by] = cap if direction[blocked_by] > 0.0 else 0.0
+    return blocked_by
 
 
 @register

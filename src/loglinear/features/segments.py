@@ -44,7 +44,7 @@ from loglinear.system import in_threads
 
 KINDS = ("string", "shape", "first", "last", "prefix", "suffix", "gazetteer", "length")
 DEFAULT = "+".join(KINDS)
-LENGTH, GAZETTEER = "length", "gazetteer"
+LENGTH, GAZETTEER, NOTHING = "length", "gazetteer", "none"
 WHOLE, CLOSING = ("string", "shape"), ("last", "suffix")  # those of every token, and of the last; others of the first
 MOST_CHARACTERS = 4  # of a prefix or suffix
 BLANK = " "
@@ -52,10 +52,14 @@ BLANK = " "
 
 def read_kinds(spec: str | Iterable[str]) -> tuple[str, ...]:
     """The kinds of attributes that a spec such as ``string+length`` names, in the order of :data:`KINDS`."""
-    names = [name for name in spec.split("+") if name] if isinstance(spec, str) else list(spec)
+    names = spec.split("+") if isinstance(spec, str) else list(spec)
+    if names == [NOTHING]:
+        return ()
     for name in names:
         if name not in KINDS:
-            raise OptionError(f"there are no segment attributes {name!r}; join some of {', '.join(KINDS)} by '+'")
+            raise OptionError(
+                f"there are no segment attributes {name!r}; join some of {', '.join(KINDS)} by '+', or say {NOTHING}"
+            )
     if len(set(names)) != len(names):
         raise OptionError(f"the segment attributes {'+'.join(names)} name a kind twice")
     return tuple(kind for kind in KINDS if kind in names)
@@ -521,7 +525,7 @@ class SegmentEncoder:
     def to_header(self) -> dict[str, Any]:
         """What is not arrays or strings, as JSON types."""
         return {
-            "kinds": "+".join(self.kinds),
+            "kinds": "+".join(self.kinds) or NOTHING,
             "n_lengths": self.n_lengths,
             "column": self.column,
             "gazetteers": [gazetteer.to_dict() for gazetteer in self.gazetteers.values()],

@@ -14,7 +14,7 @@ import loglinear
 from loglinear import Gazetteer, LocalTagger, Tagger, model_file, read_columns
 from loglinear.cli import app
 from loglinear.criteria.criterion import CRITERIA
-from loglinear.errors import DataError, ModelFileError, OptionError
+from loglinear.errors import DataError, InfeasibleError, ModelFileError, OptionError
 from loglinear.estimators.options import tagger_training
 from loglinear.evaluation.chunks import chunk_ends, chunk_spans
 from problems.estimators import CHUNKS, ROWS
@@ -75,7 +75,7 @@ def test_segments_of_one_token_are_a_chain(data, name):
     X, y = data[0], [[row[1] for row in x] for x in data[0]]
     one, other = (
         Tagger(name, template="U:%x[0,0]\nU:%x[-1,0]\nB\n", structure=structure, segment_features=features)
-        for structure, features in (("chain", None), ("segments", ""))
+        for structure, features in (("chain", None), ("segments", "none"))
     )
     problems = [tagger.problem(X, y) for tagger in (one, other)]
     objectives = [problem.objective(problem.criterion(name, None), 0.3, 1) for problem in problems]
@@ -257,6 +257,8 @@ def test_forced_labels_are_kept(data):
 def test_segments_are_as_long_as_those_of_training_or_as_told(data):
     longest = make().fit(*data).model_.features.scheme
     assert dict(zip(longest.segment_labels, longest.limits.tolist(), strict=True)) == {"NP": 2, "O": 1, "VP": 1}
+    only = make(max_length={"NP": 5}).fit(*data).model_.features.scheme  # the others keep theirs
+    assert dict(zip(only.segment_labels, only.limits.tolist(), strict=True)) == {"NP": 5, "O": 1, "VP": 1}
     for told in (4, {"NP": 4}, "NP=4", "NP=4,VP=1", np.int64(4), "4"):
         limits = make(max_length=told).fit(*data).model_.features.scheme.limits
         assert limits.max() == 4
@@ -295,10 +297,16 @@ def test_criteria_of_chains_are_refused(name):
         ({"structure": "chain", "segment_features": "string"}, "segment_features='string' goes with"),
         ({"segment_features": "string+colour"}, "'colour'"),
         ({"max_length": 0}, "between 1 and 1000"),
-        ({"max_length": "NP=x"}, "neither a whole number nor like PER=4,ORG=8"),
+        ({"max_length": "NP=x"}, "'x' is not a whole number; give one, or one for each label as in PER=4,ORG=8"),
+        ({"max_length": "NP=3,NP=4"}, "names a label twice"),
+        ({"max_length": {"NP": "three"}}, "'three' is not a whole number"),
+        ({"max_length": {}}, "names no label"),
+        ({"max_length": "99999999999999999999"}, "between 1 and 1000"),
+        ({"segment_features": "string+"}, "there are no segment attributes ''"),
+        ({"segment_features": ""}, "there are no segment attributes ''"),
         ({"max_length": {"PER": 3}}, "'PER', which is not one of NP"),
-        ({"max_length": 2.5}, "neither a whole number nor a mapping"),
-        ({"max_length": True}, "neither a whole number nor a mapping"),
+        ({"max_length": 2.5}, "2.5 is not a whole number"),
+        ({"max_length": True}, "True is not a whole number"),
         ({"optimizer": "dual"}, "dual"),
         ({"base": "hmm"}, "m-estimation"),
         ({"constraints": {"scheme": "bio", "forbidden": [("I-NP", "B-VP")]}}, "some lengths only"),
@@ -315,7 +323,7 @@ def test_options_that_make_no_sense_are_refused(options, message):
     [
         ("a O\nb I-Y\nc B-X\nd I-X\n", {"constraints": "bio"}, 2, "'I-Y' cannot begin a segment"),
         ("a B-X\nb I-X\nc I-X\n", {"max_length": 2}, 1, "more than 2 tokens"),
-        ("a O\n\nb B-X\nc I-X\n", {"constraints": {"forbidden": [("B-X", "I-X")]}}, 3, "no segmentation"),
+        ("a O\n\nb B-X\nc I-X\n", {"constraints": {"forbidden": [("B-X", "I-X")]}}, 4, "breaks the constraints"),
         ("a B-X\nb O\nc I-Y\nd B-Y\ne S-X\n", {"constraints": "bio"}, None, "'S-X'"),
     ],
 )
@@ -361,6 +369,27 @@ def test_damaged_files_are_refused():
     options = {**stored.header["options"], "structure": "chain"}
     with pytest.raises(ModelFileError):
         Tagger.load(model_file.dumps("tagger", {**stored.header, "options": options}, stored.arrays))
+
+
+def test_hidden_labels_may_need_longer_segments():
+    X, y = [["a", "b", "c", "d"], ["a", "b"]], [["B-X", None, "I-X", "O"], ["B-X", "O"]]
+    tagger = make().fit(X, y)
+    assert tagger.model_.features.scheme.n_lengths == 2 and tagger.predict(X, given=y)[0][2] == "I-X"
+
+
+def test_labels_that_spell_no_segments_have_no_probability(data):
+    tagger = make().fit(*data)
+    X = [[("the", "D"), ("noun1", "N"), ("noun2", "N")]] * 3
+    y = [["B-NP", "I-NP", "I-NP"], ["O", "I-NP", "O"], ["B-NP", "I-NP", "O"]]
+    found = tagger.log_probability(X, y)
+    assert np.isneginf(found[:2]).all() and np.isfinite(found[2])
+    with pytest.raises(InfeasibleError, match="segments have at most so many tokens: NP 2"):
+        tagger.predict(X[:1], given=y[:1])
+
+
+def test_a_limit_for_labels_without_a_scheme_is_refused(data):
+    with pytest.raises(OptionError, match="every token is a segment"):
+        make(max_length=3).fit(data[0], [[tag for _, tag in x] for x in data[0]])
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
@@ -410,6 +439,8 @@ def test_the_command_line(tmp_path):
     assert {each["label"] for each in only["states"]} == {"B-VP"} and {each["label"] for each in only["segments"]} == {
         "VP"
     }
+    kinds = json.loads(run("inspect", model, "--json", "--label", "NP"))
+    assert {each["label"] for each in kinds["segments"]} == {"NP"} and not kinds["states"]
     run("prune", model, "-o", tmp_path / "small.model", "--share", 0.5)
     assert Tagger.load(tmp_path / "small.model").structure == "segments"
 

@@ -430,6 +430,11 @@ class SequenceModel(SequenceInference):
             return self.labels
         return [f"{label}#{j}" for label in self.labels for j in range(self.sub_labels)]
 
+    @property
+    def shown_labels(self) -> list[str]:
+        """The labels that features are listed by, for those who look into a model."""
+        return self.labels
+
     def states_of(self, labels: list[str]) -> list[str]:
         """Names of the states of these labels."""
         wanted = set(labels)

@@ -12,6 +12,7 @@ Structure and features are :mod:`loglinear.structures.segments`, attributes of s
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from loglinear.model_file import Reader, string_arrays
 from loglinear.structures.constraints import Constraints, detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.features import SegmentFeatures, SegmentPenalties, match_blocks, numbers_of, observe
-from loglinear.structures.segments.scheme import SegmentScheme
+from loglinear.structures.segments.scheme import MOST_LENGTH, SegmentScheme
 from loglinear.structures.segments.structure import Segments
 from loglinear.system import thread_count
 
@@ -60,7 +61,7 @@ class SegmentModel(SequenceModel):
         options, corpus, encoder, gold, labels, transitions, _ = data
         constraints, n_threads = constraints_of(options.constraints, labels), thread_count(options.threads)
         scheme, gold = scheme_of(labels, constraints, options.max_length, corpus, gold)
-        check_annotation(corpus, gold, scheme, SegmentPenalties.from_constraints(scheme, constraints))
+        check_annotation(corpus, gold, scheme, constraints)
         kinds = segment_kinds(options.segment_features, corpus)
         column, gazetteers, attributes = 0, None, None
         if isinstance(encoder, TemplateEncoder):
@@ -128,9 +129,31 @@ class SegmentModel(SequenceModel):
     def counts(self, corpus: EncodedSegments, labels: Int32) -> Any:
         return self.features.counts(corpus, Gold(labels))
 
+    @property
+    def why_infeasible(self) -> str:
+        scheme = self.features.scheme
+        limits = dict(zip(scheme.segment_labels, scheme.limits.tolist(), strict=True))
+        longest = ", ".join(f"{label} {limit}" for label, limit in limits.items() if limit > 1)
+        return f"; segments have at most so many tokens: {longest or 'one'}"
+
+    def log_probability(self, corpus: EncodedSegments, labels: Int32, n_threads: int = 1) -> Float:
+        """log p(labels given sequence) of each sequence [S]; -inf for labels that spell no segments."""
+        scheme, offsets = self.features.scheme, corpus.offsets.tolist()
+        legal = np.array(
+            [scheme.mistake(np.array([0, b - a]), labels[a:b]) is None for a, b in itertools.pairwise(offsets)], bool
+        )
+        if not legal.all():
+            illegal = np.repeat(~legal, np.diff(corpus.offsets))
+            labels = np.where(illegal, self.decode(corpus, n_threads=n_threads), labels).astype(np.int32)
+        return np.where(legal, super().log_probability(corpus, labels, n_threads), -np.inf)
+
+    @property
+    def shown_labels(self) -> list[str]:
+        return list(dict.fromkeys([*self.labels, *self.features.scheme.kind_names]))
+
     def states_of(self, labels: list[str]) -> list[str]:
         """The labels of tokens, and those of the segments that these spell."""
-        scheme, wanted = self.features.scheme, {self.labels.index(label) for label in labels}
+        scheme, wanted = self.features.scheme, {y for y, label in enumerate(self.labels) if label in labels}
         places = zip(scheme.single, scheme.first, scheme.inner, scheme.last, strict=True)
         spelt = {int(kind) for kind, each in zip(scheme.kinds, places, strict=True) if wanted & {*map(int, each)}}
         return list(dict.fromkeys([*labels, *(scheme.kind_names[kind] for kind in sorted(spelt))]))
@@ -176,28 +199,55 @@ def scheme_of(
             place = corpus.error(f"the label {before!r} cannot stand here; it is read as {after!r}{others}", changed[0])
             warnings.warn(str(place), stacklevel=2)
         gold = Gold(mended)
-    if max_length is not None:
-        return scheme.with_limits(read_max_length(max_length)), gold
     longest = scheme.longest(corpus.offsets, gold.labels)
-    return scheme.with_limits(longest if gold.allowed is None else np.full_like(longest, longest.max())), gold
+    scheme = scheme.with_limits(longest if gold.allowed is None else np.full_like(longest, longest.max()))
+    if max_length is not None:
+        return scheme.with_limits(read_max_length(max_length, scheme)), gold
+    most = min(int(np.diff(corpus.offsets).max(initial=1)), MOST_LENGTH)
+    while gold.allowed is not None and scheme.n_lengths < most and _infeasible(corpus, gold, scheme) is not None:
+        scheme = scheme.with_limits(min(2 * scheme.n_lengths, most))  # unknown labels may hide longer segments
+    return scheme, gold
 
 
-def read_max_length(value: Any) -> int | dict[str, int]:
-    """``max_length`` as a number, or one for each segment label from a mapping or text such as ``PER=4,ORG=8``."""
-    if isinstance(value, str):
-        pairs = [part.partition("=") for part in value.split(",")]
-        if len(pairs) == 1 and not pairs[0][1]:
-            pairs = [("", "=", value)]
-        if not all(number.strip().isdecimal() for _, _, number in pairs):
-            raise OptionError(f"max_length={value!r} is neither a whole number nor like PER=4,ORG=8")
-        limits = {label.strip(): int(number) for label, _, number in pairs}
-        return limits.get("", limits) if len(limits) == 1 else limits
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+def _infeasible(
+    corpus: Corpus, gold: Gold, scheme: SegmentScheme, penalties: SegmentPenalties | None = None
+) -> int | None:
+    """The first sequence whose annotation has no segmentation that the constraints allow, or None."""
+    rules = SegmentPenalties.none(scheme) if penalties is None else penalties
+    return first_infeasible(
+        corpus.offsets, gold, partial(Segments, scheme=scheme), partial(rules.scores, scheme=scheme)
+    )
+
+
+def read_max_length(value: Any, scheme: SegmentScheme) -> int | dict[str, int]:
+    """``max_length`` as a number, or one for some segment labels from a mapping or text such as ``PER=4,ORG=8``."""
+    if scheme.name is None:
         raise OptionError(
-            f"max_length={value!r:.60} is neither a whole number nor a mapping from segment labels to them"
+            f"max_length={value!r:.60}: the labels have no scheme (B-X, I-X, ...), so that every token is a segment"
         )
+    if isinstance(value, str) and "=" in value:
+        pairs = [part.partition("=") for part in value.split(",")]
+        labels = [label.strip() for label, _, _ in pairs]
+        if len(set(labels)) < len(labels):
+            raise OptionError(f"max_length={value!r} names a label twice")
+        return {label: _length(value, number.strip()) for label, (_, _, number) in zip(labels, pairs, strict=True)}
+    if not isinstance(value, Mapping):
+        return _length(value, value)
+    if not value:
+        raise OptionError("max_length={} names no label; leave it out, or give a number")
+    return {label: _length(value, each) for label, each in value.items()}
+
+
+def _length(asked: Any, value: Any) -> int:
+    """A length of segments, from a number or its text; ``asked`` is what the user gave."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not (whole or (isinstance(value, str) and value.isdecimal())):
+        raise OptionError(
+            f"max_length={asked!r:.60}: {value!r:.20} is not a whole number; give one, or one for each label as in "
+            "PER=4,ORG=8"
+        )
+    if not 1 <= int(value) <= MOST_LENGTH:
+        raise OptionError(f"max_length={asked!r:.60}: lengths of segments lie between 1 and {MOST_LENGTH}")
     return int(value)
 
 
@@ -214,17 +264,23 @@ def segment_kinds(spec: str | None, corpus: Corpus) -> tuple[str, ...]:
     return kinds
 
 
-def check_annotation(corpus: Corpus, gold: Gold, scheme: SegmentScheme, penalties: SegmentPenalties) -> None:
+def check_annotation(corpus: Corpus, gold: Gold, scheme: SegmentScheme, constraints: Constraints | None) -> None:
     """Refuse labels that spell no segments, or segments that the constraints rule out, naming the place."""
+    penalties = SegmentPenalties.from_constraints(scheme, constraints)
     if gold.allowed is None and (mistake := scheme.mistake(corpus.offsets, gold.labels)) is not None:
         position, message = mistake
         raise corpus.error(message, position)
-    sequence = first_infeasible(
-        corpus.offsets, gold, partial(Segments, scheme=scheme), partial(penalties.scores, scheme=scheme)
+    sequence = _infeasible(corpus, gold, scheme, penalties)
+    if sequence is None:
+        return
+    first, end = corpus.offsets[sequence : sequence + 2].tolist()
+    if gold.allowed is None and constraints is not None:
+        labels, (pairs, starts, _) = gold.labels[first:end], constraints.masks(scheme.token_labels)
+        broken = np.flatnonzero(~pairs.astype(bool)[labels[:-1], labels[1:]])
+        place = 0 if not starts[labels[0]] else int(broken[0]) + 1 if len(broken) else len(labels) - 1
+        raise corpus.error("the label here breaks the constraints; mend the data or train without them", first + place)
+    raise corpus.error(
+        f"no segmentation of this sequence into segments of at most {scheme.n_lengths} tokens fits its labels and the "
+        "constraints; mend the data, raise max_length or train without constraints",
+        first,
     )
-    if sequence is not None:
-        raise corpus.error(
-            "no segmentation of this sequence fits its labels, the constraints and max_length; mend the data, or "
-            "train without constraints or with a greater max_length",
-            int(corpus.offsets[sequence]),
-        )

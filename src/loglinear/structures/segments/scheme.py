@@ -207,10 +207,10 @@ class SegmentScheme:
             single=single, first=first, inner=inner, last=last,
             limits=np.ones(y, dtype=np.int64), follows=follows, starts=(~again).astype(np.uint8),
         )  # fmt: skip
-        return unlimited.with_limits(max_length)
+        return unlimited.with_limits(MOST_LENGTH).with_limits(max_length)
 
     def with_limits(self, max_length: int | Mapping[str, int] | npt.ArrayLike) -> SegmentScheme:
-        """The same segments with other limits: one for all, one for each type by name, or one for each label [Y].
+        """The same segments with other limits: one for all, one for some types by name, or one for each label [Y].
 
         A limit is lowered to what the token labels can spell: a type without an inner label has 2 tokens at most.
         """
@@ -219,8 +219,8 @@ class SegmentScheme:
             if unknown:
                 known = ", ".join(self.segment_labels)
                 raise OptionError(f"max_length names the segment label {unknown[0]!r}, which is not one of {known}")
-            names = [self.segment_labels[list(self.kinds).index(kind)] for kind in self.kinds]
-            wanted = np.array([max_length.get(name, MOST_LENGTH) for name in names])
+            names = [self.kind_names[kind] for kind in self.kinds]
+            wanted = np.array([max_length.get(name, limit) for name, limit in zip(names, self.limits, strict=True)])
         else:
             wanted = np.asarray(max_length)
         if not np.issubdtype(wanted.dtype, np.integer) or wanted.shape not in ((), (len(self.limits),)):
@@ -367,7 +367,7 @@ class SegmentScheme:
         """What is wrong with the segment that the first of these token labels begins."""
         label, y = self.token_labels[labels[0]], int(self.spelling.begins[labels[0]])
         if why == CANNOT_BEGIN:
-            return f"the label {label!r} cannot begin a segment; correct it"
+            return f"the label {label!r} cannot begin a segment in the scheme {self.name!r}; correct it"
         if why == CANNOT_FOLLOW:
             return f"the label {label!r} cannot begin a segment here; the one before must be of the same type"
         name = self.kind_names[self.kinds[y]]
