@@ -19,6 +19,7 @@ from loglinear.optimizers import objective
 from loglinear.optimizers.dual import chain as chain_dual
 from loglinear.optimizers.dual import flat as flat_dual
 from loglinear.structures.arcs import sums
+from loglinear.structures.arcs.best import Sentences
 from loglinear.system import in_threads, thread_count
 
 
@@ -252,7 +253,8 @@ def calls_for_trees(rng, n):
     for dtype in (float, complex):
         arcs = rng.normal(size=2 * n * (n + 1)).astype(dtype)
         log_z, status, expected = np.zeros(2, dtype), np.zeros(2, np.uint8), np.zeros_like(arcs)
-        yield sums.scaled, (np.array([0, n, 2 * n]), arcs, False, rng.random(2), log_z, status, expected)
+        sentences = Sentences(np.array([0, n, 2 * n]), np.array([0, n * (n + 1), 2 * n * (n + 1)]))
+        yield sums.scaled, (sentences, arcs, False, rng.random(2), log_z, status, expected)
 
 
 @pytest.mark.filterwarnings("ignore")
