@@ -27,7 +27,7 @@ from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
-from loglinear.structures.chain import covariance, log_sums, pieces, sums
+from loglinear.structures.chain import log_sums, pieces, sums
 from loglinear.structures.chain.sums import Parts
 
 
@@ -206,6 +206,8 @@ class Chain:
         weights : float64[S], optional
             1 if not given; E[c] itself is not weighted.
         """
+        from loglinear.structures.chain import covariance  # here: labelling has no use for it
+
         parts, factors = self._checked(scores), self._weights(weights)
         costs, unit = self._costs(cost, scores.n_labels)
         result = self._blank_parts(scores, with_edges=scores.edge is not None)
