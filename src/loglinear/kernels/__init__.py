@@ -52,6 +52,11 @@ class Kernel:
                 _resolve(self.py_func)
             return self._dispatcher
 
+    @property
+    def signatures(self) -> list[Any]:
+        """The argument types that it has been compiled for so far."""
+        return [] if self._dispatcher is None else list(self._dispatcher.signatures)
+
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)
 
