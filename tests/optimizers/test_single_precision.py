@@ -36,6 +36,8 @@ def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale
     size = max(scale, 1.0) * objective.sequence_weights.max()
     assert found == pytest.approx(value, rel=1e-5, abs=1e-4 * size)
     np.testing.assert_allclose(found_gradient, gradient, rtol=1e-4, atol=1e-4 * size)
+    assert quick(objective).value(weights) == pytest.approx(found, rel=1e-9)
+    assert objective.value(weights) == value
 
 
 @settings(max_examples=40, deadline=None)
@@ -44,7 +46,7 @@ def test_scores_far_apart_are_left_to_double_precision(objective, seed):
     weights = 300.0 * np.random.default_rng(seed).normal(size=objective.features.n_features)
     value, gradient = objective(weights)
     found, found_gradient = quick(objective)(weights)
-    assert found == pytest.approx(value, rel=1e-5)
+    assert found == pytest.approx(value, rel=1e-5) and quick(objective).value(weights) == pytest.approx(value, rel=1e-5)
     np.testing.assert_allclose(found_gradient, gradient, rtol=1e-4, atol=1e-2)
 
 

@@ -25,7 +25,7 @@ from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.structures.chain.padded import PaddedLayout, evaluate
+from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
@@ -133,6 +133,15 @@ class Objective:
                 gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
         return value, gradient
 
+    def value(self, weights: Float) -> float:
+        """The value alone; quicker than a call where passes are made in single precision."""
+        found = None
+        if self._single_precision and self._quick is not None and not self.terms:
+            found = self._quick.value(weights, self.n_threads)
+        if found is None:
+            return self(weights)[0]
+        return found + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
+
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:
         laid_out = self.features.lay_out(weights, self.penalties)
         shards = range(len(self._shards))
@@ -198,7 +207,19 @@ class SinglePrecision:
     def __init__(self, layout: PaddedLayout, shards: list[tuple[int, int]]) -> None:
         self.layout = layout
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
-        self._gradients = [layout.zeros() for _ in shards]
+
+    @cached_property
+    def _gradients(self) -> list[PaddedWeights]:
+        return [self.layout.zeros() for _ in self._sequences]
+
+    def value(self, weights: Float, n_threads: int) -> float | None:
+        """The value alone, which takes neither a pass backward nor the memory of gradients."""
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+        values = in_threads(
+            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels), self._sequences, n_threads
+        )
+        total = float(sum(values))
+        return total if np.isfinite(total) else None
 
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""

@@ -411,7 +411,9 @@ class _PhaseRun:
         if self.phase.optimizer.exact:
             return state.value
         l1 = l1_of_each(self.phase.l1, self.objective, len(state.weights))
-        return float(self.objective(state.weights)[0] + float(np.sum(l1 * np.abs(state.weights))))
+        objective, weights = self.objective, state.weights
+        value = objective.value(weights) if hasattr(objective, "value") else objective(weights)[0]
+        return float(value + float(np.sum(l1 * np.abs(weights))))
 
 
 def _part(prefix: str, arrays: Arrays) -> dict[str, Array]:

@@ -386,9 +386,12 @@ def _locate(
                     slot = _find(keys, slots, key)
                 if n_keys == keys.shape[0]:
                     larger = np.empty((2 * n_keys, n_macros), dtype=np.int32)
-                    larger[:n_keys] = keys
+                    for k in range(n_keys):  # an array assignment would have Numba compile its error texts, too
+                        for m in range(n_macros):
+                            larger[k, m] = keys[k, m]
                     keys = larger
-                keys[n_keys] = key
+                for m in range(n_macros):
+                    keys[n_keys, m] = key[m]
                 slots[slot] = n_keys
                 n_keys += 1
             out[t - origin] = slots[slot]

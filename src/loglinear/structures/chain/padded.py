@@ -527,8 +527,10 @@ def evaluate(
         _backward(n, n_labels, work)
         weight = np.float32(corpus.sequence_weights[i])
         if weight != ONE:
-            work.emission[:n] *= weight
-            marginals *= weight
+            for t in range(n):  # an array expression would have Numba compile its error texts, too
+                for c in range(work.emission.shape[1]):
+                    work.emission[t, c] *= weight
+                    marginals[t, c] *= weight
         _add_pairs(n, n_labels, work)
         for t in range(n):
             marginals[t, corpus.gold[first + t]] -= weight
@@ -539,6 +541,23 @@ def evaluate(
         for c in range(n_labels):
             gradient.transition[p, c] += work.factors[p, c] * work.pairs[p, c]
     return losses
+
+
+@loose_kernel
+def losses(sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int) -> float:
+    """Losses of the ``sequences`` alone, as :func:`evaluate` gives them."""
+    work, total_loss = _workspace(corpus, sequences, weights.rows.shape[1]), 0.0
+    top = _set_factors(weights.transition, corpus.allowed, work)
+    for k in range(sequences.shape[0]):
+        i = sequences[k]
+        first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
+        _set_scores(first, corpus, weights, work.forward[:n])
+        loss = _set_emissions(first, corpus, weights.transition, work.forward[:n], work)
+        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
+        if not loss < np.inf:
+            return np.nan
+        total_loss += loss * corpus.sequence_weights[i]
+    return total_loss
 
 
 class Moves(NamedTuple):
