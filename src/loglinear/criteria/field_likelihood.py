@@ -215,7 +215,7 @@ class FieldLikelihood:
     n_threads : int
         Threads to use; the value does not depend on it.
     label_column : int or None
-        Column of ``corpus`` that holds the labels, which is no field.
+        Column of ``corpus`` that holds the labels; it is not predicted.
 
     Raises
     ------
