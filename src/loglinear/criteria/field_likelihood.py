@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -179,14 +178,14 @@ class _Fields:
         shared = [context_lists, node_lists]
         counts = np.concatenate([*((rows >= 0).sum(axis=1) for rows in shared), np.bincount(owner, minlength=n)])
         in_bundles = np.concatenate([*(rows[rows >= 0] for rows in shared), left])
-        bundles = context[order], len(context_lists) + node[order], len(counts) - n + np.arange(n)
-        numbers = (array.astype(np.int32) for array in (*bundles, column.observed[order]))
-        self._fields = Fields(*numbers, weights[order])
-        self._lists = Lists(
-            offsets_of(counts),
-            np.stack([pointer[in_bundles], pointer[in_bundles + 1]], axis=1),
-            np.concatenate([np.zeros((0, 2), dtype=np.int32), *(lists.entries for lists in column.lists)]),
-        )
+        bundle = len(counts) - n + np.arange(n)
+        self._table = np.column_stack(
+            [context[order], len(context_lists) + node[order], bundle, column.observed[order]]
+        ).astype(np.int32)
+        self._weights = weights[order]
+        self._bundles = offsets_of(counts)
+        self._spans = np.stack([pointer[in_bundles], pointer[in_bundles + 1]], axis=1)
+        self._entries = np.concatenate([np.zeros((0, 2), dtype=np.int32), *(lists.entries for lists in column.lists)])
         self._class_of = column.class_of.astype(np.int32)
         self._sizes = column.n_values, column.n_classes
         cost = np.cumsum(self._costs())
@@ -195,9 +194,9 @@ class _Fields:
 
     def _costs(self) -> Float:
         """Estimated cost of each field [N]; the first of a context or node includes the cost of that."""
-        ends = np.append(0, np.cumsum(self._lists.spans[:, 1] - self._lists.spans[:, 0]))
-        entries = np.diff(ends[self._lists.bundles])
-        context, node, bundle, _, _ = self._fields
+        ends = np.append(0, np.cumsum(self._spans[:, 1] - self._spans[:, 0]))
+        entries = np.diff(ends[self._bundles])
+        context, node, bundle, _ = self._table.T
         new_context = np.diff(context, prepend=-1) != 0
         new_node = new_context | (np.diff(node, prepend=-1) != 0)
         cost = 4.0 + entries[bundle] + new_context * (4.0 * self._sizes[0] + entries[context])
@@ -206,7 +205,8 @@ class _Fields:
     def evaluate(self, shard: int, weights: Float, gradient: Float) -> float:
         """Loss of a shard; adds to its gradient [D]."""
         return evaluate(
-            self._fields, self._bounds[shard], self._bounds[shard + 1], self._lists, self._class_of,
+            self._table, self._weights, self._bounds[shard], self._bounds[shard + 1],
+            self._bundles, self._spans, self._entries, self._class_of,
             *new_work(*self._sizes), weights, gradient,
         )  # fmt: skip
 
@@ -611,93 +611,52 @@ def check_expressible(encoder: TemplateEncoder, columns: set[int]) -> None:
 #
 # Each level changes the scores of some values of the level before, and keeps the sum of their *masses*
 # exp(score - highest). For the gradient there are a *rate*, the sum of weight / Z over the fields so far, and *changes*
-# for values that differ from the rate times the mass. V values, K classes of values, U = V + K units.
+# for values that differ from the rate times the mass. V values, K classes of values, U = V + K units. Rows of
+# arrays are picked by constants, because NamedTuples of single arrays are a fifth slower.
 #
-# The arrays are in NamedTuples, below. ``class_of`` [V] is the class of each value, empty if there are no classes;
-# ``state`` holds the scalars of the current context and node, by the numbers HIGHEST to FRESH.
+#     bundles   [B + 1]   spans of each *bundle*: every context, node and field has a bundle of lists
+#     spans     [., 2]    first and end of a list's entries
+#     entries   [E, 2]    (unit, feature)
+#     class_of  [V]       class of each value; empty if there are no classes
+#     values    [6, V]    rows SCORE, MASS, CHANGE of the node; from SAVED on those of the context that the node changes
+#     classes   [4, K]    rows CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE
+#     units     [3, U]    rows EXTRA (weights collected), PART (mass, then gradient), BEFORE (see _listed_sum)
+#     marks     [4, U]    rows SEEN (number of the last collection that named the unit), TOUCHED, NODE_TOUCHED, STAMP
+#     state     [7]       scalars of the context and the node
 
 
-class Lists(NamedTuple):
-    """The lists of all bundles: every context, node and field has a *bundle* of lists."""
-
-    bundles: Int64  # [B + 1] the spans of each bundle
-    spans: Int64  # [., 2] first and end of a list's entries
-    entries: Int32  # [E, 2] (unit, feature)
-
-
-class Fields(NamedTuple):
-    """The N fields of a column, sorted by context and node; the first three arrays are numbers of bundles."""
-
-    context: Int32  # of the field's context
-    node: Int32  # of its node
-    bundle: Int32  # of the field itself
-    observed: Int32  # the observed value
-    weight: Float
-
-
-class Values(NamedTuple):
-    """Numbers by value, all [V]: those of the current node, and those of its context where the node changes them."""
-
-    score: Float
-    mass: Float
-    change: Float
-    saved_score: Float
-    saved_mass: Float
-    saved_change: Float
-
-
-class Classes(NamedTuple):
-    """Masses and rates by class of values, all [K]."""
-
-    context_mass: Float
-    context_rate: Float
-    node_mass: Float
-    node_rate: Float
-
-
-class Units(NamedTuple):
-    """Numbers by unit, all [U]."""
-
-    extra: Float  # sum of the collected weights
-    part: Float  # mass, then gradient
-    before: Float  # see _listed_sum
-
-
-class Marks(NamedTuple):
-    """Which units the collected lists name, all [U]."""
-
-    seen: Int64  # the last collection that named the unit
-    touched: Int64  # the units of the current collection
-    node_touched: Int64  # the units of the current node
-    stamp: Int64  # [1] the number of collections so far
-
-
+SCORE, MASS, CHANGE, SAVED, N_VALUE_ROWS = 0, 1, 2, 3, 6
+CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE, N_CLASS_ROWS = range(5)
+EXTRA, PART, BEFORE, N_UNIT_ROWS = range(4)
+SEEN, TOUCHED, NODE_TOUCHED, STAMP, N_MARK_ROWS = range(5)
 HIGHEST, TOTAL, RATE, HIGHEST_OF_NODE, TOTAL_OF_NODE, RATE_OF_NODE, FRESH, N_STATE = range(8)
+CONTEXT, NODE, ITSELF, OBSERVED = range(4)
 
 CANCELLED = 1e-4  # a sum below this share of what it was subtracted from has lost too many digits
 FARTHEST = 300.0  # exp of twice it, summed, is finite
 
 
-def new_work(n_values: int, n_classes: int) -> tuple[Values, Classes, Units, Marks, Float]:
+def new_work(n_values: int, n_classes: int) -> tuple[Float, Float, Float, Int64, Float]:
     """``values``, ``classes``, ``units``, ``marks`` and ``state`` for :func:`evaluate`."""
     n_units = n_values + n_classes
     return (
-        Values(*np.zeros((6, n_values))),
-        Classes(*np.zeros((4, n_classes))),
-        Units(*np.zeros((3, n_units))),
-        Marks(*np.zeros((3, n_units), dtype=np.int64), np.zeros(1, dtype=np.int64)),
+        np.zeros((N_VALUE_ROWS, n_values)),
+        np.zeros((N_CLASS_ROWS, n_classes)),
+        np.zeros((N_UNIT_ROWS, n_units)),
+        np.zeros((N_MARK_ROWS, n_units), dtype=np.int64),
         np.zeros(N_STATE),
     )
 
 
 @kernel
-def _collect(lists: Lists, bundle: int, weights: Float, extra: Float, marks: Marks) -> int:
+def _collect(
+    bundles: Int64, spans: Int64, entries: Int32, bundle: int, weights: Float, extra: Float, marks: Int64
+) -> int:
     """Add up the weights of a bundle by unit into ``extra``; returns the number of units touched."""
-    seen, touched = marks.seen, marks.touched
-    marks.stamp[0] += 1
-    stamp = marks.stamp[0]
+    seen, touched = marks[SEEN], marks[TOUCHED]
+    marks[STAMP, 0] += 1
+    stamp = marks[STAMP, 0]
     count = 0
-    bundles, spans, entries = lists
     for s in range(bundles[bundle], bundles[bundle + 1]):
         for j in range(spans[s, 0], spans[s, 1]):
             unit = entries[j, 0]
@@ -711,9 +670,8 @@ def _collect(lists: Lists, bundle: int, weights: Float, extra: Float, marks: Mar
 
 
 @kernel
-def _spread(lists: Lists, bundle: int, parts: Float, gradient: Float) -> None:
+def _spread(bundles: Int64, spans: Int64, entries: Int32, bundle: int, parts: Float, gradient: Float) -> None:
     """Add the ``parts`` [U] of units to the gradient of the features of a bundle."""
-    bundles, spans, entries = lists
     for s in range(bundles[bundle], bundles[bundle + 1]):
         for j in range(spans[s, 0], spans[s, 1]):
             gradient[entries[j, 1]] += parts[entries[j, 0]]
@@ -738,23 +696,23 @@ def _refresh(class_of: Int32, scores: Float, masses: Float, class_masses: Float)
 
 @kernel
 def _enter_node(
-    count: int, class_of: Int32, values: Values, classes: Classes, extra: Float, marks: Marks, state: Float
+    count: int, class_of: Int32, values: Float, classes: Float, extra: Float, marks: Int64, state: Float
 ) -> None:
     """Add the collected weights of ``count`` values to the scores of the context."""
-    scores, masses, changes, class_masses = values.score, values.mass, values.change, classes.node_mass
-    class_masses[:] = classes.context_mass
-    classes.node_rate[:] = 0.0
+    scores, masses, changes, class_masses = values[SCORE], values[MASS], values[CHANGE], classes[NODE_MASS]
+    class_masses[:] = classes[CONTEXT_MASS]
+    classes[NODE_RATE] = 0.0
     highest, total, farthest = state[HIGHEST], state[TOTAL], -np.inf
     for i in range(count):
-        v = marks.touched[i]
-        marks.node_touched[i] = v
-        values.saved_score[i], values.saved_mass[i], values.saved_change[i] = scores[v], masses[v], changes[v]
+        v = marks[TOUCHED, i]
+        marks[NODE_TOUCHED, i] = v
+        values[SAVED, i], values[SAVED + 1, i], values[SAVED + 2, i] = scores[v], masses[v], changes[v]
         changes[v] = 0.0
         scores[v] += extra[v]
         farthest = max(farthest, scores[v] - highest)
     fresh = not farthest <= FARTHEST
     for i in range(0 if fresh else count):
-        v = marks.node_touched[i]
+        v = marks[NODE_TOUCHED, i]
         mass = np.exp(scores[v] - highest)
         total += mass - masses[v]
         if class_masses.shape[0]:
@@ -769,10 +727,10 @@ def _enter_node(
 
 @kernel
 def _leave_node(
-    count: int, class_of: Int32, values: Values, classes: Classes, parts: Float, marks: Marks, state: Float
+    count: int, class_of: Int32, values: Float, classes: Float, parts: Float, marks: Int64, state: Float
 ) -> None:
     """Write the gradient by the node's scores to ``parts``; add rate and changes to the context, and restore that."""
-    scores, masses, changes, class_rates = values.score, values.mass, values.change, classes.node_rate
+    scores, masses, changes, class_rates = values[SCORE], values[MASS], values[CHANGE], classes[NODE_RATE]
     fresh = state[FRESH] != 0.0
     if fresh:  # its masses are relative to another highest score: all of them are changes
         for v in range(masses.shape[0]):
@@ -781,48 +739,48 @@ def _leave_node(
                 rate += class_rates[class_of[v]]
             changes[v] += masses[v] * rate
     for i in range(count):
-        v = marks.node_touched[i]
+        v = marks[NODE_TOUCHED, i]
         rate = 0.0 if fresh else state[RATE_OF_NODE]
         if class_rates.shape[0] and not fresh:
             rate += class_rates[class_of[v]]
         parts[v] = changes[v] + masses[v] * rate
-        changes[v] = values.saved_change[i] + parts[v] - values.saved_mass[i] * rate
-        scores[v], masses[v] = values.saved_score[i], values.saved_mass[i]
+        changes[v] = values[SAVED + 2, i] + parts[v] - values[SAVED + 1, i] * rate
+        scores[v], masses[v] = values[SAVED, i], values[SAVED + 1, i]
     if fresh:
-        _refresh(class_of, scores, masses, classes.context_mass)
+        _refresh(class_of, scores, masses, classes[CONTEXT_MASS])
     else:
         state[RATE] += state[RATE_OF_NODE]
         for k in range(class_rates.shape[0]):
-            classes.context_rate[k] += class_rates[k]
+            classes[CONTEXT_RATE, k] += class_rates[k]
 
 
 @kernel
 def _listed_sum(
-    count: int, class_of: Int32, values: Values, classes: Classes, units: Units, marks: Marks, state: Float
+    count: int, class_of: Int32, values: Float, classes: Float, units: Float, marks: Int64, state: Float
 ) -> float:
     """Sum of exp(g - highest) over all values, from the node's and the listed units; -1 if it would lose its digits.
 
-    Writes the masses of listed units to ``units.part``. ``units.before`` gets, for a value, its mass without its own
-    entry, and for a class, the factor of its values' masses.
+    Writes the masses of listed units to PART. BEFORE gets, for a value, its mass without its own entry, and for a
+    class, the factor of its values' masses.
     """
-    scores, masses, seen, touched = values.score, values.mass, marks.seen, marks.touched
-    extra, parts, before = units.extra, units.part, units.before
-    n_values, stamp, highest = scores.shape[0], marks.stamp[0], state[HIGHEST_OF_NODE]
+    scores, masses, seen, touched = values[SCORE], values[MASS], marks[SEEN], marks[TOUCHED]
+    extra, parts, before = units[EXTRA], units[PART], units[BEFORE]
+    n_values, stamp, highest = scores.shape[0], marks[STAMP, 0], state[HIGHEST_OF_NODE]
     total = largest = state[TOTAL_OF_NODE]
     if state[FRESH] == 0.0:
         largest = max(largest, state[TOTAL])
-    for i in range(count if classes.node_mass.shape[0] else 0):
+    for i in range(count if classes.shape[1] else 0):
         unit = touched[i]
         if unit >= n_values:
             if not abs(extra[unit]) <= FARTHEST:
                 return -1.0
             before[unit] = np.exp(extra[unit])
-            mass = classes.node_mass[unit - n_values]
+            mass = classes[NODE_MASS, unit - n_values]
             parts[unit] = mass * before[unit]
             total += parts[unit] - mass
             largest = max(largest, parts[unit])
-            if state[FRESH] == 0.0:  # node_mass started as context_mass, which the rate multiplies
-                largest = max(largest, classes.context_mass[unit - n_values] * before[unit])
+            if state[FRESH] == 0.0:  # NODE_MASS started as CONTEXT_MASS, which the rate multiplies
+                largest = max(largest, classes[CONTEXT_MASS, unit - n_values] * before[unit])
     for i in range(count):
         v = touched[i]
         if v < n_values:
@@ -843,13 +801,13 @@ def _listed_sum(
 
 
 @kernel
-def _full_sum(count: int, weight: float, class_of: Int32, values: Values, units: Units, marks: Marks) -> float:
-    """Log of the sum of exp g over all values, one by one; writes ``weight`` p(v) to ``units.part``."""
-    extra, parts, before, seen = units.extra, units.part, units.before, marks.seen
-    n_values, stamp = values.score.shape[0], marks.stamp[0]
+def _full_sum(count: int, weight: float, class_of: Int32, values: Float, units: Float, marks: Int64) -> float:
+    """Log of the sum of exp g over all values, one by one; writes ``weight`` p(v) to PART."""
+    extra, parts, before, seen = units[EXTRA], units[PART], units[BEFORE], marks[SEEN]
+    n_values, stamp = values.shape[1], marks[STAMP, 0]
     highest = -np.inf
     for v in range(n_values):
-        score = values.score[v]
+        score = values[SCORE, v]
         if seen[v] == stamp:
             score += extra[v]
         if class_of.shape[0] and seen[n_values + class_of[v]] == stamp:
@@ -861,11 +819,11 @@ def _full_sum(count: int, weight: float, class_of: Int32, values: Values, units:
         parts[v] = np.exp(before[v] - highest)
         total += parts[v]
     for i in range(count):
-        if marks.touched[i] >= n_values:
-            parts[marks.touched[i]] = 0.0
+        if marks[TOUCHED, i] >= n_values:
+            parts[marks[TOUCHED, i]] = 0.0
     for v in range(n_values):
         parts[v] *= weight / total
-        values.change[v] += parts[v]
+        values[CHANGE, v] += parts[v]
         if class_of.shape[0]:
             parts[n_values + class_of[v]] += parts[v]
     return highest + np.log(total)
@@ -877,15 +835,15 @@ def _field(
     observed: int,
     weight: float,
     class_of: Int32,
-    values: Values,
-    classes: Classes,
-    units: Units,
-    marks: Marks,
+    values: Float,
+    classes: Float,
+    units: Float,
+    marks: Int64,
     state: Float,
 ) -> float:
-    """Loss of a field on top of its node, after its ``count`` units were collected; writes ``units.part``."""
-    changes, parts, before = values.change, units.part, units.before
-    n_values, stamp = values.score.shape[0], marks.stamp[0]
+    """Loss of a field on top of its node, after its ``count`` units were collected; the gradient goes to PART."""
+    changes, parts, before = values[CHANGE], units[PART], units[BEFORE]
+    n_values, stamp = values.shape[1], marks[STAMP, 0]
     total = _listed_sum(count, class_of, values, classes, units, marks, state)
     if total < 0.0:
         log_sum = _full_sum(count, weight, class_of, values, units, marks)
@@ -894,70 +852,77 @@ def _field(
         rate = weight / total
         state[RATE_OF_NODE] += rate
         for i in range(count):
-            unit = marks.touched[i]
+            unit = marks[TOUCHED, i]
             parts[unit] *= rate
             if unit < n_values:
                 changes[unit] += parts[unit] - rate * before[unit]
             else:
-                classes.node_rate[unit - n_values] += rate * (before[unit] - 1.0)
-    score = values.score[observed]
+                classes[NODE_RATE, unit - n_values] += rate * (before[unit] - 1.0)
+    score = values[SCORE, observed]
     changes[observed] -= weight
-    if marks.seen[observed] == stamp:
-        score += units.extra[observed]
+    if marks[SEEN, observed] == stamp:
+        score += units[EXTRA, observed]
         parts[observed] -= weight
     if class_of.shape[0]:
         unit = n_values + class_of[observed]
-        if marks.seen[unit] == stamp:
-            score += units.extra[unit]
+        if marks[SEEN, unit] == stamp:
+            score += units[EXTRA, unit]
             parts[unit] -= weight
     return weight * (log_sum - score)
 
 
 @kernel
 def evaluate(
-    fields: Fields,
+    fields: Int32,
+    field_weights: Float,
     first: int,
     end: int,
-    lists: Lists,
+    bundles: Int64,
+    spans: Int64,
+    entries: Int32,
     class_of: Int32,
-    values: Values,
-    classes: Classes,
-    units: Units,
-    marks: Marks,
+    values: Float,
+    classes: Float,
+    units: Float,
+    marks: Int64,
     state: Float,
     weights: Float,
     gradient: Float,
 ) -> float:
-    """Loss of the fields ``first`` to ``end``; adds their gradient to ``gradient`` [D]."""
-    extra, parts = units.extra, units.part
+    """Loss of the fields ``first`` to ``end``; adds their gradient to ``gradient`` [D].
+
+    ``fields`` [N, 4] has the bundles of a field's context, its node and itself, and the observed value. It is sorted by
+    context and node.
+    """
+    extra, parts = units[EXTRA], units[PART]
     loss = 0.0
     i = first
     while i < end:
-        context = fields.context[i]
-        values.score[:] = 0.0
-        values.change[:] = 0.0
-        classes.context_rate[:] = 0.0
-        for j in range(_collect(lists, context, weights, extra, marks)):
-            values.score[marks.touched[j]] = extra[marks.touched[j]]
-        state[HIGHEST], state[TOTAL] = _refresh(class_of, values.score, values.mass, classes.context_mass)
+        context = fields[i, CONTEXT]
+        values[SCORE] = 0.0
+        values[CHANGE] = 0.0
+        classes[CONTEXT_RATE] = 0.0
+        for j in range(_collect(bundles, spans, entries, context, weights, extra, marks)):
+            values[SCORE, marks[TOUCHED, j]] = extra[marks[TOUCHED, j]]
+        state[HIGHEST], state[TOTAL] = _refresh(class_of, values[SCORE], values[MASS], classes[CONTEXT_MASS])
         state[RATE] = 0.0
-        while i < end and fields.context[i] == context:
-            node = fields.node[i]
-            count = _collect(lists, node, weights, extra, marks)
+        while i < end and fields[i, CONTEXT] == context:
+            node = fields[i, NODE]
+            count = _collect(bundles, spans, entries, node, weights, extra, marks)
             _enter_node(count, class_of, values, classes, extra, marks, state)
-            while i < end and fields.context[i] == context and fields.node[i] == node:
-                bundle, observed = fields.bundle[i], fields.observed[i]
-                listed = _collect(lists, bundle, weights, extra, marks)
-                loss += _field(listed, observed, fields.weight[i], class_of, values, classes, units, marks, state)
-                _spread(lists, bundle, parts, gradient)
+            while i < end and fields[i, CONTEXT] == context and fields[i, NODE] == node:
+                bundle, observed = fields[i, ITSELF], fields[i, OBSERVED]
+                listed = _collect(bundles, spans, entries, bundle, weights, extra, marks)
+                loss += _field(listed, observed, field_weights[i], class_of, values, classes, units, marks, state)
+                _spread(bundles, spans, entries, bundle, parts, gradient)
                 i += 1
             _leave_node(count, class_of, values, classes, parts, marks, state)
             if count:
-                _spread(lists, node, parts, gradient)
-        for v in range(values.score.shape[0]):
+                _spread(bundles, spans, entries, node, parts, gradient)
+        for v in range(values.shape[1]):
             rate = state[RATE]
             if class_of.shape[0]:
-                rate += classes.context_rate[class_of[v]]
-            parts[v] = values.mass[v] * rate + values.change[v]
-        _spread(lists, context, parts, gradient)
+                rate += classes[CONTEXT_RATE, class_of[v]]
+            parts[v] = values[MASS, v] * rate + values[CHANGE, v]
+        _spread(bundles, spans, entries, context, parts, gradient)
     return loss
