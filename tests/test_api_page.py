@@ -1,6 +1,6 @@
 """The tables of options in docs/api.md are those of the declarations.
 
-``python tests/test_api_page.py`` writes them anew.
+``python tests/test_api_page.py`` writes them again.
 """
 
 import inspect

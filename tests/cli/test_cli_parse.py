@@ -92,7 +92,7 @@ def test_a_sentence_without_a_parse_is_flagged_in_the_output_and_on_the_console(
     words = " ".join(["the"] * 200)
     result = run("parse", "run", parse_model, "--time-limit", "0.0001", stdin=f"\n{words}\n")
     assert result.status == 0 and result.out.startswith("\n(ROOT (NOPARSE (")
-    said = "loglinear: <stdin>:2: no parse within 0.0001 seconds: a fallback tree stands for it"
+    said = "loglinear: <stdin>:2: no parse within 0.0001 seconds: used a fallback tree instead"
     assert said in result.err.splitlines()  # kernels may be compiled meanwhile, which is said, too
 
 

@@ -337,7 +337,7 @@ def _loaded(model: Path, threads: int | None, parsing: ParserOptions) -> Parser:
 
 
 def _report_failure(out: Console, place: str, reason: str) -> None:
-    out.print(f"loglinear: {place}: {reason}: a fallback tree stands for it", markup=False)
+    out.print(f"loglinear: {place}: {reason}: used a fallback tree instead", markup=False)
 
 
 @contextmanager

@@ -2,26 +2,39 @@
 
 Smith, Vail & Lafferty (2007) train a joint log-linear model p(x, y) ~ exp(w . f(x, y)) of labels, words and tags by the
 likelihood of every variable given the rest. :mod:`~loglinear.criteria.pseudolikelihood` is the labels' part. This is
-the fields':
+the part of the *fields*, where a field is the value x_tc of column c at position t:
 
     loss = - sum_{t,c} log p(x_tc given the rest)  =  sum_{t,c} [ log sum_v exp g_tc(v) - g_tc(x_tc) ]
 
-    g_tc(v)   sum of the weights, by the labels there, of all attributes that look at (t, c), with v put in its place;
+    g_tc(v)   sum of the weights, given the labels, of all attributes that look at (t, c), with v in its place;
               v runs over the values of column c in the corpus
 
-Parts that do not look at a field, such as label transitions, drop out. No field is summed over all values by itself.
-Weights come in lists of (value, feature), one for each template, label and values of its other macros
-(:class:`SiteLists`), and a field's g is the sum of its lists at three levels, each a small change of the one before:
+Parts that do not look at a field, such as label transitions, drop out.
 
-    context   lists that depend on labels alone; all V values:  u(v), Z = sum_v exp u(v)      once for many fields
-    node      long lists that many fields of a context have in common                         once for some fields
-    field     its other lists:  Z_t = Z + sum over listed v of exp(g(v)) - exp(u(v))
+**An example.** The corpus contains "the/B-NP dog/I-NP barks/B-VP", the templates are U00:%x[0,0] and
+U05:%x[-1,0]/%x[0,0]. Three attributes look at the field "dog". For each, the values v that have a weight are a short
+*list*, found by its template, the label, and what the template sees elsewhere:
 
-The gradient takes the way back: a field adds 1 / Z_t to a rate, and what its listed values have more or less than
-rate * exp(u(v)) to a row of changes; the rate times exp(u), plus the changes, is what the context's lists get.
+    attribute                        list of               entries                                              level
+    U00 at dog                       I-NP                  dog -> w[dog, I-NP], cat -> w[cat, I-NP], ...        context
+    U05 at dog, after "the"          the, I-NP             dog -> w[the/dog, I-NP], cat -> w[the/cat, I-NP]     node
+    U05 at barks, before "barks"     barks, B-VP           dog -> w[dog/barks, B-VP]                            field
 
-A list may name a class of values instead (see there): exp(u) is summed by class, too, and rates are kept by class.
-Where a difference of sums would lose its digits, or exp overflow, that field (or node) is summed over all values.
+    g(dog) = w[dog, I-NP] + w[the/dog, I-NP] + w[dog/barks, B-VP]        g(cat) = w[cat, I-NP] + w[the/cat, I-NP]
+
+Summing exp g(v) over all values for each field would be slow. Instead there are three levels, each a small change of
+the one before:
+
+    context   lists that depend on labels alone; all V values:  u(v), Z = sum_v exp u(v)      once for all of I-NP
+    node      long lists that many fields of a context share; their values replace exp u(v)   once for all after "the"
+    field     its other lists:  Z_t = Z + sum over listed v of exp(g(v)) - exp(u(v))          here v = dog alone
+
+The gradient goes the same way back: a field adds 1 / Z_t to a *rate*, and for each listed value the difference from
+rate * exp(u(v)) to a row of *changes*; the rate times exp(u), plus the changes, is the gradient of the context's lists.
+
+A list may name *classes* of values: with %shape[0,0] in U05, one entry would cover all words of the shape of "dog".
+Sums of exp(u), and rates, are then kept by class, too. Where a difference of sums would lose its digits, or exp
+overflow, that field (or node) is summed over all values.
 """
 
 from __future__ import annotations
@@ -45,19 +58,19 @@ from loglinear.kernels import kernel
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.system import in_threads
 
-NODE_FROM = 16  # entries in the lists of a node, at least
+NODE_FROM = 16  # least number of entries in the lists of a node
 MOST_SHARDS = 8
 FIELDS_PER_SHARD = 2_000
 
 
 def _numbered(rows: Int64) -> tuple[Int64, Int64]:
-    """A number for each row of [n, m], equal rows having the same, and the distinct rows."""
+    """A number for each row of [n, m], the same for equal rows, and the distinct rows."""
     _, first, number = np.unique(row_codes(rows)[0], return_index=True, return_inverse=True)
     return number.reshape(-1), rows[first]
 
 
-class _Slots:
-    """The lists of each of N fields, in slots by what they depend on; -1 for none."""
+class _FieldLists:
+    """The lists of each of N fields, in columns by what they depend on; -1 for none."""
 
     def __init__(self, column: ColumnLists) -> None:
         n = len(column.observed)
@@ -87,14 +100,15 @@ class _Slots:
     def take_nodes(self, context: Int64, lengths: Int64) -> tuple[Int64, Int64]:
         """Take out the lists that go to nodes, in the cheaper of two ways.
 
-        Of lists whose rest looks at the same place, either each field's longest are its node (as for pairs of words,
-        of which one is frequent), or the same places are every field's (as where the rest has few values).
+        Lists whose rest looks at the same place stay together. Either the longest of each field are its node, which is
+        best for pairs of words of which one is frequent, or the same places are taken for every field, which is best
+        where the rest has few values.
 
         Parameters
         ----------
         context : int64 [N]
         lengths : int64 [L + 1]
-            Entries of each list; the last is that of no list.
+            Number of entries of each list, and 0 for none at the end.
 
         Returns
         -------
@@ -125,14 +139,14 @@ class _Slots:
         return np.concatenate(masked, axis=1)
 
     def _cost(self, chosen: Bool, sizes: Int64, context: Int64) -> int:
-        """Entries to walk if the places ``chosen`` go to nodes."""
+        """Number of entries to visit if the places ``chosen`` go to nodes."""
         in_node = np.where(chosen, sizes, 0).sum(axis=0)
         nodes = row_codes(np.column_stack([context, self._rows(chosen)]))[0]
         _, first = np.unique(nodes, return_index=True)
         return int(in_node[first].sum() + sizes.sum() - in_node.sum())
 
     def left(self, rank: Int64) -> tuple[Int64, Int64]:
-        """(rank of the field, list) of all that is in no context and no node, by rank."""
+        """Pairs (rank of the field, list) of the lists that are in neither a context nor a node, by rank."""
         rows = np.concatenate([self.by_class, *self.by_place], axis=1)
         field, slot = np.nonzero(rows >= 0)
         owner = rank[np.concatenate([field, self.loose[:, 0]])]
@@ -148,13 +162,13 @@ class _Fields:
     column : ColumnLists
     weights : float64 [N]
     n_shards : int
-        Parts of about the same cost to cut the fields into.
+        Number of parts, of about the same cost, to cut the fields into.
     """
 
     def __init__(self, column: ColumnLists, weights: Float, n_shards: int) -> None:
         n = len(column.observed)
         pointer = offsets_of(np.concatenate([[0][:0], *(np.diff(lists.pointer) for lists in column.lists)]))
-        slots = _Slots(column)
+        slots = _FieldLists(column)
         context, context_lists = _numbered(slots.roots)
         node, node_lists = slots.take_nodes(context, np.append(np.diff(pointer), 0))
         order = np.lexsort((node, context))
@@ -164,9 +178,9 @@ class _Fields:
         shared = [context_lists, node_lists]
         counts = np.concatenate([*((rows >= 0).sum(axis=1) for rows in shared), np.bincount(owner, minlength=n)])
         in_bundles = np.concatenate([*(rows[rows >= 0] for rows in shared), left])
-        leaf = len(counts) - n + np.arange(n)
+        bundle = len(counts) - n + np.arange(n)
         self._table = np.column_stack(
-            [context[order], len(context_lists) + node[order], leaf, column.observed[order]]
+            [context[order], len(context_lists) + node[order], bundle, column.observed[order]]
         ).astype(np.int32)
         self._weights = weights[order]
         self._bundles = offsets_of(counts)
@@ -179,13 +193,13 @@ class _Fields:
         self._bounds = [0, *cuts.tolist(), n]
 
     def _costs(self) -> Float:
-        """An estimate of what each field costs [N], the first of a context or node with the cost of that."""
+        """Estimated cost of each field [N]; the first of a context or node includes the cost of that."""
         ends = np.append(0, np.cumsum(self._spans[:, 1] - self._spans[:, 0]))
         entries = np.diff(ends[self._bundles])
-        context, node, leaf, _ = self._table.T
+        context, node, bundle, _ = self._table.T
         new_context = np.diff(context, prepend=-1) != 0
         new_node = new_context | (np.diff(node, prepend=-1) != 0)
-        cost = 4.0 + entries[leaf] + new_context * (4.0 * self._sizes[0] + entries[context])
+        cost = 4.0 + entries[bundle] + new_context * (4.0 * self._sizes[0] + entries[context])
         return cost + new_node * (self._sizes[1] + entries[node])
 
     def evaluate(self, shard: int, weights: Float, gradient: Float) -> float:
@@ -205,17 +219,17 @@ class FieldLikelihood:
     encoder : TemplateEncoder
         The encoder that was fitted to ``corpus``.
     corpus : Columns
-        The training corpus: its columns' values are those a field may take.
+        The training corpus: a field may take the values that its column has there.
     encoded : EncodedCorpus
-        The same in numbers, S sequences, N positions.
+        The same corpus as numbers: S sequences, N positions.
     features : ChainFeatures
     labels : int32 [N]
     sequence_weights : float64 [S] or None
-        Weight of each sequence's loss; None is one for all.
+        Weight of each sequence's loss; None for 1.
     n_threads : int
         Threads to use; the value does not depend on it.
     label_column : int or None
-        Column of ``corpus`` that holds the labels, which is no field.
+        Column of ``corpus`` that holds the labels; it is not predicted.
 
     Raises
     ------
@@ -274,26 +288,27 @@ class FieldLikelihood:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which weights speak for which values of an observed field: the preparation.
+# Preparation: the lists of each column's fields.
 #
-# A *field* is a position's value in one column. A *site* is a template, seen from the fields it looks at: some of its
-# macros look at the field (the *inside*), the others elsewhere (the *rest*). With the rest and the labels fixed, the
-# site's features that can come about are a short *list* of (unit, feature):
+# A *site* is one way in which a template looks at fields: some of its macros look at the field (the *inside*), the
+# others elsewhere (the *rest*). In the example above U05 has two sites:
 #
-#     U05:%x[-1,0]/%x[0,0]   field = the word now     inside = macro 1   rest = the word before
-#     list of (rest "the", label I-NP):  dog -> w["the/dog", I-NP],  cat -> w["the/cat", I-NP], ...
+#     U05 at dog     inside = macro 1, the word itself      rest = macro 0, the word before
+#     U05 at barks   inside = macro 0, the word before      rest = macro 1, the word itself
 #
-# A *unit* is a value of the column (0..V-1), or a class of values (V..V+K-1) that the macros inside cannot tell apart:
-# a macro such as %brief puts thousands of words in one class, and a list of them all would be long. The classes of a
+# With the rest and the labels fixed, the features that a site can have are a list of pairs (unit, feature).
+#
+# A *unit* is a value of the column (0..V-1), or a class of values (V..V+K-1) that the macros inside do not distinguish:
+# a macro such as %brief puts thousands of words in one class, and a list of all of them would be long. The classes of a
 # column are the joint partition by all such coarse macros.
 
 
-COARSE_FROM = 4.0  # values alike of the mean value from which macros are coarse
+COARSE_FROM = 4.0  # macros are coarse if the mean value is in a class of more values than this
 _WIDEST = 2**62
 
 
 def row_codes(*tables: Int64) -> list[Int64]:
-    """A number for each row of tables [., m] (entries from -1 up): equal rows equal numbers, in the rows' order."""
+    """A number for each row of tables [., m] with entries from -1 up, equal for equal rows and in their order."""
     stacked = np.concatenate(tables)
     codes, span = np.zeros(len(stacked), dtype=np.int64), 1
     for column in stacked.T:
@@ -316,12 +331,12 @@ def find_sorted(codes: Int64, wanted: Int64) -> Int64:
 
 @dataclass(frozen=True)
 class Partition:
-    """The V values of a column by what some macros make of them.
+    """The V values of a column, partitioned by the outcomes of some macros.
 
     Parameters
     ----------
     outcomes : int64 [V, m]
-        What each macro makes of each value, in the encoder's value numbers; -1 where it makes nothing.
+        The outcome of each macro for each value, in the encoder's value numbers; -1 for none.
     """
 
     outcomes: Int64
@@ -337,14 +352,14 @@ class Partition:
 
     @cached_property
     def is_coarse(self) -> bool:
-        """Whether a list of all values of a class would often be long."""
+        """Whether lists of all values of a class would often be long."""
         sizes = np.bincount(self.class_of[self.class_of >= 0]).astype(np.float64)
         return bool(np.sum(sizes**2) > COARSE_FROM * np.sum(sizes))
 
     def find(self, keys: Int64) -> Int64:
         """Class of each of the outcomes ``keys`` [A, m], or -1."""
-        own, wanted = row_codes(self.kinds, keys)
-        return find_sorted(own, wanted)
+        known, wanted = row_codes(self.kinds, keys)
+        return find_sorted(known, wanted)
 
     def members(self, units: Int64) -> tuple[Int64, Int64]:
         """The distinct ``units`` [V] of the values of each class: pointer [Q + 1] and units."""
@@ -354,7 +369,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Site:
-    """A template and those of its macros that look at a field of ``column``.
+    """A template, and those of its macros that look at a field of ``column``.
 
     Parameters
     ----------
@@ -365,9 +380,10 @@ class Site:
     positions, fields : int64 [n]
         Positions whose attribute depends on the field, and the positions of the fields; distinct unless ``loose``.
     loose : bool
-        Many positions may look at the same field (absolute rows).
+        Whether many positions may look at the same field, through macros with absolute rows.
     place : tuple
-        What the rest looks at, as seen from the field: sites of the same place have their lists in common.
+        Where the rest looks, relative to the field: fields that share a list of one site share those of all sites with
+        the same place.
     """
 
     template: int
@@ -397,8 +413,8 @@ class View:
         skeletons = [template.skeleton for template in encoder.templates.observing]
         numbers = {skeleton: g for g, skeleton in enumerate(dict.fromkeys(skeletons))}
         self.group_of = [numbers[skeleton] for skeleton in skeletons]
-        self.values: dict[int, list[str]] = {}  # the V distinct values that stand in a column
-        self.ids: dict[int, Int64] = {}  # [N], of them
+        self.values: dict[int, list[str]] = {}  # the V distinct values of a column
+        self.ids: dict[int, Int64] = {}  # [N] numbers of these values
         for column in sorted(encoder.templates.columns):
             used, ids = np.unique(corpus.columns[column].ids, return_inverse=True)
             self.values[column] = [corpus.columns[column].values[i] for i in used.tolist()]
@@ -406,7 +422,7 @@ class View:
         self._outcomes: dict[tuple[int, str, str, bool], Int64] = {}
 
     def outcomes(self, macro: Macro) -> Int64:
-        """What the macro makes of each of its column's values [V]; -1: nothing, or nothing that has a number."""
+        """The macro's outcome for each of its column's values [V]; -1 for none, or one that has no number."""
         if macro.source not in self._outcomes:
             values = self.values[macro.column]
             if macro.function == GAZETTEER:
@@ -422,7 +438,7 @@ class View:
         return self._outcomes[macro.source]
 
     def places(self, macro: Macro) -> Int64:
-        """The position that each position's macro looks at [N], which may lie outside the sequence."""
+        """The position that the macro looks at from each position [N]; may lie outside the sequence."""
         if not macro.absolute:
             return np.arange(self.n_tokens) + macro.row
         return self.first + macro.row - 1 if macro.row > 0 else self.end + macro.row
@@ -431,7 +447,7 @@ class View:
         return (places >= self.first) & (places < self.end)
 
     def seen(self, macro: Macro) -> Int64:
-        """Value number that the macro gives at each position [N], -1 if none."""
+        """The macro's outcome at each position [N], -1 if there is none."""
         places, ids = self.places(macro), self.encoder.values.ids
         inside = self.inside_sequence(places)
         seen = np.full(self.n_tokens, -1, dtype=np.int64)
@@ -451,7 +467,7 @@ class View:
                 looked_at = self.places(macro)
                 for inside, positions in self._companions(k, j, looked_at):
                     if inside[0] != j or not len(positions):
-                        continue  # another macro's turn
+                        continue  # this site belongs to another macro
                     relative = [macros[i].row for i in inside if not macros[i].absolute]
                     rest = tuple(i for i in range(len(macros)) if i not in inside)
                     origin = relative[0] if relative else 0
@@ -556,13 +572,13 @@ class ColumnLists:
 
         macros = self._view.macros[site.template]
         around = [self._view.seen(macros[i])[site.positions] for i in site.rest]
-        own, wanted = row_codes(
+        known, wanted = row_codes(
             np.column_stack([keys[attribute][:, site.rest], block.codes[feature]]),
             np.column_stack([*around, codes[site.positions]]).astype(np.int64),
         )
-        kept = np.flatnonzero(np.isin(own, wanted))
-        kept = kept[np.argsort(own[kept], kind="stable")]
-        distinct, first = np.unique(own[kept], return_index=True)
+        kept = np.flatnonzero(np.isin(known, wanted))
+        kept = kept[np.argsort(known[kept], kind="stable")]
+        distinct, first = np.unique(known[kept], return_index=True)
 
         as_classes = partition.is_coarse and not site.is_root
         of_value = self.n_values + self.class_of if as_classes else np.arange(self.n_values)
@@ -576,7 +592,7 @@ class ColumnLists:
 
 
 def check_expressible(encoder: TemplateEncoder, columns: set[int]) -> None:
-    """Refuse templates whose attributes are no function of single fields."""
+    """Reject templates whose attributes are not functions of single fields."""
     for template in encoder.templates.observing:
         for macro in template.macros:
             if macro.function == GAZETTEER and macro.column in columns:
@@ -591,20 +607,21 @@ def check_expressible(encoder: TemplateEncoder, columns: set[int]) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The kernels: a field's sum over values, and its gradient, on three levels of lists.
+# The kernels: a field's sum over values, and its gradient, on the three levels context, node and field.
 #
-# A level changes the scores of some values of the level below: context, node, field. Each keeps the sum of its masses
-# exp(score - highest). On the way back there is a *rate*, the sum of weight / Z over the fields so far, and, where a
-# field has more or less than the rate times the mass, *changes*. V values, K classes of values, U = V + K units.
+# Each level changes the scores of some values of the level before, and keeps the sum of their *masses*
+# exp(score - highest). For the gradient there are a *rate*, the sum of weight / Z over the fields so far, and *changes*
+# for values that differ from the rate times the mass. V values, K classes of values, U = V + K units. Rows of
+# arrays are picked by constants, because NamedTuples of single arrays are a fifth slower.
 #
-#     bundles   [B + 1]   spans of each bundle: every context, node and field has a bundle of lists
+#     bundles   [B + 1]   spans of each *bundle*: every context, node and field has a bundle of lists
 #     spans     [., 2]    first and end of a list's entries
 #     entries   [E, 2]    (unit, feature)
 #     class_of  [V]       class of each value; empty if there are no classes
-#     values    [6, V]    rows SCORE, MASS, CHANGE of the node, and SAVED what the context has where the node has others
+#     values    [6, V]    rows SCORE, MASS, CHANGE of the node; from SAVED on those of the context that the node changes
 #     classes   [4, K]    rows CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE
 #     units     [3, U]    rows EXTRA (weights collected), PART (mass, then gradient), BEFORE (see _listed_sum)
-#     marks     [4, U]    rows SEEN (in which collection last), TOUCHED, NODE_TOUCHED; the last: number of collections
+#     marks     [4, U]    rows SEEN (number of the last collection that named the unit), TOUCHED, NODE_TOUCHED, STAMP
 #     state     [7]       scalars of the context and the node
 
 
@@ -613,7 +630,7 @@ CONTEXT_MASS, CONTEXT_RATE, NODE_MASS, NODE_RATE, N_CLASS_ROWS = range(5)
 EXTRA, PART, BEFORE, N_UNIT_ROWS = range(4)
 SEEN, TOUCHED, NODE_TOUCHED, STAMP, N_MARK_ROWS = range(5)
 HIGHEST, TOTAL, RATE, HIGHEST_OF_NODE, TOTAL_OF_NODE, RATE_OF_NODE, FRESH, N_STATE = range(8)
-CONTEXT, NODE, LEAF, OBSERVED = range(4)
+CONTEXT, NODE, ITSELF, OBSERVED = range(4)
 
 CANCELLED = 1e-4  # a sum below this share of what it was subtracted from has lost too many digits
 FARTHEST = 300.0  # exp of twice it, summed, is finite
@@ -635,7 +652,7 @@ def new_work(n_values: int, n_classes: int) -> tuple[Float, Float, Float, Int64,
 def _collect(
     bundles: Int64, spans: Int64, entries: Int32, bundle: int, weights: Float, extra: Float, marks: Int64
 ) -> int:
-    """Add up the weights of a bundle of lists by unit, into ``extra``; returns how many units were touched."""
+    """Add up the weights of a bundle by unit into ``extra``; returns the number of units touched."""
     seen, touched = marks[SEEN], marks[TOUCHED]
     marks[STAMP, 0] += 1
     stamp = marks[STAMP, 0]
@@ -654,7 +671,7 @@ def _collect(
 
 @kernel
 def _spread(bundles: Int64, spans: Int64, entries: Int32, bundle: int, parts: Float, gradient: Float) -> None:
-    """Add what each unit has in ``parts`` to the gradient of the features of a bundle."""
+    """Add the ``parts`` [U] of units to the gradient of the features of a bundle."""
     for s in range(bundles[bundle], bundles[bundle + 1]):
         for j in range(spans[s, 0], spans[s, 1]):
             gradient[entries[j, 1]] += parts[entries[j, 0]]
@@ -666,7 +683,7 @@ def _refresh(class_of: Int32, scores: Float, masses: Float, class_masses: Float)
     highest = scores[0]
     for v in range(1, scores.shape[0]):
         highest = max(highest, scores[v])
-    without = np.exp(-highest) if highest >= 0.0 else 0.0  # the mass of the many values that no weight speaks for
+    without = np.exp(-highest) if highest >= 0.0 else 0.0  # the mass of the many values without a weight
     total = 0.0
     class_masses[:] = 0.0
     for v in range(scores.shape[0]):
@@ -681,7 +698,7 @@ def _refresh(class_of: Int32, scores: Float, masses: Float, class_masses: Float)
 def _enter_node(
     count: int, class_of: Int32, values: Float, classes: Float, extra: Float, marks: Int64, state: Float
 ) -> None:
-    """Put what was collected, ``count`` values, on top of the context."""
+    """Add the collected weights of ``count`` values to the scores of the context."""
     scores, masses, changes, class_masses = values[SCORE], values[MASS], values[CHANGE], classes[NODE_MASS]
     class_masses[:] = classes[CONTEXT_MASS]
     classes[NODE_RATE] = 0.0
@@ -712,10 +729,10 @@ def _enter_node(
 def _leave_node(
     count: int, class_of: Int32, values: Float, classes: Float, parts: Float, marks: Int64, state: Float
 ) -> None:
-    """Gradient by the node's scores to ``parts``; rate and changes to the context, whose scores and masses return."""
+    """Write the gradient by the node's scores to ``parts``; add rate and changes to the context, and restore that."""
     scores, masses, changes, class_rates = values[SCORE], values[MASS], values[CHANGE], classes[NODE_RATE]
     fresh = state[FRESH] != 0.0
-    if fresh:  # masses of another highest score than the context's: all of them are changes
+    if fresh:  # its masses are relative to another highest score: all of them are changes
         for v in range(masses.shape[0]):
             rate = state[RATE_OF_NODE]
             if class_rates.shape[0]:
@@ -743,8 +760,8 @@ def _listed_sum(
 ) -> float:
     """Sum of exp(g - highest) over all values, from the node's and the listed units; -1 if it would lose its digits.
 
-    Leaves the masses of listed units in PART. In BEFORE: of a value, its mass without its own entry; of a class, the
-    factor of its values' masses.
+    Writes the masses of listed units to PART. BEFORE gets, for a value, its mass without its own entry, and for a
+    class, the factor of its values' masses.
     """
     scores, masses, seen, touched = values[SCORE], values[MASS], marks[SEEN], marks[TOUCHED]
     extra, parts, before = units[EXTRA], units[PART], units[BEFORE]
@@ -762,7 +779,7 @@ def _listed_sum(
             parts[unit] = mass * before[unit]
             total += parts[unit] - mass
             largest = max(largest, parts[unit])
-            if state[FRESH] == 0.0:  # CONTEXT_MASS is what NODE_MASS was taken from, and meets the rate on the way back
+            if state[FRESH] == 0.0:  # NODE_MASS started as CONTEXT_MASS, which the rate multiplies
                 largest = max(largest, classes[CONTEXT_MASS, unit - n_values] * before[unit])
     for i in range(count):
         v = touched[i]
@@ -785,7 +802,7 @@ def _listed_sum(
 
 @kernel
 def _full_sum(count: int, weight: float, class_of: Int32, values: Float, units: Float, marks: Int64) -> float:
-    """Log of the sum of exp g over all values, one by one; ``weight`` times p(v) to PART and, added, to CHANGE."""
+    """Log of the sum of exp g over all values, one by one; writes ``weight`` p(v) to PART."""
     extra, parts, before, seen = units[EXTRA], units[PART], units[BEFORE], marks[SEEN]
     n_values, stamp = values.shape[1], marks[STAMP, 0]
     highest = -np.inf
@@ -824,7 +841,7 @@ def _field(
     marks: Int64,
     state: Float,
 ) -> float:
-    """Loss of a field on top of its node, its ``count`` units collected; gradient by their scores to PART."""
+    """Loss of a field on top of its node, after its ``count`` units were collected; the gradient goes to PART."""
     changes, parts, before = values[CHANGE], units[PART], units[BEFORE]
     n_values, stamp = values.shape[1], marks[STAMP, 0]
     total = _listed_sum(count, class_of, values, classes, units, marks, state)
@@ -872,10 +889,10 @@ def evaluate(
     weights: Float,
     gradient: Float,
 ) -> float:
-    """Loss of the fields ``first`` to ``end``, their gradient added to ``gradient`` [D].
+    """Loss of the fields ``first`` to ``end``; adds their gradient to ``gradient`` [D].
 
-    ``fields`` [N, 4] are (bundles of the context, the node and the field; observed value), those of a context,
-    and within it of a node, one after the other.
+    ``fields`` [N, 4] has the bundles of a field's context, its node and itself, and the observed value. It is sorted by
+    context and node.
     """
     extra, parts = units[EXTRA], units[PART]
     loss = 0.0
@@ -894,10 +911,10 @@ def evaluate(
             count = _collect(bundles, spans, entries, node, weights, extra, marks)
             _enter_node(count, class_of, values, classes, extra, marks, state)
             while i < end and fields[i, CONTEXT] == context and fields[i, NODE] == node:
-                leaf, observed = fields[i, LEAF], fields[i, OBSERVED]
-                listed = _collect(bundles, spans, entries, leaf, weights, extra, marks)
+                bundle, observed = fields[i, ITSELF], fields[i, OBSERVED]
+                listed = _collect(bundles, spans, entries, bundle, weights, extra, marks)
                 loss += _field(listed, observed, field_weights[i], class_of, values, classes, units, marks, state)
-                _spread(bundles, spans, entries, leaf, parts, gradient)
+                _spread(bundles, spans, entries, bundle, parts, gradient)
                 i += 1
             _leave_node(count, class_of, values, classes, parts, marks, state)
             if count:

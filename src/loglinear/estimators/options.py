@@ -96,7 +96,7 @@ class TrainingOptions(RunOptions):
         least=0,
         panel=RUN,
     )
-    patience: int = option("stop after so many iterations without a better dev score", default=20, least=1, panel=DEV)
+    patience: int = option("stop after this many iterations without a better dev score", default=20, least=1, panel=DEV)
 
 
 @options
@@ -289,7 +289,7 @@ class DependencyOptions(TrainingOptions):
     tolerance: float = option(
         "stop when an objective changes by less than this share of it", default=1e-4, least=0, panel=RUN
     )
-    patience: int = option("stop after so many iterations without a better dev score", default=10, least=1, panel=DEV)
+    patience: int = option("stop after this many iterations without a better dev score", default=10, least=1, panel=DEV)
     projective: bool = option("whether arcs may not cross", default=True, panel=MODEL)
     single_root: bool = option("whether a tree has exactly one root", default=True, panel=MODEL)
     relations: bool = option("learn relations, where the data has some", default=True, panel=MODEL)
@@ -399,7 +399,7 @@ class HMMOptions(RunOptions):
         "EM ends when a round raises the objective by less than this share", default=1e-6, least=0
     )
     constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
-    patience: int = option("end a start after so many rounds without a better dev score", default=20, least=1)
+    patience: int = option("end a start after this many rounds without a better dev score", default=20, least=1)
 
 
 @options
@@ -432,7 +432,7 @@ class MixtureOptions:
     rounds: int = option("most rounds of EM from each start", default=300, least=0)
     tolerance: float = option("EM ends when a round raises the objective by less, per row", default=1e-6, least=0)
     seed: int = option("seed of the starts", default=0, least=0)
-    patience: int = option("end a start after so many rounds without a better dev score", default=20, least=1)
+    patience: int = option("end a start after this many rounds without a better dev score", default=20, least=1)
     verbose: bool = option("print a line for each round", default=False, varies=True, stored=False, python_only=True)
 
 

@@ -1,1 +1,1 @@
-"""Room 3, inference: how parts combine into labellings."""
+"""Inference: how parts combine into labellings."""

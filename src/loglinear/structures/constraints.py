@@ -1,14 +1,14 @@
-"""Which labellings are possible at all: label schemes by name, and a user's own rules.
+"""Which labellings are possible: named label schemes, and rules given by the user.
 
-A chunk of several tokens is spelt out by a label on each (Ramshaw & Marcus 1995; Ratinov & Roth 2009):
+A chunk of several tokens is written as one label per token (Ramshaw & Marcus 1995; Ratinov & Roth 2009):
 
-    bio      B begins a chunk, I goes on in it, O is outside                        (also known as IOB2)
+    bio      B begins a chunk, I continues it, O is outside                         (also known as IOB2)
     iob1     I is in a chunk; B begins one only right after another of the same type
     bioes    as bio, and E ends a chunk of several tokens, S is a chunk of one
     bilou    bioes with L(ast) for E and U(nit) for S
 
 A label is a prefix, or a prefix, a hyphen and a type (``B-NP``; the type may contain hyphens), or ``O``. Masks become
-part scores of 0 and -inf (:func:`penalties`), so that inference needs to know nothing of schemes.
+part scores of 0 and -inf (:func:`penalties`), so inference knows nothing about schemes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _iob1_follows(before: Split, after: Split) -> bool:
 
 
 def _bioes_follows(before: Split, after: Split) -> bool:
-    """Inside a chunk (after B or I) it must go on or end (I, E or L) with the same type; elsewhere it must not."""
+    """After B or I the chunk must continue or end (I, E or L) with the same type; elsewhere I, E and L are illegal."""
     if before[0] in "BI":
         return after[0] in "IEL" and before[1] == after[1]
     return after[0] not in "IEL"
@@ -62,7 +62,7 @@ SCHEMES: Mapping[str, _Scheme] = {
 
 
 def _split(label: str, prefixes: str) -> Split | None:
-    """Prefix and type of a label, None if it is not made of these prefixes."""
+    """Prefix and type of a label, or None if it does not have one of these prefixes."""
     prefix, hyphen, kind = label.partition("-")
     is_part = len(prefix) == 1 and prefix in prefixes and bool(kind) == bool(hyphen)
     return (prefix, kind) if is_part and not (prefix == "O" and hyphen) else None
@@ -83,12 +83,12 @@ def constraint_masks(scheme: str, labels: Sequence[str]) -> Masks:
     transitions : uint8[Y, Y]
         1 where the column's label may follow the row's.
     starts, ends : uint8[Y]
-        1 where the label may be the first, the last.
+        1 where the label may be the first or the last, respectively.
 
     Raises
     ------
     OptionError
-        For an unknown scheme and for a label that is not of the scheme.
+        If the scheme is unknown, or a label does not belong to it.
     """
     if scheme not in SCHEMES:
         raise OptionError(f"there are no constraints named {scheme!r}; choose one of {', '.join(SCHEMES)}")
@@ -117,21 +117,21 @@ def penalties(masks: Masks) -> PenaltyArrays:
 
 
 def detect_scheme(labels: Iterable[str]) -> str | None:
-    """The scheme that a label set looks like, None if it looks like none.
+    """The scheme that a label set seems to follow, or None.
 
-    ``bio`` and ``iob1`` have the same prefixes; it is ``iob1`` if some type has an I but no B, which ``bio`` could not
-    spell.
+    ``bio`` and ``iob1`` have the same prefixes; the answer is ``iob1`` if some type has an I but no B, since a ``bio``
+    chunk always begins with B.
     """
     labels = set(labels)
     for scheme in ("bio", "bioes", "bilou"):
         splits = [_split(label, SCHEMES[scheme].prefixes) for label in labels]
-        found = {split for split in splits if split is not None}
-        if len(found) < len(labels) or found <= {("O", "")}:
+        pairs = {split for split in splits if split is not None}
+        if len(pairs) < len(labels) or pairs <= {("O", "")}:
             continue
-        if "O" not in labels and not any(kind for _, kind in found):
+        if "O" not in labels and not any(kind for _, kind in pairs):
             continue  # single letters alone are more likely some other tag set
-        begun = {kind for prefix, kind in found if prefix == "B"}
-        if scheme == "bio" and not {kind for prefix, kind in found if prefix == "I"} <= begun:
+        begun = {kind for prefix, kind in pairs if prefix == "B"}
+        if scheme == "bio" and not {kind for prefix, kind in pairs if prefix == "I"} <= begun:
             return "iob1"
         return scheme
     return None
@@ -139,7 +139,7 @@ def detect_scheme(labels: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True)
 class Constraints:
-    """Rules for labellings: a scheme, rules of one's own, or both; a labelling must keep them all.
+    """Rules for labellings: a scheme, further rules, or both; a labelling must satisfy all of them.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Constraints:
     allowed : iterable of (str, str), optional
         If given, the only pairs that may occur.
     starts, ends : iterable of str, optional
-        If given, the only labels that may be the first, the last of a sequence.
+        If given, the only labels that may be the first or the last of a sequence, respectively.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class Constraints:
         return penalties(self.masks(labels))
 
     def to_dict(self) -> dict[str, Any]:
-        """What :meth:`from_dict` reads, made of lists and strings: the rules that are set."""
+        """The rules that are set, as lists and strings that :meth:`from_dict` reads."""
         rules: dict[str, Any] = {}
         if self.scheme is not None:
             rules["scheme"] = self.scheme
@@ -240,19 +240,19 @@ def _is_list(value: Any) -> bool:
 def _pairs(name: str, pairs: Any) -> tuple[tuple[str, str], ...] | None:
     if pairs is None and name == "allowed":
         return None
-    made = [_labels(name, pair) if _is_list(pair) else None for pair in pairs] if _is_list(pairs) else [None]
-    if any(pair is None or len(pair) != 2 for pair in made):
+    checked = [_labels(name, pair) if _is_list(pair) else None for pair in pairs] if _is_list(pairs) else [None]
+    if any(pair is None or len(pair) != 2 for pair in checked):
         raise OptionError(f"{name} must be a list of pairs of labels, each a label and the one after it")
-    return tuple((pair[0], pair[1]) for pair in made if pair is not None)
+    return tuple((pair[0], pair[1]) for pair in checked if pair is not None)
 
 
 def _labels(name: str, labels: Any) -> tuple[str, ...] | None:
     if labels is None:
         return None
-    made = tuple(labels) if _is_list(labels) else (None,)
-    if not all(isinstance(label, str) for label in made):
+    names = tuple(labels) if _is_list(labels) else (None,)
+    if not all(isinstance(label, str) for label in names):
         raise OptionError(f"{name} must be a list of labels")
-    return made
+    return names
 
 
 def constraints_named(scheme: str, labels: Sequence[str]) -> Constraints:

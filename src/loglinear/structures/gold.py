@@ -1,7 +1,7 @@
-"""What annotation says about a batch: one label a position, or a set of labels it may have.
+"""The annotation of a batch: for each position one label, or the set of labels it may have.
 
-Hidden or partial annotation is the same thing everywhere: the criterion's numerator is a log-partition over the
-labellings that :attr:`Gold.allowed` leaves instead of one gold score.
+Hidden and partial labels are treated alike by all criteria: the numerator is not the score of one gold labelling but
+the log-partition over the labellings that :attr:`Gold.allowed` permits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ class Gold:
     Parameters
     ----------
     labels : int32 [N]
-        The label of each position, -1 where it is not settled.
+        The label of each position, -1 where it is not known.
     allowed : uint8 [N, Y] or None
-        1 where the annotation allows the label; None if every position has its one label.
+        1 where the annotation allows the label; None if the label of every position is known.
     contexts : uint8 [N, Y] at order 1, [N, Y, Y] at order 2, or None
-        For criteria that learn from wrong contexts too: 1 for those that count, at the last position of the context.
-        At order 2 the context of a first position is one label alone, and ``contexts[t, 0]`` is its row. None: all.
+        For criteria that also learn from wrong contexts: 1 for those to use, stored at the last position of the
+        context. At order 2 the context that ends at a first position is a single label: row ``contexts[t, 0]``. None:
+        use all.
     """
 
     labels: Int32
@@ -34,7 +35,7 @@ class Gold:
     contexts: UInt8 | None = None
 
     def slice(self, first: int, end: int) -> Gold:
-        """Positions ``first`` to ``end``; settled if all of them are."""
+        """Positions ``first`` to ``end``; without a mask if all their labels are known."""
         labels = self.labels[first:end]
         contexts = None if self.contexts is None else self.contexts[first:end]
         if self.allowed is None or (labels >= 0).all():
@@ -42,7 +43,7 @@ class Gold:
         return Gold(labels, self.allowed[first:end], contexts)
 
     def split(self, sub_labels: int, n_labels: int) -> Gold:
-        """The annotation over the sub-labels of ``n_labels`` labels: any sub-label of what is allowed."""
+        """The annotation over the sub-labels of ``n_labels`` labels: any sub-label of an allowed label."""
         if sub_labels == 1:
             return self
         allowed = self.allowed
@@ -53,7 +54,7 @@ class Gold:
     def label_lists(self, n_labels: int, unlabelled_as_any: bool) -> tuple[Int64, Int32]:
         """Possible labels of each position: pointer [N + 1] and labels.
 
-        Positions that may have any label count as having all of them if ``unlabelled_as_any``, else none.
+        A position that may have any label gets all labels if ``unlabelled_as_any``, else none.
         """
         if self.allowed is None:
             return np.arange(len(self.labels) + 1, dtype=np.int64), self.labels
@@ -66,7 +67,7 @@ class Gold:
 
 @kernel
 def _pair_codes(offsets: Int64, pointer: Int64, labels: Int32, n_labels: int, code_pointer: Int64, out: Int32) -> int:
-    """Codes ``previous * Y + label`` of each position, none at first positions; with an empty ``out`` only counted."""
+    """Codes ``previous * Y + label`` of each position, none at first positions; an empty ``out`` only counts them."""
     filled = 0
     for i in range(offsets.shape[0] - 1):
         for t in range(offsets[i], offsets[i + 1]):
@@ -93,7 +94,7 @@ def _mark_ngrams(
 ) -> None:
     """Mark the label bigrams [Y^2] and trigrams [Y^3] that the annotation allows; stops when all are marked.
 
-    An empty ``trigrams`` is left alone.
+    If ``trigrams`` is empty, only bigrams are marked.
     """
     left = bigrams.shape[0] + trigrams.shape[0]
     for i in range(offsets.shape[0] - 1):
@@ -115,7 +116,7 @@ def _mark_ngrams(
 
 
 def pair_codes(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int) -> tuple[Int64, Int32]:
-    """Codes of the label pairs of each position and the one before: pointer [N + 1] and codes."""
+    """Codes of the possible pairs (previous label, label) at each position: pointer [N + 1] and codes."""
     code_pointer = np.zeros(int(offsets[-1]) + 1, dtype=np.int64)
     n = _pair_codes(offsets, *label_lists, n_labels, code_pointer, np.zeros(0, dtype=np.int32))
     codes = np.empty(n, dtype=np.int32)
@@ -125,7 +126,7 @@ def pair_codes(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int) 
 
 
 def observed_ngrams(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int, order: int) -> tuple[Int32, Int32]:
-    """Codes of the label bigrams and, at order 2, trigrams that occur in what the annotation allows, ascending."""
+    """Codes of the label bigrams and, at order 2, trigrams that the annotation allows, ascending."""
     bigrams = np.zeros(n_labels**2, dtype=np.uint8)
     trigrams = np.zeros(n_labels**3 if order == 2 else 0, dtype=np.uint8)
     _mark_ngrams(offsets, *label_lists, n_labels, bigrams, trigrams)

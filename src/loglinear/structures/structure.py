@@ -1,7 +1,7 @@
-"""What criteria and optimizers ask of any structure: the narrow waist, in words that chains, trees and arcs share.
+"""The narrow waist: the operations that criteria and optimizers use, the same for every structure.
 
-A *structure* is the shape of a batch of S examples with N positions in all, ``offsets`` [S + 1]. What a position is, is
-its own affair: a token of a chain, a token with its head, a span of a tree. Three kinds of things go through it:
+A *structure* is the shape of a batch of S examples with N positions in all, ``offsets`` [S + 1]. Each structure defines
+its positions: a token of a chain, a token with its head, a span of a tree. Three kinds of data go through it:
 
 scores
     A number for each part; scores, expected parts and gradients have the same type. It has ``zeros_like()``,
@@ -9,10 +9,9 @@ scores
 labelling
     A choice for each position, an int32 array [N, ...].
 gold
-    A :class:`~loglinear.structures.gold.Gold`: a labelling, or what it may be.
+    A :class:`~loglinear.structures.gold.Gold`: a labelling, or the labellings that the annotation allows.
 
-:class:`PartFeatures` is the other side: how a weight vector becomes scores, and gradients by scores become gradients by
-weights.
+:class:`PartFeatures` turns a weight vector into scores, and gradients by scores into gradients by weights.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
 
-Scores = Any  #: the part scores of the structure at hand
+Scores = Any  #: the type of a structure's part scores
 
 
 class Structure(Protocol):
-    """Operations on the part scores of a batch. Some structures have more, which some criteria need."""
+    """Operations on the part scores of a batch. Some structures have further ones, which some criteria need."""
 
     offsets: Int64
     n_sequences: int
@@ -42,7 +41,7 @@ class Structure(Protocol):
         """Add to ``parts`` the weight [S] of each example for every part of its labelling."""
 
     def restrict(self, scores: Scores, allowed: Any) -> Scores:
-        """The scores with -inf for what the annotation rules out."""
+        """The scores, with -inf for whatever the annotation rules out."""
 
     def viterbi(self, scores: Scores) -> tuple[Int32, Float]:
         """The best labelling and its scores [S]."""
@@ -54,11 +53,11 @@ class Structure(Protocol):
         """log Z [S]."""
 
     def expectations(self, scores: Scores, weights: Any = None) -> tuple[Float, Scores]:
-        """log Z [S] and the expected parts, those of an example times its weight [S]."""
+        """log Z [S], and the expected parts, each example's multiplied by its weight [S]."""
 
 
 class EncodedExamples(Protocol):
-    """A corpus in numbers: whatever its features need, and where its examples begin."""
+    """A corpus as numbers: what its features need, and where its examples begin."""
 
     @property
     def offsets(self) -> Int64:
@@ -75,7 +74,7 @@ class DenseGradient(Protocol):
     vector: Float
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Set the gradient to zero."""
 
     def add(self, corpus: Any, first: int, end: int, parts: Scores) -> None:
         """Add the gradient by the part scores of examples ``first`` to ``end``."""
@@ -85,37 +84,37 @@ class DenseGradient(Protocol):
 
 
 class SparseGradient(Protocol):
-    """Collects the gradient of one example at a time, in groups of features."""
+    """Collects the gradient of one example at a time, by groups of features."""
 
     values: Float
 
     @property
     def touched(self) -> Int64:
-        """The groups met since the last :meth:`clear`."""
+        """The groups that have been added to since the last :meth:`clear`."""
 
     def add(self, corpus: Any, sequence: int, parts: Scores) -> None:
         """Add the gradient by the part scores of one example."""
 
     def squared_norm(self) -> float:
-        """||g||^2 of what was added."""
+        """||g||^2 of the gradient collected so far."""
 
     def clear(self) -> None:
-        """Forget what was added."""
+        """Set the gradient to zero again."""
 
     def take(self) -> tuple[Int64, Float]:
-        """The features that have a derivative, and it; then forget them."""
+        """The features whose derivative is not zero, and these derivatives; then clear the gradient."""
 
     def put(self, feature_lists: list[tuple[Int64, Float]], factors: Float) -> None:
-        """Add ``factors[i]`` times what :meth:`take` gave, for each i."""
+        """Add the gradients ``feature_lists[i]``, as returned by :meth:`take`, each times ``factors[i]``."""
 
     def gram(self, rows: list[tuple[Int64, Float]]) -> Float:
-        """Inner products [k, k] of gradients that :meth:`take` gave."""
+        """Inner products [k, k] of gradients that :meth:`take` has returned."""
 
 
 class PartFeatures(Protocol):
     """From weights to part scores and back.
 
-    ``groups`` [G + 1] says where the runs of weights begin that are always met together.
+    Weights that are always used together are a *group*: a run of the weight vector.
     """
 
     @property
@@ -127,7 +126,7 @@ class PartFeatures(Protocol):
         """Where the groups of features begin [G + 1]."""
 
     def as_lists(self) -> Any:
-        """The same features, such that :meth:`lay_out` looks at the weight vector itself, not at a copy."""
+        """The same features in a form whose :meth:`lay_out` refers to the weight vector itself instead of a copy."""
 
     def lay_out(self, weights: Float, penalties: Any) -> Any:
         """Prepare a weight vector [D] for :meth:`scores`."""
@@ -151,27 +150,30 @@ class PartFeatures(Protocol):
         """A gradient of the few features of one example."""
 
     def active_groups(self, corpus: Any, sequence: int) -> Iterable[tuple[Int64, Int32, int]]:
-        """The groups that an example's scores depend on: lists ``ids[pointer[0]:pointer[-1]]``, each plus a first."""
+        """The groups that an example's scores depend on: triples (pointer, ids, first group).
+
+        Each stands for the groups ``first group + ids[pointer[0]:pointer[-1]]``.
+        """
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What features that are lists have in common: each is a group of its own, and weights are looked at as they are.
+# What features stored as lists share: each feature is its own group, and weights need no layout.
 
 F = TypeVar("F", bound="ListFeatures")
 
 
 class ListFeatures:
-    """D features, each by itself."""
+    """D features, each its own group; subclasses compute scores and gradients."""
 
     n_features: int
 
     @cached_property
     def groups(self) -> Int64:
-        """Each feature is a group of its own."""
+        """Each feature is its own group."""
         return np.arange(self.n_features + 1, dtype=np.int64)
 
     def as_lists(self: F) -> F:
-        """The same features: they are lists."""
+        """The features themselves, which are lists already."""
         return self
 
     def lay_out(self, weights: Float, penalties: Any = None) -> Float:
@@ -179,18 +181,18 @@ class ListFeatures:
         return weights
 
     def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
-        """The same."""
+        """The layout itself, which is the weight vector."""
         return laid_out
 
 
 class VectorGradient:
-    """Adds up a gradient [D] by the weights; subclasses say what examples add."""
+    """Adds up a gradient [D] by the weights; subclasses define ``add``."""
 
     def __init__(self, n_features: int) -> None:
         self.vector = np.zeros(n_features)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Set the gradient to zero."""
         self.vector.fill(0.0)
 
     def finish(self) -> Float:

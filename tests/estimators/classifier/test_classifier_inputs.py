@@ -152,7 +152,7 @@ def test_candidates_get_all_of_the_probability():
         Classifier(feature_map=shared, candidates=lambda x: ["a", "b"]).fit(["p", "p"], ["a", "e"])
     with pytest.raises(DataError, match="it has no candidates"):
         Classifier(feature_map=shared, candidates=lambda x: []).fit(["p", "p"], ["a", "e"])
-    with pytest.raises(DataError, match="its candidate 'z' is no label of the training data"):
+    with pytest.raises(DataError, match="candidate 'z' is not a label of the training data"):
         saved_and_loaded(classifier, feature_map=shared, candidates=lambda x: ["z"]).predict(["p"])
 
 

@@ -127,7 +127,7 @@ def test_what_em_does_not_reach_keeps_its_probability():
         ({"criterion": RANDOM}, (TAGS, SPANS[1:]), "sentences in X and"),
         ({"criterion": RANDOM}, (TAGS, TREES), "y.0. is a tree of other words than X.0."),
         ({"criterion": RANDOM}, (TAGS[:1], [[1, 2]]), r"y.0. is .1, 2.; give for each sentence a tree"),
-        ({"criterion": RANDOM}, (TAGS[:1], [[(3, 2)]]), "is no bracket of a sentence"),
+        ({"criterion": RANDOM}, (TAGS[:1], [[(3, 2)]]), "is not a bracket of a sentence"),
         ({"criterion": RANDOM}, ([[]],), "no word"),
         ({"criterion": RANDOM}, ([],), "no sentence with a word to train on"),
         ({"criterion": RANDOM, "max_length": 1}, (TAGS,), "no sentence has at most max_length=1 words"),

@@ -168,7 +168,7 @@ def test_a_corpus_brings_its_own_labels():
     ("classifier", "change", "error", "reason"),
     [
         (InputClassifier(Tagger(template="words")), {}, OptionError, "conditional model"),
-        (InputClassifier("hmm"), {}, OptionError, "is no Tagger and no HMM"),
+        (InputClassifier("hmm"), {}, OptionError, "is neither a Tagger nor an HMM"),
         (InputClassifier(prior="flat"), {}, OptionError, "prior='flat' is not one of empirical, uniform"),
         (InputClassifier(), {"y": ["a"]}, DataError, "20 sequences in X and 1 classes"),
         (InputClassifier(), {"labels": [["C"]]}, DataError, "labels for 1"),

@@ -258,7 +258,7 @@ def test_mistakes_are_named():
         tree.viterbi(CFGScores(good.lexical, good.binary, good.steps, np.ones(3, np.int32)))
     with pytest.raises(DataError, match="allowed has the shape"):
         tree.restrict(good, np.ones(5))
-    with pytest.raises(DataError, match="no tree of the grammar"):
+    with pytest.raises(DataError, match="not a tree of the grammar"):
         tree.check_labels([[0, -1, -1], [0, -1, -1], [-1, -1, -1]])
     with pytest.raises(DataError, match="does not have"):
         tree.score(good, [[1, -1, -1], [0, -1, -1], [0, 1, -1]])

@@ -189,7 +189,7 @@ class CandidateEncoder:
         for i, x in enumerate(examples):
             for label in every if lists is None else lists[i]:
                 if label not in number_of:
-                    raise DataError(f"example {i} (from 0): its candidate {label!r} is no label of the training data")
+                    raise DataError(f"example {i} (from 0): candidate {label!r} is not a label of the training data")
                 numbers.append(number_of[label])
                 try:
                     collected.add(self.feature_map(x, label), "candidate")

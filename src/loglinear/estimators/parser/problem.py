@@ -205,8 +205,8 @@ class PcfgByEM(TreeCriterion):
     only_with = dict.fromkeys(("phrases", "tags", "min_count"), ("start", "random"))
 
     start: str = option(
-        "the grammar that EM begins with: that of the training trees, or all binary rules over so many phrases and "
-        "tags, with probabilities at random",
+        "the grammar that EM starts from: that of the training trees, or all binary rules over the given "
+        "numbers of phrase labels and tags, with random probabilities",
         default="treebank",
         choices=("treebank", "random"),
     )

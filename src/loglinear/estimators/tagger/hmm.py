@@ -239,7 +239,7 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
         if self.prior not in PRIORS:
             raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
         if not isinstance(tagger, Tagger | HMM):
-            raise OptionError(f"tagger={tagger!r:.60} is no Tagger and no HMM")
+            raise OptionError(f"tagger={tagger!r:.60} is neither a Tagger nor an HMM")
         corpus = _columns(X)
         classes, numbers = np.unique(np.asarray(y), return_inverse=True)
         if len(numbers) != len(corpus):

@@ -121,7 +121,7 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
         kind = type(self.classifier)
         if isinstance(self.classifier, type) or not (hasattr(kind, "fit") and hasattr(kind, "get_params")):
             raise OptionError(
-                f"classifier={self.classifier!r:.60} is no scikit-learn classifier; give an object, as LinearSVC()"
+                f"classifier={self.classifier!r:.60} is not a scikit-learn classifier; give an object, as LinearSVC()"
             )
         # A method may be there only once a classifier is fitted, or by its options: this looks for the hopeless.
         if not any(hasattr(kind, method) for method in METHODS):

@@ -74,7 +74,7 @@ def compatible_spans(n: int, brackets: Sequence[Bracket]) -> Bool:
     allowed = np.ones(len(firsts), dtype=bool)
     for i, j in brackets:
         if not 0 <= i < j <= n:
-            raise DataError(f"({i}, {j}) is no bracket of a sentence of {n} words: give the first word and the end")
+            raise DataError(f"({i}, {j}) is not a bracket of a sentence of {n} words: give the first word and the end")
         allowed &= ~(((firsts < i) & (ends > i) & (ends < j)) | ((firsts > i) & (firsts < j) & (ends > j)))
     return allowed
 

@@ -1,3 +1,5 @@
-"""Dependency trees, scored arc by arc: ``structure`` is the door, ``features`` goes from weights to scores and back,
-``best`` finds the best trees, ``sums`` has log-partitions and expectations.
+"""Dependency trees, scored arc by arc.
+
+``structure`` is the public interface; ``features`` maps weights to scores and back; ``best`` finds best trees; ``sums``
+computes log-partitions and expectations.
 """

@@ -1,6 +1,6 @@
-r"""Best trees: projective ones in O(n^3) by Eisner (1996), their k best, and those whose arcs may cross.
+r"""Best trees: projective ones in O(n^3) (Eisner 1996), the k best of these, and trees whose arcs may cross.
 
-Half trees over tokens i..j, the head at one end, are made of others::
+Half trees over tokens i..j, whose head is at one end, are built from smaller ones::
 
       inc(i, j)    =  max_k  R(i, k) + L(k + 1, j)             i <= k < j      what lies between i and j, before the arc
       iR(i, j)     =  inc(i, j) + s(i, j),   iL(i, j) = inc(i, j) + s(j, i)     with the arc i -> j, or j -> i
@@ -12,18 +12,20 @@ Half trees over tokens i..j, the head at one end, are made of others::
           | \          / |        | \   / |       |\   /|        |\   /|
           i  j        i  j        i       j       i     j        i     j
 
-and the root takes them side by side: D(j), tokens 0..j-1, is the best of D(k) + L(k, r) + s(root, r) + R(r, j - 1).
-With a single root k is 0 and j is n. Every projective tree is made in exactly one way, so that the same equations with
-sums for maxima give Z (:mod:`~loglinear.structures.arcs.sums`), and lists of k for maxima the k best.
+and the root's children stand side by side: D(j), tokens 0..j-1, is the best of D(k) + L(k, r) + s(root, r) +
+R(r, j - 1). With a single root k is 0 and j is n. Every projective tree is built in exactly one way, so the same
+equations give Z with sums instead of maxima (:mod:`~loglinear.structures.arcs.sums`), and the k best trees with lists
+of k instead of maxima.
 
-Arrays whose second index is summed over are kept by both ends, so that the sums run along rows: ``right[i, k]`` =
+Items are stored by either end, so that maxima and sums run along rows: ``right[i, k]`` =
 R(i, k) and ``right_end[j, k]`` = R(k, j); ``left[j, k]`` = L(k, j) and ``left_end[i, k]`` = L(i, k); ``to_right[i, k]``
 = iR(i, k) and ``to_left[j, k]`` = iL(k, j).
 
-Trees that need not be projective (Chu & Liu 1965; Edmonds 1967; McDonald et al. 2005): every token takes its best head;
-a cycle, if one results, becomes a single node, whose arcs from outside are worth what they gain over the cycle's own,
-and so on; then the nodes are taken apart again, innermost last. O(n^3) at worst. A single root: arcs from the root lose
-more than all the others together can gain, so that there is one of them if there can be.
+Trees that need not be projective (Chu & Liu 1965; Edmonds 1967; McDonald et al. 2005): every token takes its best head.
+If this makes a cycle, the cycle is contracted to a single node, an arc into it scores what it gains over the cycle's
+arc that it replaces, and the search is repeated. At the end the nodes are expanded again, the last one first. O(n^3) at
+worst. For a single root, arcs from the root are made worse by more than all other arcs together can gain, so that only
+one is used if possible.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def block(arcs: Array, sentences: Sentences, s: int) -> Array:
 
 
 class Back(NamedTuple):
-    """What the k best of each item are made of: triples of a split and two ranks.
+    """Back pointers of the k best of each item: triples of a split and two ranks.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ class Back(NamedTuple):
     forest : int32 [n + 1, k, 3]
         Of D(j): its last root child, and the ranks of ``child`` and of R.
     child : int32 [n, k, 3]
-        Of root child r with all to its left: where its half tree begins, and the ranks of D and of L.
+        Of root child r with everything to its left: where its half tree begins, and the ranks of D and of L.
     """
 
     items: Int32
@@ -85,7 +87,7 @@ def _push(stack: Int64, size: int, kind: int, first: int, last: int, rank: int) 
 
 @kernel
 def _trace(back: Back, rank: int, heads: Int32) -> None:
-    """Write the heads [n] of the tree of a rank."""
+    """Write the heads [n] of the tree with the given rank."""
     n = heads.shape[0]
     stack = np.empty((4 * n + 8, 4), np.int64)
     j = n
@@ -119,7 +121,7 @@ def _trace(back: Back, rank: int, heads: Int32) -> None:
 
 @inlined_kernel
 def _best_sum(first: Float, second: Float) -> tuple[float, int]:
-    """The greatest first[k] + second[k], and the first k that has it."""
+    """The greatest first[k] + second[k], and the first k that attains it."""
     best, where = -np.inf, 0
     for k in range(first.shape[0]):
         value = first[k] + second[k]
@@ -130,7 +132,7 @@ def _best_sum(first: Float, second: Float) -> tuple[float, int]:
 
 @kernel
 def _fill_half_trees(arcs: Float, splits: Int32) -> tuple[Float, Float]:
-    """``right`` and ``left`` [n, n] of a sentence with arcs [n, n + 1]; where they split into ``splits`` [3, n, n]."""
+    """``right`` and ``left`` [n, n] of a sentence with arcs [n, n + 1]; writes ``splits`` [3, n, n]."""
     n = arcs.shape[0]
     right, right_end = np.full((n, n), -np.inf), np.full((n, n), -np.inf)
     left, left_end = np.full((n, n), -np.inf), np.full((n, n), -np.inf)
@@ -155,11 +157,11 @@ def _fill_half_trees(arcs: Float, splits: Int32) -> tuple[Float, Float]:
 
 @kernel
 def _projective_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
-    """The best tree of one sentence with arcs [n, n + 1] into ``heads`` [n]; its score, -inf if there is none."""
+    """The best tree of one sentence with arcs [n, n + 1] into ``heads`` [n]; returns its score, or -inf."""
     n = arcs.shape[0]
     back = _new_back(n, 1)
     right, left = _fill_half_trees(arcs, back.items[:, :, :, 0, 0])
-    forest, child = np.full(n + 1, -np.inf), np.full(n, -np.inf)  # D, and root child r with all to its left
+    forest, child = np.full(n + 1, -np.inf), np.full(n, -np.inf)  # D, and root child r with everything to its left
     forest[0] = 0.0
     for j in range(1, n + 1):
         r = j - 1
@@ -180,9 +182,9 @@ def _projective_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
 
 @kernel
 def _merge(first: Float, second: Float, more: float, split: int, values: Float, back: Int32) -> None:
-    """Take the best sums of two lists into the list ``values``; all [k] in descending order, -inf at the end.
+    """Merge the best sums of two lists into the list ``values``; all [k] in descending order, padded with -inf.
 
-    ``back`` [k, 3] says of each sum the split and both ranks.
+    ``back`` [k, 3] gets the split and the two ranks of each sum.
     """
     k = values.shape[0]
     for a in range(k):
@@ -203,7 +205,7 @@ def _merge(first: Float, second: Float, more: float, split: int, values: Float, 
 
 @kernel
 def k_best(arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
-    """The best k trees of a sentence with arcs [n, n + 1] into ``heads`` [k, n] and ``best`` [k]; how many."""
+    """The best k trees of a sentence with arcs [n, n + 1] into ``heads`` [k, n] and ``best`` [k]; returns how many."""
     k, n = heads.shape
     values, back = np.full((3, n, n, k), -np.inf), _new_back(n, k)  # of R, L and inc, by [i, j]
     for i in range(n):
@@ -237,12 +239,13 @@ def k_best(arcs: Float, single_root: bool, heads: Int32, best: Float) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Trees whose arcs may cross. Nodes are 0 for the root, then the tokens; node c of a contracted cycle is its first.
+# Trees whose arcs may cross. Node 0 is the root, the others are tokens; a contracted cycle is represented by its first
+# node.
 
 
 @kernel
 def _cycle(best: Int64, active: Bool, members: Int64) -> int:
-    """A cycle of the arcs ``best[v] -> v`` among the active nodes but 0 into ``members``; its length, 0 if none."""
+    """Write a cycle of arcs ``best[v] -> v`` between active nodes except 0 to ``members``; its length, 0 if none."""
     n = best.shape[0]
     walk = np.zeros(n, np.int64)
     for start in range(1, n):
@@ -264,7 +267,7 @@ def _cycle(best: Int64, active: Bool, members: Int64) -> int:
 
 @kernel
 def _take_best_heads(scores: Float, active: Bool, best: Int64) -> bool:
-    """The best head of each active node into ``best``; whether each has one."""
+    """Write the best head of each active node to ``best``; returns whether each has one."""
     for v in range(1, best.shape[0]):
         if not active[v]:
             continue
@@ -282,9 +285,9 @@ def _take_best_heads(scores: Float, active: Bool, best: Int64) -> bool:
 def _contract(
     cycle: Int64, inside: Bool, best: Int64, active: Bool, scores: Float, entered: Int64, left_by: Int64
 ) -> None:
-    """Make a cycle its first node.
+    """Contract a cycle to its first node.
 
-    ``entered`` [v] is the member that an arc from v would enter, ``left_by`` [v] the one whose arc to v is best.
+    ``entered`` [v] gets the member that an arc from v would enter, ``left_by`` [v] the member with the best arc to v.
     """
     node = cycle[0]
     into, out = np.full(best.shape[0], -np.inf), np.full(best.shape[0], -np.inf)
@@ -355,7 +358,7 @@ def _spanning_tree(arcs: Float, single_root: bool, heads: Int32) -> float:
 
 @kernel
 def viterbi(sentences: Sentences, arcs: Float, projective: bool, single_root: bool, heads: Int32, best: Float) -> int:
-    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without one, or -1."""
+    """Best trees into ``heads`` [N], their scores into ``best`` [S]; the first sentence without a tree, or -1."""
     for s in range(best.shape[0]):
         tree, own_arcs = heads[sentences.tokens[s] : sentences.tokens[s + 1]], block(arcs, sentences, s)
         if projective:

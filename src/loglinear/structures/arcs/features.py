@@ -29,7 +29,7 @@ class ArcFeatures(ListFeatures):
     n_features : int
         D.
     projective, single_root : bool
-        Of the trees that are scored.
+        The kind of trees.
     """
 
     n_features: int

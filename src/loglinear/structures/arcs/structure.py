@@ -5,8 +5,8 @@
     p(y) = exp(score(y)) / Z             (McDonald, Crammer & Pereira 2005; Smith & Smith 2007; Koo et al. 2007)
 
 A labelling is the head of each token. The arcs of a sentence of n tokens are a block [n, n + 1], a row for each child
-and a column for each head; the blocks of a batch lie one after the other. A score of -inf rules an arc out, as do, in
-all operations, arcs from a token to itself.
+and a column for each head; the blocks of a batch lie one after the other. A score of -inf rules an arc out. Arcs from
+a token to itself are always ruled out.
 
 Letters: S sentences, N tokens in all, A = sum of n (n + 1) arcs, H heads (the longest n, plus 1).
 """
@@ -36,7 +36,7 @@ def arc_offsets(offsets: Int64) -> Int64:
 
 
 def _is_head(offsets: Int64) -> Bool:
-    """Which places of a table [N, H] are heads that a token may have; they are the arcs, in the same order."""
+    """Which entries of a table [N, H] are possible heads of the token; these entries are the arcs, in their order."""
     lengths = np.diff(offsets)
     return np.arange(int(lengths.max(initial=0)) + 1) <= np.repeat(lengths, lengths)[:, None]
 
@@ -80,7 +80,7 @@ class ArcScores:
 
 
 def _arcs_of(offsets: Int64, table: npt.ArrayLike, name: str) -> Float:
-    """The arcs [A] of a table that has for each token a column at least for each head there may be."""
+    """The arcs [A] of a table [N, H or more] of heads by token."""
     array, wanted = np.asarray(table, dtype=np.float64), _is_head(offsets)
     n_tokens, n_heads = wanted.shape
     if array.ndim != 2 or array.shape[0] != n_tokens or array.shape[1] < n_heads:
@@ -89,10 +89,10 @@ def _arcs_of(offsets: Int64, table: npt.ArrayLike, name: str) -> Float:
 
 
 class ArcTree(ABC):
-    """The shape of a batch of dependency trees, and the operations on its arc scores; subclasses say which trees.
+    """The shape of a batch of dependency trees, and the operations on its arc scores; subclasses define which trees.
 
     All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong shape, NaN or +inf. Where a sentence
-    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` say -inf and the others raise
+    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` return -inf and the others raise
     :class:`~loglinear.errors.InfeasibleError`.
 
     Parameters
@@ -122,7 +122,7 @@ class ArcTree(ABC):
     # -- a given tree, O(N) ------------------------------------------------------------------------------------------
 
     def score(self, scores: ArcScores, labels: npt.ArrayLike) -> Float:
-        """Scores [S] of the heads ``labels`` int32 [N]; whether they make a tree is not looked at."""
+        """Scores [S] of the heads ``labels`` int32 [N]; does not check that they form trees."""
         lengths, arcs = np.diff(self.offsets), self._checked(scores)[self._places(labels)]
         totals = np.bincount(np.repeat(np.arange(self.n_sequences), lengths), arcs, self.n_sequences)
         return totals.astype(np.float64, copy=False)
@@ -132,7 +132,7 @@ class ArcTree(ABC):
         parts.arcs[self._places(labels)] += np.repeat(self._weights(weights), np.diff(self.offsets))
 
     def restrict(self, scores: ArcScores, allowed: npt.ArrayLike) -> ArcScores:
-        """The scores with -inf for the heads that ``allowed`` [N, H] says 0 to."""
+        """The scores, with -inf for the heads where ``allowed`` [N, H] is 0."""
         return scores.with_costs(np.where(np.asarray(allowed) > 0, 0.0, -np.inf))
 
     # -- best trees --------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class ArcTree(ABC):
             results.append((heads, best))
         return results
 
-    # -- what the kinds of trees do in different ways ----------------------------------------------------------------
+    # -- what subclasses define --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _k_best(self, arcs: Float, k: int) -> tuple[Int32, Float]:
@@ -166,9 +166,9 @@ class ArcTree(ABC):
 
     @abstractmethod
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
-        """log Z [S]; the expected arcs, times each weight, into ``expected`` [A] unless it is empty.
+        """log Z [S]; writes the expected arcs, times the weights, to ``expected`` [A] unless that is empty.
 
-        Numbers may be complex: log Z and expected arcs are analytic in the scores.
+        Scores may be complex: log Z and expected arcs are analytic in them.
         """
 
     # -- sums over trees ---------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class ArcTree(ABC):
         return self._sums(self._checked(scores), np.ones(self.n_sequences), np.empty(0))
 
     def expectations(self, scores: ArcScores, weights: npt.ArrayLike | None = None) -> tuple[Float, ArcScores]:
-        """log Z [S] and the probabilities of the arcs, those of a sentence times its weight [S]."""
+        """log Z [S], and the probabilities of the arcs, each sentence's multiplied by its weight [S]."""
         expected = np.zeros(self.n_arcs)
         log_z: Float = self._sums(self._checked(scores), self._weights(weights), expected)
         self._feasible(log_z)
@@ -187,11 +187,11 @@ class ArcTree(ABC):
     def cost_covariance(
         self, scores: ArcScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> tuple[Float, ArcScores]:
-        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the arcs, times each weight [S].
+        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the arcs, times the weights [S].
 
-        The covariance of the cost with an arc is the derivative of the arc's expectation at s + e c by e, and E[c] that
-        of log Z. Both are taken as the imaginary part at a tiny imaginary e, which is exact to rounding (Squire & Trapp
-        1998: the complex step).
+        At the scores s + e c, the covariance of the cost with an arc is the derivative of the arc's expectation by e,
+        and E[c] is the derivative of log Z. Both are computed as the imaginary part at a tiny imaginary e, which is
+        exact to rounding (the complex step: Squire & Trapp 1998).
         """
         arcs = self._checked(scores)
         direction = _arcs_of(self.offsets, cost, "costs")
@@ -249,7 +249,7 @@ class ArcTree(ABC):
         return array
 
     def _places(self, labels: npt.ArrayLike) -> Int64:
-        """Where the arcs of a labelling lie among all [N]."""
+        """Indices [N] of a labelling's arcs among all arcs."""
         heads, n_heads = np.asarray(labels, dtype=np.int64), np.repeat(np.diff(self.offsets) + 1, np.diff(self.offsets))
         if heads.shape != (self.n_positions,):
             raise DataError(f"heads have the shape {heads.shape}; {self.n_positions} tokens need one each")
@@ -263,7 +263,7 @@ class ArcTree(ABC):
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
 
 
-STEP = 1e-30  # of the complex step: its square vanishes beside 1
+STEP = 1e-30  # of the complex step: its square is negligible
 
 
 class ProjectiveTree(ArcTree):
@@ -275,8 +275,8 @@ class ProjectiveTree(ArcTree):
         n = len(arcs)
         most = k if n > 8 else min(k, (n + 1) ** n)
         heads, best = np.empty((most, n), dtype=np.int32), np.empty(most)
-        found = arc_best.k_best(arcs, self.single_root, heads, best)
-        return heads[:found], best[:found]
+        n_found = arc_best.k_best(arcs, self.single_root, heads, best)
+        return heads[:n_found], best[:n_found]
 
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
@@ -288,7 +288,7 @@ class ProjectiveTree(ArcTree):
         return log_z
 
 
-DIFFERENCE = 1e-4  # of scores, for slopes of sums in log space
+DIFFERENCE = 1e-4  # step of the finite differences of sums in log space
 
 
 class NonProjectiveTree(ArcTree):
@@ -297,8 +297,8 @@ class NonProjectiveTree(ArcTree):
     projective = False
 
     def _k_best(self, arcs: Float, k: int) -> tuple[Int32, Float]:
-        """By splitting what is left after each tree into sets that each have a best tree (Lawler 1972): the trees that
-        share the heads of the first t tokens and differ in that of the next. O(k n^4) at worst."""
+        """Splits the remaining trees after each result into sets, each with its own best tree (Lawler 1972): the trees
+        that share the heads of the first t tokens and differ in the head of the next. O(k n^4) at worst."""
         n, count = len(arcs), 0
         sentence = Sentences(np.array([0, n]), np.array([0, arcs.size]))
         waiting: list[tuple[float, int, Int32, int, Float]] = []
@@ -311,10 +311,10 @@ class NonProjectiveTree(ArcTree):
                 heapq.heappush(waiting, (-float(best[0]), count, heads, fixed, allowed))
 
         push(arcs, 0)
-        found: list[tuple[float, Int32]] = []
-        while waiting and len(found) < k:
+        results: list[tuple[float, Int32]] = []
+        while waiting and len(results) < k:
             negative, _, heads, fixed, allowed = heapq.heappop(waiting)
-            found.append((-negative, heads))
+            results.append((-negative, heads))
             kept = allowed.copy()
             for t in range(fixed, n):
                 without = kept.copy()
@@ -323,8 +323,8 @@ class NonProjectiveTree(ArcTree):
                 score = kept[t, heads[t]]
                 kept[t] = -np.inf
                 kept[t, heads[t]] = score
-        trees = np.array([heads for _, heads in found], dtype=np.int32).reshape(-1, n)
-        return trees, np.array([score for score, _ in found])
+        trees = np.array([heads for _, heads in results], dtype=np.int32).reshape(-1, n)
+        return trees, np.array([score for score, _ in results])
 
     def _sums(self, arcs: Array, weights: Float, expected: Array) -> Array:
         log_z = np.full(self.n_sequences, -np.inf, dtype=arcs.dtype)
@@ -336,18 +336,21 @@ class NonProjectiveTree(ArcTree):
         return log_z
 
     def _in_logs(self, left: Int64, arcs: Array, weights: Float, log_z: Array, expected: Array) -> None:
-        """Sentences whose numbers leave the range of floats, as where each tree has an arc e^-700 times worse than its
-        child's best; of complex scores the slope by a difference."""
+        """Do the sentences ``left``, whose sums leave the range of floats, in log space.
+
+        This happens where every tree has an arc e^-700 times worse than its child's best. Derivatives in the direction
+        of imaginary scores are computed as differences.
+        """
         begins = self.sentences.arcs
 
         def sums_at(scores: Float) -> tuple[Float, Float]:
-            own_z, own = np.full(self.n_sequences, -np.inf), np.zeros(len(expected))
-            sums.spanning_sums_in_logs(self.sentences, left, scores, self.single_root, weights, own_z, own)
-            return own_z, own
+            real_z, real = np.full(self.n_sequences, -np.inf), np.zeros(len(expected))
+            sums.spanning_sums_in_logs(self.sentences, left, scores, self.single_root, weights, real_z, real)
+            return real_z, real
 
-        own_z, own = sums_at(np.ascontiguousarray(arcs.real))
+        real_z, real = sums_at(np.ascontiguousarray(arcs.real))
         places = ranges(begins[:-1][left], np.diff(begins)[left]) if len(expected) else np.zeros(0, dtype=np.int64)
-        log_z[left], expected[places] = own_z[left], own[places]
+        log_z[left], expected[places] = real_z[left], real[places]
         if np.iscomplexobj(arcs):
             direction = arcs.imag / STEP
             ahead, behind = (sums_at(arcs.real + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))

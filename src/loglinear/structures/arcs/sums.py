@@ -1,13 +1,13 @@
-r"""Sums over dependency trees: projective ones by dynamic programming, all of them by determinants.
+r"""Sums over dependency trees: over projective trees by dynamic programming, over all trees by determinants.
 
-**Projective trees**: log Z and the probabilities of the arcs, in O(n^3). The equations, and the six items that they are
-about, are Eisner's (:mod:`~loglinear.structures.arcs.best`) with sums for maxima; the probability of an arc is the
-derivative of log Z by its score, found by going back over them (the outside pass; Paskin 2001).
+**Projective trees**: log Z and the probabilities of the arcs, in O(n^3). The six kinds of items and their equations are
+Eisner's (:mod:`~loglinear.structures.arcs.best`) with sums instead of maxima. The probability of an arc is the
+derivative of log Z by its score, computed by a backward pass (the outside pass; Paskin 2001).
 
-:func:`scaled` works with exp(s(h, t) - max_h s(h, t)): each tree has one head for each t, so that this only takes a
-constant off log Z. A sentence whose Z leaves the range of floats, or whose Z is so small that what was lost on the way
-might matter, is left to :func:`in_logs`. Both run on real and on complex scores. Each is one function, forward and then
-backward: cut in two, LLVM rounds its complex sums differently.
+:func:`scaled` works with exp(s(h, t) - max_h s(h, t)): each tree has one head for each t, so this only changes log Z by
+a constant. A sentence whose Z leaves the range of floats, or is so small that underflow may have cost digits, is left
+to :func:`in_logs`. Both run on real and on complex scores. Forward and backward pass are one function: if they are
+split, LLVM rounds the complex sums differently.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.numbers import DONE, INFEASIBLE, NEEDS_LOG_SPACE, log_add, log_sum
 from loglinear.structures.arcs.best import Sentences, block
 
-LEAST, MOST = 1e-100, 1e250  # Z of a sentence that is done in scaled numbers
-LONGEST = 200  # tokens of a sentence that is: trees may be as many as 6.75^n
+LEAST, MOST = 1e-100, 1e250  # bounds of Z for scaled numbers
+LONGEST = 200  # tokens of a sentence done in scaled numbers: there are up to 6.75^n trees
 
 
 @loose_kernel
@@ -133,7 +133,7 @@ def _scaled_sentence(
 def scaled(
     sentences: Sentences, arcs: Array, single_root: bool, weights: Float, log_z: Array, status: UInt8, expected: Array
 ) -> None:
-    """All sentences: ``log_z`` [S] and ``status`` [S]; ``expected`` [A] times each weight [S], unless empty."""
+    """Writes ``log_z`` [S], ``status`` [S] and, unless it is empty, ``expected`` [A] times the weights [S]."""
     for s in range(log_z.shape[0]):
         scores, out = block(arcs, sentences, s), block(expected, sentences, s)
         if scores.shape[0] > LONGEST:
@@ -144,7 +144,7 @@ def scaled(
 
 @kernel
 def _share(first: Array, second: Array, whole: Any, d_whole: Any, d_first: Array, d_second: Array) -> None:
-    """Give each term of a :func:`~loglinear.kernels.numbers.log_sum` its share of the probability ``d_whole``."""
+    """Distribute the probability ``d_whole`` of a :func:`~loglinear.kernels.numbers.log_sum` over its terms."""
     for k in range(first.shape[0]):
         if first[k].real > -np.inf and second[k].real > -np.inf:
             part = d_whole * np.exp(first[k] + second[k] - whole)
@@ -154,7 +154,7 @@ def _share(first: Array, second: Array, whole: Any, d_whole: Any, d_first: Array
 
 @kernel
 def _log_sentence(arcs: Array, single_root: bool, factor: float, expected: Array, log_z: Array, status: UInt8) -> None:
-    """As :func:`_scaled_sentence`; what is kept of each half tree is its log and its probability."""
+    """As :func:`_scaled_sentence`, with the logarithm and the probability of each half tree."""
     n = arcs.shape[0]
     nothing = np.zeros(1, arcs.dtype)[0]
     minus = nothing - np.inf
@@ -230,7 +230,7 @@ def in_logs(
     sentences: Sentences, which: Int64, arcs: Array, single_root: bool, weights: Float, log_z: Array, status: UInt8,
     expected: Array,
 ) -> None:  # fmt: skip
-    """The sentences ``which`` in log space; otherwise as :func:`scaled`."""
+    """As :func:`scaled`, in log space, for the sentences ``which``."""
     for s in which:
         scores, out = block(arcs, sentences, s), block(expected, sentences, s)
         _log_sentence(scores, single_root, weights[s], out, log_z[s : s + 1], status[s : s + 1])
@@ -238,21 +238,21 @@ def in_logs(
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Sums over all spanning trees, in O(n^3) (matrix-tree theorem; Koo et al. 2007): Z is a determinant of the Laplacian of
-# w(h, t) = exp s(h, t). It is computed by removing tokens one by one, with nothing but sums, products and quotients of
-# positive numbers, so that no digits are lost (the idea of Grassmann, Taksar & Heyman 1985). The children of k get the
-# heads of k::
+# w(h, t) = exp s(h, t). It is computed by removing tokens one by one, using only sums, products and quotients of
+# positive numbers, so that no digits are lost (Grassmann, Taksar & Heyman 1985). The children of the removed token k
+# pass to the heads of k::
 #
-#     w(h, t)  <-  w(h, t) + w(h, k) w(k, t) / D_k          D_k = sum_h w(h, k) over the heads that are left
+#     w(h, t)  <-  w(h, t) + w(h, k) w(k, t) / D_k          D_k = sum_h w(h, k) over the remaining heads
 #     Z = prod_k D_k
 #
-# With a single root its arcs are of first order in a quantity that vanishes: they are left out of every D but the last,
-# which is made of nothing else. The probability of an arc is its w times G(h, t), the derivative of log Z by it, found
-# by going back. With w(h, k) and w(k, t) as they were when k was taken away, h and t among the tokens left by then::
+# With a single root, its arcs count only to first order: they are left out of every D but the last, which consists of
+# nothing else. The probability of an arc is w(h, t) times G(h, t), the derivative of log Z by w(h, t), which a backward
+# pass computes. With w(h, k) and w(k, t) as they were when k was removed, and h, t among the tokens remaining then::
 #
-#     T_h     = sum_t G(h, t) w(k, t)                      of the root, too
-#     G(k, t) = sum_h G(h, t) w(h, k) / D_k                the root among the h
+#     T_h     = sum_t G(h, t) w(k, t)                      for the root, too
+#     G(k, t) = sum_h G(h, t) w(h, k) / D_k                including h = root
 #     dD_k    = 1 / D_k - sum_h w(h, k) T_h / D_k^2
-#     G(h, k) = T_h / D_k + dD_k                           the root without dD_k if it is single
+#     G(h, k) = T_h / D_k + dD_k                           without dD_k for a single root
 
 
 class Heads(NamedTuple):
@@ -264,10 +264,10 @@ class Heads(NamedTuple):
 
 @inlined_kernel
 def _tree_weights(arcs: Array, single_root: bool, w: Heads) -> float:
-    """Fills w(h, t) = exp(s(h, t) - top_t), zero before; returns the logarithm of what Z was divided by.
+    """Fills w(h, t) = exp(s(h, t) - top_t), which must be zero before; returns the log of the factor taken out of Z.
 
-    With a single root top_t is that of the other heads, and w(root, t) is divided by its own maximum. -inf if no token
-    can have the root as its head.
+    With a single root top_t is the maximum over the other heads, and w(root, t) is divided by its own maximum. Returns
+    -inf if no token can have the root as its head.
     """
     n, constant, root_top = arcs.shape[0], 0.0, -np.inf
     tops = np.zeros(n)
@@ -294,9 +294,9 @@ def _tree_weights(arcs: Array, single_root: bool, w: Heads) -> float:
 
 @inlined_kernel
 def _eliminate(single_root: bool, w: Heads, order: Int64, pivots: Array, zero: Any) -> Any:
-    """Take the tokens away, always the one with the likeliest heads: log of the product of the ``pivots`` D [n].
+    """Removes the tokens, always the one with the greatest D; returns the log of the product of the ``pivots`` D [n].
 
-    ``order`` [n] becomes the order in which they go, ``w`` what it was when the head or the child went.
+    ``order`` [n] becomes the order of removal; each w stays as it was when its head or its child was removed.
     """
     n, between, from_root = order.shape[0], w.between, w.from_root
     log_z = zero
@@ -328,7 +328,7 @@ def _eliminate(single_root: bool, w: Heads, order: Int64, pivots: Array, zero: A
 
 @inlined_kernel
 def _adjoint(single_root: bool, w: Heads, order: Int64, pivots: Array, factor: float, d: Heads, zero: Any) -> None:
-    """:func:`_eliminate` backwards: fills ``d`` with ``factor`` times G."""
+    """The backward pass of :func:`_eliminate`: fills ``d`` with ``factor`` times G."""
     n, between, from_root = order.shape[0], w.between, w.from_root
     for place in range(n - 1, -1, -1):
         k, pivot = order[place], pivots[place]
@@ -365,7 +365,7 @@ def _adjoint(single_root: bool, w: Heads, order: Int64, pivots: Array, factor: f
 def spanning_sums(
     sentences: Sentences, arcs: Array, single_root: bool, weights: Float, log_z: Array, expected: Array
 ) -> None:
-    """All sentences: ``log_z`` [S]; ``expected`` [A] times each weight [S], unless empty."""
+    """Writes ``log_z`` [S] and, unless it is empty, ``expected`` [A] times the weights [S]."""
     zero = np.zeros(1, arcs.dtype)[0]
     for s in range(log_z.shape[0]):
         scores = block(arcs, sentences, s)
@@ -392,15 +392,15 @@ def spanning_sums(
 # ----------------------------------------------------------------------------------------------------------------------
 # Sums over all spanning trees in log space, for the sentences whose sums leave the range of floats.
 #
-# The equations are those of :func:`spanning_sums`; as they have no differences, they hold for logs::
+# The equations are those of :func:`spanning_sums`, which have no differences and so work with logarithms::
 #
 #     l(h, t)  <-  log( e^l(h, t) + e^(l(h, k) + l(k, t) - d_k) )      d_k = log sum_h e^l(h, k)      log Z = sum_k d_k
 #
-# Going back, with mean T = sum_h w(h, k) T_h / D_k::
+# In the backward pass, with mean T = sum_h w(h, k) T_h / D_k::
 #
-#     G(h, k) = (1 + T_h - mean T) / D_k                     T_h / D_k for the root, if it is single
+#     G(h, k) = (1 + T_h - mean T) / D_k                     T_h / D_k for a single root
 #
-# all of them kept as logs, in tables [n + 1, n] whose head n is the root. Several times slower than plain numbers.
+# all kept as logarithms, in tables [n + 1, n] whose head n is the root. Several times slower than plain numbers.
 
 
 @kernel
@@ -436,7 +436,7 @@ def _eliminate_in_logs(single_root: bool, logs: Float, order: Int64, pivots: Flo
 
 @kernel
 def _log_excess(log_t: float, mean: float, has_pivot: bool) -> float:
-    """log(1 + T - mean T), at least 0, or log T if the pivot has no share in it."""
+    """log(1 + T - mean T), where a negative argument counts as 0; log T if the pivot does not depend on the arc."""
     if not has_pivot or log_t > 600.0:
         return log_t  # beyond 600 the other terms are negligible
     value = 1.0 + np.exp(log_t) - mean
@@ -454,7 +454,7 @@ def _adjoint_in_logs(single_root: bool, logs: Float, order: Int64, pivots: Float
             back[n, k] = -pivot
             continue
         log_t, mean = np.full(n + 1, -np.inf), 0.0
-        for other in range(place, n):  # in the place of k itself it is the root's turn
+        for other in range(place, n):  # the index of k itself is used for the root
             h = n if other == place else order[other]
             for at in range(place + 1, n):
                 if at != other:
@@ -476,7 +476,7 @@ def _adjoint_in_logs(single_root: bool, logs: Float, order: Int64, pivots: Float
 def spanning_sums_in_logs(
     sentences: Sentences, which: Int64, arcs: Float, single_root: bool, weights: Float, log_z: Float, expected: Float
 ) -> None:
-    """The sentences ``which``; otherwise as :func:`spanning_sums`."""
+    """As :func:`spanning_sums`, in log space, for the sentences ``which``."""
     for s in which:
         scores = block(arcs, sentences, s)
         n = scores.shape[0]

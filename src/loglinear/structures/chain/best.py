@@ -1,14 +1,15 @@
-r"""Best labellings of first-order chains straight from attributes: scores and Viterbi in one kernel.
+r"""Best labellings of first-order chains directly from attributes: scores and Viterbi in one kernel.
 
-For models whose features are (attribute, label) and label bigrams, which most are. What :meth:`Chain.viterbi` finds
-from part scores is found here without them::
+This is for models whose features are (attribute, label) pairs and label bigrams, as most are. It finds the same
+labellings as :meth:`Chain.viterbi`, but needs no part scores::
 
     A_1(y) = s_1(y) + start(y)          A_t(y) = s_t(y) + max_b (A_{t-1}(b) + transition(b, y))          ties: least b
 
-The weights are laid out once for a model. Attributes of at least three features have a row of W numbers, W a multiple
-of eight with -inf transitions into what is no label; the others have two pairs (label, weight), of which missing ones
-weigh zero. They are in single precision, which is that of model files, so that more of them stay in the cache; sums are
-in double. O(T (Y^2 + attributes Y)) for a sequence of T positions.
+The weights are laid out once for a model. An attribute with at least three features has a row of W numbers, where W is
+the number of labels rounded up to a multiple of eight; transitions into the padding are -inf. Any other attribute has
+two pairs (label, weight); the weight of a missing pair is zero. Weights are in single precision, like those in model
+files, so that more of them stay in the cache; sums are in double precision.
+O(T (Y^2 + attributes Y)) for a sequence of T positions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Rows(NamedTuple):
     Parameters
     ----------
     place : int32 [A]
-        The row of an attribute or, if negative, -1 less its pairs.
+        Row r of an attribute is stored as r, its pairs p as -1 - p.
     rows : float32 [R + 1, W]
         The last is zero.
     pairs : float32 [P, 4]
@@ -48,7 +49,7 @@ class Rows(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Scores of label bigrams: transitions [W, W], the same turned round, starts and stops [W]."""
+    """Scores of label bigrams: transitions [W, W], their transpose, starts and stops [W]."""
 
     transition: Float
     turned: Float
@@ -58,7 +59,7 @@ class Tables(NamedTuple):
 
 @kernel
 def _lay_out(pointer: Int64, codes: Int32, state: Float, weights: Rows) -> None:
-    """Weights ``state`` [F] of attributes' features into rows and pairs."""
+    """Copy the weights ``state`` [F] of attributes' features into rows and pairs."""
     place, rows, pairs = weights
     for a in range(place.shape[0]):
         for f in range(pointer[a], pointer[a + 1]):
@@ -73,8 +74,8 @@ def _lay_out(pointer: Int64, codes: Int32, state: Float, weights: Rows) -> None:
 def _fill_scores(first: int, lists: Lists, weights: Rows, in_rows: Int64, in_pairs: Int64, scores: Float) -> None:
     """Scores [T, W] of the positions from ``first`` on, whose attributes have the value one.
 
-    Rows and pairs are told apart without a branch, and rows added four at a time (the last row is zero), so that the
-    processor waits for four of them at once. ``in_rows`` and ``in_pairs`` are scratch.
+    Rows and pairs are separated without a branch. Rows are added four at a time (padded with the last row, which is
+    zero), so that the processor waits for four of them at once. ``in_rows`` and ``in_pairs`` are scratch.
     """
     (pointer, ids, _), (place, rows, pairs) = lists, weights
     for t in range(scores.shape[0]):
@@ -104,7 +105,7 @@ def _fill_scores(first: int, lists: Lists, weights: Rows, in_rows: Int64, in_pai
 
 @kernel
 def _fill_weighted_scores(first: int, lists: Lists, weights: Rows, scores: Float) -> None:
-    """The same where attributes have values."""
+    """As :func:`_fill_scores`, for attributes with values."""
     (pointer, ids, values), (place, rows, pairs) = lists, weights
     for t in range(scores.shape[0]):
         out = scores[t]
@@ -214,7 +215,7 @@ class ChainDecoder:
         dense = counts > PAIRS
         place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
         n_rows = int(dense.sum())
-        rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # and one of nothing
+        rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # the last stays zero
         self._weights = Rows(place, rows, np.zeros((len(counts) - n_rows, 2 * PAIRS), dtype=np.float32))
         _lay_out(block.pointer, block.codes, state, self._weights)
         table, start, stop = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
@@ -228,17 +229,17 @@ class ChainDecoder:
 
     @staticmethod
     def suits(features: ChainFeatures) -> bool:
-        """Whether a chain of these features is one of those that this module is for."""
+        """Whether this module can decode a chain with these features."""
         return features.order == 1 and features.edge is None and not features.input_only
 
     def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: UInt8 | None = None) -> Int32:
-        """Best labels of the positions of sequences ``first`` to ``end``, of those that ``allowed`` [N, Y] leaves."""
+        """Best labels of the positions of sequences ``first`` to ``end``, among those that are ``allowed`` [N, Y]."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
         return self._best(corpus.offsets[first : end + 1], corpus.state.lists(lo, hi), mask)
 
     def best(self, offsets: Int64, state: Incidence, allowed: UInt8 | None = None) -> Int32:
-        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, of which ``state`` holds the attributes."""
+        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, whose attributes are ``state``."""
         return self._best(offsets, state.lists(), allowed)
 
     def _best(self, offsets: Int64, lists: Lists, allowed: UInt8 | None) -> Int32:

@@ -1,11 +1,11 @@
 """Covariance of a cost and the parts of a chain: the gradient of an expected cost, for the risk criterion.
 
 For a cost ``c(y) = sum_t cost_t(y_t)``, the derivative of ``E[c]`` by a part's score is ``E[c part] - E[c] E[part]``.
-One forward-backward that carries a second number beside each probability finds all of them (the expectation semiring:
-Li & Eisner 2009, "First- and second-order expectation semirings with applications to minimum-risk training on
-translation forests"). With the scaled ``E``, ``M`` and ``a`` of :mod:`loglinear.structures.chain.sums`::
+A single forward-backward pass that carries a second number with each probability finds all of them (the expectation
+semiring: Li & Eisner 2009, "First- and second-order expectation semirings with applications to minimum-risk training
+on translation forests"). With the scaled ``E``, ``M`` and ``a`` of :mod:`loglinear.structures.chain.sums`::
 
-    p_t(y)      = sum_y' a_{t-1}(y') M(y', y)                   the label foreseen by the positions before t
+    p_t(y)      = sum_y' a_{t-1}(y') M(y', y)                   the label predicted from the positions before t
     P_{t-1}(y') = a_{t-1}(y') sum_y M(y', y) G_t(y)             with  G_t = P_t / p_t,  P_T = a_T
     d_t(y)      = cost_t(y) - sum_y P_t(y) cost_t(y)            E[c] is the sum over t of what is subtracted
     R_{t-1}(y') = a_{t-1}(y') sum_y M(y', y) H_t(y)             with  H_t = (P_t d_t + R_t) / p_t,  R_T = 0
@@ -14,17 +14,17 @@ translation forests"). With the scaled ``E``, ``M`` and ``a`` of :mod:`loglinear
     cov(c, 1[y_{t-1} = y', y_t = y]) = M(y', y) (a_{t-1}(y') f_{t-1}(y') G_t(y) + a_{t-1}(y') H_t(y))
 
 ``f_t(y)`` is the expected cost up to t and ``R_t(y) / P_t(y)`` that after t, both given y_t = y and less their means:
-each position's costs are centred before they are added up, so that a large cost that all labels share loses no digits.
+each position's costs are centred before they are added up, so a large cost that all labels share costs no digits.
 
 Why these numbers can be trusted. The rule for scores is that of the scaled forward pass: a spread of ``MAX_SPREAD`` at
 most, no non-zero ``a`` below ``TINY``; so a non-zero ``p_t`` is at least 5e-281, and zeros are structural. Marginals
-come down from ``P_t`` by shares ``a M / p`` that sum to one, so there is no backward vector that could leave the range
-of doubles: what underflows is a probability below 1e-300. ``|f|`` and ``|R / P|`` are at most T times the greatest
+are passed down from ``P_t`` in shares ``a M / p`` that sum to one, so no backward vector can leave the range of
+doubles: only probabilities below 1e-300 underflow. ``|f|`` and ``|R / P|`` are at most T times the greatest
 difference of costs, and costs are measured in a unit (a power of two, so that no digit changes) that makes the greatest
 of them about one.
 
-:func:`covariance` is for the chains that training mostly has, of order 1 without edges, O(T Y^2). The sequences that
-it leaves over (``NEEDS_LOG_SPACE``) and all other chains go to :func:`covariance_in_logs`.
+:func:`covariance` is for the most common chains, those of order 1 without edges, O(T Y^2). Sequences that it cannot
+handle (``NEEDS_LOG_SPACE``) and all other chains go to :func:`covariance_in_logs`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from loglinear.structures.chain.sums import (
 
 
 class Work(NamedTuple):
-    """Room for one sequence of at most T positions, all [T, W]; the letters are those of the equations above."""
+    """Scratch for one sequence of at most T positions, all [T, W]; the letters are those of the equations above."""
 
     alpha: Float  # a
     inverse: Float  # 1 / p
@@ -63,9 +63,9 @@ class Work(NamedTuple):
 
 @kernel
 def _forward(first: int, last: int, parts: Parts, move: Float, room: float, work: Work, potential: Float) -> int:
-    """Scaled forward pass over the sequence ``first..last``: fills ``alpha`` and ``inverse``; a status.
+    """Scaled forward pass over the sequence ``first..last``: fills ``alpha`` and ``inverse``; returns a status.
 
-    ``room`` is the spread that the emission scores may have; ``potential`` [W] is scratch, zero from Y on.
+    ``room`` is the greatest spread that the emission scores may have; ``potential`` [W] is scratch, zero from Y on.
     """
     n_labels = parts.start.shape[0]
     for t in range(last - first + 1):
@@ -95,7 +95,7 @@ def _forward(first: int, last: int, parts: Parts, move: Float, room: float, work
 
 @kernel
 def _centre(node: Float, values: Float) -> float:
-    """The mean of ``values`` [W], W a multiple of LANES, under the marginals ``node`` [W]; subtracts it from them."""
+    """Subtracts from ``values`` [W], W a multiple of LANES, their mean under the marginals ``node`` [W]; returns it."""
     mean = 0.0
     for _ in range(2):  # the second time corrects the rounding error of a large mean
         s0, s1, s2, s3, n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -126,9 +126,9 @@ def _add_both_products(first: Float, second: Float, matrix: Float, out: Float, o
 
 @kernel
 def _backward(costs: Float, unit: float, moved: Float, work: Work) -> float:
-    """Fills P, R, d, G and H; returns E[c] in units.
+    """Fills P, R, d, G and H; returns ``unit`` times E[c].
 
-    ``costs`` [T, Y] are in units when multiplied by ``unit``; ``moved`` [W, W] is M transposed.
+    ``costs`` [T, Y] are multiplied by ``unit``; ``moved`` [W, W] is M transposed.
     """
     n_positions, n_labels = costs.shape
     width = work.alpha.shape[1]
@@ -203,16 +203,17 @@ def covariance(
     ----------
     offsets : int64[S + 1]
     parts, result : Parts
-        Of ``result``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
+        Emissions and edges (if any) of ``result`` are overwritten, its other parts added to; infeasible sequences
+        change nothing.
     cost : float64[N, Y]
     unit : float
-        Power of two that makes the costs about one at most, for intermediate results.
+        Power of two that scales the costs of intermediate results to about one at most.
     weights : float64[S]
         Factor of each sequence's covariances.
     mean : float64[S]
         Written: E[c].
     status : uint8[S]
-        Written: ``DONE``, ``NEEDS_LOG_SPACE`` (left out of everything else that is written) or ``INFEASIBLE``.
+        Written: ``DONE``, ``NEEDS_LOG_SPACE`` (nothing else is written for the sequence) or ``INFEASIBLE``.
     """
     n_labels, width = parts.transition.shape[0], padded(parts.transition.shape[0])
     room = np.empty((7, longest(offsets), width))
@@ -234,24 +235,24 @@ def covariance(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Covariance of a cost and the parts of a chain for any scores, and for both orders with one set of loops.
+# Covariance of a cost and the parts of a chain for any scores, and for both orders with the same loops.
 #
-# The quantities and their names are those above, the states ``(c, y)`` and arcs ``(b, c, y)`` those of
-# :mod:`loglinear.structures.chain.log_sums`; read states for labels. Forward values are kept as logarithms less their
-# maximum. What all sums need of them is the share that each arc has in the state it leads
-# into::
+# The quantities have the names used above, with the states ``(c, y)`` and arcs ``(b, c, y)`` of
+# :mod:`loglinear.structures.chain.log_sums` instead of labels and transitions. Forward values are kept as logarithms
+# less their maximum. All sums are made of the shares that arcs have in the states they lead into::
 #
 #     share_t(b, c, y) = a_{t-1}(b C + c) M(b, c, y) / p_t(c, y)         which sum to one over b
 #     P_{t-1}(b C + c) = sum_y share_t(b, c, y) P_t(c, y)                       R_{t-1} likewise from P_t d_t + R_t
 #     f_t(c, y)        = d_t(y) + sum_b share_t(b, c, y) f_{t-1}(b C + c)
 #     cov(c, arc)      = share_t(b, c, y) (f_{t-1}(b C + c) P_t(c, y) + P_t(c, y) d_t(y) + R_t(c, y))
 #
-# At a position where the forward values span less than ``LOG_TINY`` and the arcs less than ``MAX_SPREAD``, ``a M`` is a
-# product, at least 5e-281 if it is not zero; at others the exponential of the sum of both less the greatest sum into
-# that state. Either way a share that underflows is below 1e-300 of a probability, and all other numbers are averages.
+# Where the forward values are above ``LOG_TINY`` and the spread of the arcs is below ``MAX_SPREAD``, ``a M`` is
+# computed as a product, which is at least 5e-281 if it is not zero. Elsewhere it is the exponential of the sum of the
+# logarithms less the greatest such sum into the state. Either way only shares below 1e-300 underflow, and all other
+# numbers are averages.
 #
-# P is not known when f is made: f is kept less that of the likeliest state, and its mean under P is taken off on the
-# way back.
+# P is not known yet when f is computed: f is kept relative to that of the likeliest state, and the backward pass
+# subtracts its mean under P.
 #
 # O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
 # edges.
@@ -285,7 +286,11 @@ def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float,
 
 @kernel
 def _table_of(t: int, first: int, parts: Parts) -> int:
-    """Which table holds the arcs into ``t``: with edges at order 1 its own, else that of the opening or of the rest."""
+    """The table that holds the arcs into ``t``.
+
+    There is one for each position of an order-1 chain with edges, at order 2 one for second positions and one for the
+    others, and otherwise a single one.
+    """
     if parts.trigram.shape[0] > 0:
         return min(t - first - 1, 1)
     return t - first if parts.edge.shape[0] > 0 else 0
@@ -296,7 +301,7 @@ def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, s
     """The weights [Y, C, Y] of the arcs of table ``k``: ``a M = factors(b C + c) weights(b, c, y) exp(left(c, y))``.
 
     ``before`` [C Y] are the logarithms of ``a``, the greatest 0. Fills ``factors`` [C Y] and ``left`` [C, Y], -inf only
-    where no way leads in. The weights are the table's powers, or where those do not do are written to ``spare``.
+    where no arc leads in. The weights are the table's powers or, where those could underflow, written to ``spare``.
     """
     arcs, powers, limits = tables[0][k], tables[1][k], tables[2][k]
     n_labels, n_contexts, _ = arcs.shape
@@ -328,7 +333,7 @@ def _weigh(k: int, tables: Tables, before: Float, factors: Float, left: Float, s
 def _forward_in_logs(
     first: int, last: int, parts: Parts, cost: Float, unit: float, tables: Tables, kept: Tables, scratch: Tables
 ) -> int:
-    """Fills what is ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p; a status."""
+    """Fills ``kept``, all [T, C, Y]: log a less its maximum, f up to a constant, 1 / p. Returns a status."""
     emission, _, start, stop, edge, trigram = parts
     factors, left, spare = scratch
     n_labels, n_contexts, _ = spare.shape
@@ -380,7 +385,7 @@ def _forward_in_logs(
 
 @kernel
 def _dot(left: Float, right: Float) -> float:
-    """Sum of the products, four sums beside each other since one alone waits for each addition."""
+    """Sum of the products, as four independent sums: a single one would wait for each addition."""
     n = left.shape[0]
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(0, n - 3, 4):
@@ -395,9 +400,9 @@ def _dot(left: Float, right: Float) -> float:
 
 @kernel
 def _centre_in_logs(node: Float, values: Float) -> float:
-    """The mean of ``values`` [C Y] under the marginals ``node`` [C Y]; subtracts it from them."""
+    """Subtracts from ``values`` [C Y] their mean under the marginals ``node`` [C Y]; returns it."""
     total, mean = np.sum(node), 0.0
-    for _ in range(2):  # the second time corrects what rounding has left of a mean that is large
+    for _ in range(2):  # the second time corrects the rounding error of a large mean
         part = _dot(node, values) / total
         mean += part
         for s in range(values.shape[0]):
@@ -455,7 +460,7 @@ def _backward_in_logs(
     scratch: Tables,
     result: Parts,
 ) -> float:
-    """Adds a sequence's covariances times ``share``; E[c] in units. The f of :func:`_forward_in_logs` are centred."""
+    """Adds a sequence's covariances times ``share``, and centres f in place; returns ``unit`` times E[c]."""
     alpha, past, inverses = kept
     factors, left, spare = scratch
     n_labels, n_contexts, _ = spare.shape

@@ -1,4 +1,4 @@
-"""How a chain's feature weights become part scores, and part gradients weight gradients.
+"""From a chain's weights to part scores, and from gradients by part scores to gradients by weights.
 
 The weight vector has four parts, one after the other:
 
@@ -7,8 +7,8 @@ The weight vector has four parts, one after the other:
     transition  (previous label, label)            -> transition [Y, Y]
     trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], order 2 only
 
-A generative model may also have *input-only* features, of an attribute whatever its label. They are state features
-with the code Y, and their score is added to each label's.
+A generative model may also have *input-only* features, which belong to an attribute regardless of the label. They are
+state features with the code Y, and their score is added to that of each label.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Penalties:
 
 @dataclass(frozen=True, slots=True)
 class ChainWeights:
-    """A weight vector laid out for the passes: parts, dense rows, matrices with the constraints added."""
+    """A weight vector prepared for scoring: its parts, dense rows, and matrices that include the constraints."""
 
     state: Float
     state_rows: Float
@@ -113,7 +113,7 @@ class ChainFeatures:
     order : int
         1 or 2.
     state : FeatureBlock
-        (attribute, label); the code Y is any label.
+        (attribute, label); the code Y means "any label".
     edge : FeatureBlock or None
         (attribute, previous label * Y + label).
     transitions : int32
@@ -143,9 +143,9 @@ class ChainFeatures:
     ) -> ChainFeatures:
         """The features of a training corpus.
 
-        ``states`` and ``transitions`` say which pairs get a weight: those seen in the gold labelling (``observed``) or
-        ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow ``transitions``.
-        The attributes in the mask ``input_only`` [A] also get one whatever the label.
+        ``states`` and ``transitions`` select the pairs that get a weight: those seen in the gold labelling
+        (``observed``) or ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow
+        ``transitions``. The attributes in the mask ``input_only`` [A] also get a weight that applies to every label.
         """
         lists = gold.label_lists(n_labels, unlabelled_as_any=False)
         edge = None
@@ -164,13 +164,13 @@ class ChainFeatures:
         return cls(n_labels, order, state, edge, bigrams, trigrams)
 
     def as_lists(self) -> ChainFeatures:
-        """The same features without dense rows: :meth:`lay_out` then looks at the weight vector itself, not a copy."""
+        """The same features without dense rows: :meth:`lay_out` then refers to the weight vector itself, not a copy."""
         edge = None if self.edge is None else self.edge.as_lists()
         return replace(self, state=self.state.as_lists(), edge=edge)
 
     @property
     def input_only(self) -> bool:
-        """Whether some features look at no label."""
+        """Whether some features do not depend on the label."""
         return self.state.n_codes > self.n_labels
 
     @cached_property
@@ -182,8 +182,8 @@ class ChainFeatures:
 
     @cached_property
     def groups(self) -> Int64:
-        """Where the runs of weights begin that are always met together [G + 1]: those of a state attribute, of an edge
-        attribute, and the label n-grams."""
+        """Where the groups of weights begin [G + 1]: one for each state attribute and each edge attribute, and one for
+        all label n-grams."""
         pointers = [self.state.pointer]
         if self.edge is not None:
             pointers.append(self.edge.pointer[1:] + self.slices[1].start)
@@ -210,7 +210,7 @@ class ChainFeatures:
         )
 
     def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
-        """The layout with the label n-grams' weights, which it holds a copy of, taken from ``weights`` [D] anew."""
+        """The layout with the tables of label n-grams, which are copies, built from the changed ``weights`` [D]."""
         _, _, transition, trigram = self.slices
         matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
         return replace(laid_out, transition=matrix, trigram=cube)
@@ -255,7 +255,6 @@ class ChainFeatures:
 
     def sparse_gradient(self) -> SparseGradient:
         """A gradient of the few features of one sequence."""
-
         return SparseChainGradient(self)
 
     def active_groups(self, corpus: EncodedCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
@@ -289,14 +288,14 @@ class ChainFeatures:
         return features, used
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
-        """Cut sequences ``first`` to ``end`` into runs whose part scores stay small (about 8 MB of them)."""
+        """Cut sequences ``first`` to ``end`` into runs whose part scores take at most about 8 MB."""
         width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
         most = max(256, min(4096, 1_000_000 // width))
         return runs(offsets, first, end, most)
 
 
 def _kept_counts(block: FeatureBlock, kept: Bool) -> Int64:
-    """Features of each attribute [A] among those ``kept`` [F]."""
+    """How many features of each attribute [A] are ``kept`` [F]."""
     before = np.concatenate([[0], np.cumsum(kept)])
     return np.diff(before[block.pointer])
 
@@ -314,11 +313,10 @@ def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, 
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The weight gradient of one sequence of a chain as a short list (:mod:`~loglinear.kernels.tables`).
+# The weight gradient of a single sequence, kept sparse by groups (:mod:`~loglinear.kernels.tables`).
 #
-# The features of an attribute lie one after the other in the weight vector and are always met together: they are a
-# group, and so are all label n-grams. Parts are walked as in
-# :class:`~loglinear.structures.chain.features.ChainGradient`.
+# The features of an attribute lie one after the other in the weight vector and are always used together: they are a
+# group, and so are all label n-grams.
 
 
 class SparseChainGradient(SparseGroups):

@@ -1,4 +1,4 @@
-r"""Chains in log space: what must hold for any scores, and for both orders with one set of loops.
+r"""Chains in log space: operations that work for any scores, and for both orders with the same loops.
 
 A state is a pair ``(c, y)`` of a context and a label: a single context at order 1, the label before at order 2; C
 contexts, and state ``(c, y)`` has the number ``c Y + y``. The arc ``(b, c, y)`` leads into it from state ``b C + c``::
@@ -12,13 +12,14 @@ and only ``b = 0`` counts. Then (start and stop scores belong to the first and l
     forward    A_t(s) = state_t(s) + log sum_b exp(A_{t-1}(b C + c) + arc(b, c, y))      Viterbi: max for log sum exp
     backward   B_{t-1}(b C + c) = log sum_y exp(arc(b, c, y) + state_t(c, y) + B_t(c, y))
 
-A_t is kept less its maximum and B likewise, so that marginals do not lose digits to a large log Z. Viterbi keeps no
-back pointers: the way back looks again for the best ``b``, Y comparisons a position. Draws go backward through A
-(forward filtering, backward sampling: Scott 2002, "Bayesian methods for hidden Markov models"). The k best labellings
-come from the k best of every state (Schwartz & Chow 1990, "The N-best algorithm"). Ties go to the state with the lower
-number, from the last position to the first. O(T Y^2) at order 1, O(T Y^3) at order 2, k times that for the k best.
+A_t and B_t are kept less their maxima, so that a large log Z costs the marginals no digits. Viterbi keeps no back
+pointers: the backward walk looks for the best ``b`` again, with Y comparisons at each position. Draws go backward
+through A (forward filtering, backward sampling: Scott 2002, "Bayesian methods for hidden Markov models"). The k best
+labellings come from the k best of every state (Schwartz & Chow 1990, "The N-best algorithm"). Ties go to the state with
+the lower number, from the last position to the first. O(T Y^2) at order 1, O(T Y^3) at order 2, k times that for the k
+best.
 
-Arrays of length zero stand for absent parts, in the input and in the output.
+Arrays of length zero are absent parts, in the input and in the output.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from loglinear.structures.chain.sums import Parts, add_ends
 
 
 class Work(NamedTuple):
-    """Room for one sequence of at most T positions.
+    """Scratch for one sequence of at most T positions.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class Work(NamedTuple):
 
 @kernel
 def _new_work(offsets: Int64, parts: Parts) -> Work:
-    """Room for the longest of the sequences."""
+    """Scratch for the longest of the sequences."""
     n, n_labels = longest(offsets), parts.transition.shape[0]
     n_contexts = n_labels if parts.trigram.shape[0] > 0 else 1
     rows = np.empty((2, n, n_contexts * n_labels))
@@ -80,7 +81,7 @@ def _fill_states(t: int, first: int, last: int, parts: Parts, states: Float) -> 
 
 @inlined_kernel
 def fill_arcs(t: int, first: int, is_new: bool, parts: Parts, arcs: Float) -> None:
-    """Scores ``arcs`` [Y, C, Y] into position ``t``; unless ``is_new`` they hold those of a position beside it."""
+    """Fills ``arcs`` [Y, C, Y] with the scores into position ``t``; unless ``is_new`` it holds those of a neighbour."""
     transition, edge, trigram = parts.transition, parts.edge, parts.trigram
     n_labels = transition.shape[0]
     paired = trigram.shape[0] > 0
@@ -97,7 +98,7 @@ def fill_arcs(t: int, first: int, is_new: bool, parts: Parts, arcs: Float) -> No
 
 @kernel
 def _forward(first: int, last: int, parts: Parts, work: Work) -> tuple[float, float]:
-    """Fills ``work``; returns log Z, and the part of it that is not in the shifts."""
+    """Fills ``work``; returns log Z, and log Z less the sum of the shifts."""
     alpha, states, shifts, arcs = work
     n_labels, n_contexts, _ = arcs.shape
     n_states = n_contexts * n_labels
@@ -139,7 +140,7 @@ def _forward(first: int, last: int, parts: Parts, work: Work) -> tuple[float, fl
 
 @kernel
 def _step_back(states: Float, beta: Float, arcs: Float, shift: float, before: Float) -> None:
-    """Fills ``before`` [C Y], B of the position before, from ``beta`` [C Y]."""
+    """Fills ``before`` [C Y], the previous position's B, from ``beta`` [C Y]."""
     n_labels, n_contexts, _ = arcs.shape
     for b in range(n_labels):
         for c in range(n_contexts):
@@ -159,7 +160,7 @@ def _step_back(states: Float, beta: Float, arcs: Float, shift: float, before: Fl
 def _add_arcs(
     t: int, first: int, weight: float, alpha: Float, arcs: Float, ahead: Float, rest: float, expected: Parts
 ) -> None:
-    """Adds a position's expected arcs; ``alpha`` [C Y] is of the position before, ``ahead`` = state + B - shift."""
+    """Adds a position's expected arcs; ``alpha`` [C Y] is the previous position's, ``ahead`` = state + B - shift."""
     transition, edge, trigram = expected.transition, expected.edge, expected.trigram
     n_labels, n_contexts, _ = arcs.shape
     for b in range(n_labels):
@@ -183,7 +184,7 @@ def _add_arcs(
 
 @kernel
 def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float, log_z: Float, expected: Parts) -> None:
-    """Log-partitions of the sequences ``which``, and unless ``expected`` has no emissions their expected parts.
+    """Log-partitions of the sequences ``which`` and, unless ``expected.emission`` is empty, their expected parts.
 
     Parameters
     ----------
@@ -191,7 +192,8 @@ def forward_backward(offsets: Int64, which: Int64, parts: Parts, weights: Float,
     which : int64
         Numbers of the sequences to do.
     parts, expected : Parts
-        Of ``expected``, emissions and edges (if any) are written, the others added to; infeasible sequences leave them.
+        Emissions and edges (if any) of ``expected`` are overwritten, its other parts added to; infeasible sequences
+        change nothing.
     weights, log_z : float64[S]
     """
     node, edge, n_labels = expected.emission, expected.edge, parts.transition.shape[0]
@@ -315,15 +317,15 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
 
 @kernel
 def k_best(first: int, last: int, parts: Parts, labels: Int32, scores: Float) -> int:
-    """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T] and ``scores`` [k]; their number."""
+    """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T], ``scores`` [k]; how many."""
     work, k = _new_work(np.array([first, last + 1]), parts), len(scores)
     arcs, states = work.arcs, work.states[0]
     n_labels, n_contexts, _ = arcs.shape
     n_states = n_contexts * n_labels
     values, before = np.empty((n_states, k)), np.empty((n_states, k))
     counts, counts_before = np.zeros(n_states, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
-    heads = np.zeros(n_states, dtype=np.int64)  # of each list to merge, the next one not taken
-    origin = np.empty((last - first + 1, n_states, k), dtype=np.int64)  # state before * k + rank there
+    heads = np.zeros(n_states, dtype=np.int64)  # the next entry to take from each list that is merged
+    origin = np.empty((last - first + 1, n_states, k), dtype=np.int64)  # previous state * k + rank there
     for t in range(last - first + 1):
         _fill_states(first + t, first, last, parts, states)
         if t > 0:

@@ -1,8 +1,8 @@
-"""A chain's weights laid out for quick passes: rows padded to a multiple of eight labels, in single precision.
+"""A chain's weights laid out for fast passes: rows padded to a multiple of eight labels, in single precision.
 
-Attributes with at least three features have a row of W numbers each, of which those of missing features stay zero; the
-features of the others are single. Rows are sorted by how often their attribute occurs, so that the busy ones lie
-together in the cache; single features by where they first occur, so that those of a sequence lie together.
+An attribute with at least three features has a row of W numbers, which are zero for missing features. The features of
+other attributes are *single*. Rows are sorted by how often their attribute occurs, so that frequent ones lie together
+in the cache; single features by where they first occur, so that those of a sequence lie together.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 @kernel
 def _number_singles(ids: Int32, features: Features, first: Int64, order: Int64) -> None:
-    """Number the single features as they are met: ``first`` [A] of each attribute (-1 so far), ``order`` [F]."""
+    """Number the single features by first occurrence: ``first`` [A] of each attribute (-1 before), ``order`` [F]."""
     n, n_attributes = 0, features.row_of.shape[0]
-    for j in range(ids.shape[0] + n_attributes):  # at last those that do not occur
+    for j in range(ids.shape[0] + n_attributes):  # finally those that never occur
         a = ids[j] if j < ids.shape[0] else j - ids.shape[0]
         if features.row_of[a] < 0 and first[a] < 0:
             first[a] = n
@@ -79,7 +79,7 @@ def _count_entries(lists: Lists, features: Features, rows: Int64, singles: Int64
 
 @kernel
 def _fill_entries(lists: Lists, features: Features, first: Int64, entries: Entries) -> None:
-    """The rows and single features that each position looks at."""
+    """Fill in the rows and single features of each position."""
     _, ids, values = lists
     r, s, has_values = 0, 0, values.shape[0] > 0
     for j in range(ids.shape[0]):
@@ -99,18 +99,18 @@ def _fill_entries(lists: Lists, features: Features, first: Int64, entries: Entri
 
 
 class PaddedLayout:
-    """Where each weight of a first-order chain without edge features lies, and the corpus that looks at it.
+    """Where each weight of a first-order chain without edge features is stored, and the corpus that refers to it.
 
     Parameters
     ----------
     features : ChainFeatures
     encoded : EncodedCorpus
     penalties : Penalties
-        Constraints; what they rule out has a factor of zero.
+        Constraints; transitions that they rule out have a factor of zero.
     gold : int32 [N]
     sequence_weights : float64 [S]
     costs : float64 [4, Y, Y], optional
-        Of labels, by the kind of place and the gold label.
+        Of labels, by the kind of position (a whole sequence, first, inner, last) and the gold label.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class PaddedLayout:
 
 
 def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
-    """What the positions look at; the single features of attribute a are ``first[a]`` and those after it."""
+    """The entries of all positions; the single features of attribute a are ``first[a]`` and those after it."""
     pointers = np.zeros((2, len(lists.pointer)), dtype=np.int64)
     _count_entries(lists, features, *pointers)
     sizes = pointers[:, -1].tolist()
@@ -221,17 +221,17 @@ def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Passes over the sequences of a first-order chain in single precision: a gradient of all, or a dual step for each.
+# Passes over the sequences of a first-order chain in single precision: a gradient for all, or a dual step for each.
 #
 # For each sequence: scores of its positions, forward and backward over probabilities scaled to one at each position,
 # expected transitions; then the gradient (:func:`evaluate`), or the step (:func:`dual_pass`). All rows have W numbers,
-# a multiple of eight, and are worked on eight at a time (:mod:`~loglinear.kernels.lanes`); those from Y on stay zero.
-# One call does a whole sequence, as a call with many arrays costs more than the work of a position.
+# a multiple of eight, and are processed eight at a time (:mod:`~loglinear.kernels.lanes`); those from Y on stay zero.
+# One call does a whole sequence, because a call with many arrays costs more than the work on one position.
 
 
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
-LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may miss some that were taken for zero
-NOTHING = np.float32(1e-24)  # a smaller probability is taken for zero: near 1e-38 arithmetic is slow
+LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some that were set to zero
+NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 arithmetic is slow
 TINY = np.float32(1e-9)
 SMALL_PRODUCT = 1e-200
 
@@ -252,19 +252,19 @@ class PaddedWeights(NamedTuple):
 
 
 class PaddedCorpus(NamedTuple):
-    """Sequences, and where the weights lie that their positions look at.
+    """Sequences, and where the weights of their positions are stored.
 
     Parameters
     ----------
     offsets : int64 [S + 1]
     row_pointer, row_ids, row_values
-        Position t looks at the rows ``row_ids[row_pointer[t]:row_pointer[t + 1]]``; no values if all are one.
+        Position t uses the rows ``row_ids[row_pointer[t]:row_pointer[t + 1]]``; no values if all are one.
     list_pointer, list_ids, list_labels, list_values
-        The same of single features, with the label of each.
+        The same for single features, with the label of each.
     blank : float32 [W]
-        Scores without any features: 0, and so little that nothing comes of it from Y on.
+        Scores without any features: 0 for labels, and from Y on so low that their exponential is zero.
     has_feature : int8 [R, W]
-        Whether there is such a feature.
+        Whether the feature exists.
     transition_places : int64 [F]
         Where the transitions that have a feature lie in a flat [W, W].
     allowed : float32 [W, W]
@@ -273,7 +273,7 @@ class PaddedCorpus(NamedTuple):
         The same for first and last labels.
     gold : int32 [N]
     costs : float32 [4, Y, W]
-        Of labels, by the kind of place and the gold label; empty if there are none.
+        Of labels, by the kind of position and the gold label; empty if there are none.
     sequence_weights : float64 [S]
     """
 
@@ -297,7 +297,7 @@ class PaddedCorpus(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Room for the work on one sequence of at most T positions."""
+    """Scratch for one sequence of at most T positions."""
 
     emission: Float32  # [T, W]
     forward: Float32  # [T, W]
@@ -338,7 +338,7 @@ def _set_factors(transition: Float32, allowed: Float32, work: Workspace) -> np.f
 
 @loose_kernel
 def _fetch_next(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> None:
-    """Have the rows that the position after this one looks at on their way from memory."""
+    """Prefetch the rows of the next position from memory."""
     last = min(position + 2, corpus.row_pointer.shape[0] - 1)
     for j in range(corpus.row_pointer[position + 1], corpus.row_pointer[last]):
         prefetch(rows, corpus.row_ids[j] * width)
@@ -347,7 +347,7 @@ def _fetch_next(position: int, corpus: PaddedCorpus, rows: Float32, width: int) 
 
 @loose_kernel
 def _set_scores(first: int, corpus: PaddedCorpus, weights: PaddedWeights, out: Float32) -> None:
-    """Scores [T, W] of a sequence's positions, which begin with ``first``."""
+    """Scores [T, W] of the positions of the sequence that begins at ``first``."""
     scores, rows, w = out.ravel(), weights.rows.ravel(), out.shape[1]
     ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
     for t in range(out.shape[0]):
@@ -371,7 +371,7 @@ def _set_scores(first: int, corpus: PaddedCorpus, weights: PaddedWeights, out: F
 def _set_shrunk_scores(
     first: int, corpus: PaddedCorpus, weights: PaddedWeights, less: np.float32, out: Float32
 ) -> None:
-    """:func:`_set_scores` of weights that are the given numbers, brought nearer to zero by ``less``."""
+    """:func:`_set_scores` of the weights moved towards zero by ``less``."""
     scores, rows, w = out.ravel(), weights.rows.ravel(), out.shape[1]
     has_values, zero = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0, same(ZERO)
     for t in range(out.shape[0]):
@@ -390,7 +390,7 @@ def _set_shrunk_scores(
 def _set_emissions(first: int, corpus: PaddedCorpus, transition: Float32, parts: Float32, work: Workspace) -> float:
     """Scores [T, W] and costs as factors of at most one in ``work.emission``.
 
-    Returns the logarithm of what they were divided by, less the score of the gold labelling.
+    Returns the logarithm of the number they were divided by, less the score of the gold labelling.
     """
     constant, n, w = 0.0, parts.shape[0], parts.shape[1]
     scores, emission, costs = parts.ravel(), work.emission.ravel(), corpus.costs.ravel()
@@ -509,7 +509,7 @@ def evaluate(
 ) -> float:
     """Losses of the ``sequences``, each times its weight; their gradient is added. nan if a sum has underflown.
 
-    What falls on missing features of a row, and on transitions without a feature, is added, too.
+    The gradient also has numbers for missing features of a row and for transitions without a feature; ignore them.
     """
     work = _workspace(corpus, sequences, weights.rows.shape[1])
     top = _set_factors(weights.transition, corpus.allowed, work)
@@ -561,7 +561,7 @@ def losses(sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_lab
 
 
 class Moves(NamedTuple):
-    """The change that one step makes to the rows of weights its sequence uses."""
+    """The change that one step makes to the rows of weights that its sequence uses."""
 
     slot: Int32  # [R] place of each row in the list, -1 if it is not in it
     row_ids: Int32  # the rows in the list
@@ -618,9 +618,9 @@ def _above_gold(
 
 @loose_kernel
 def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> tuple[int, np.float32]:
-    """Add up what a change of marginals [T, W] means for each row; returns their number and the squared norm of it all.
+    """Add up the effect of a change of marginals [T, W] on each row; returns the number of rows and the squared norm.
 
-    A single feature is taken to be looked at once.
+    Assumes that the sequence uses each single feature only once.
     """
     parts, sums, has_feature, w = change.ravel(), moves.sums.ravel(), corpus.has_feature.ravel(), change.shape[1]
     used, ids = 0, corpus.row_ids
@@ -653,7 +653,7 @@ def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> 
 
 @loose_kernel
 def _apply(first: int, corpus: PaddedCorpus, change: Float32, factor: np.float32, weights: PaddedWeights) -> None:
-    """Add ``factor`` times a change of marginals [T, W] to the features that its positions look at."""
+    """Add ``factor`` times a change of marginals [T, W] to the features of its positions."""
     parts, rows, has_feature, w = change.ravel(), weights.rows.ravel(), corpus.has_feature.ravel(), change.shape[1]
     ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
     for t in range(change.shape[0]):
@@ -727,7 +727,7 @@ def dual_pass(
 
     The weights are a function of ``alpha`` [N, W] and ``alpha_transitions`` [S, F], the sequences' kept marginals;
     scores use the weights moved towards zero by ``shrink``. ``overlaps`` [S] is how much the positions of a sequence
-    share features: with ``measure`` it is worked out and stored, otherwise used as stored.
+    share features: with ``measure`` it is computed and stored, otherwise the stored number is used.
     """
     w, less, places = weights.rows.shape[1], np.float32(shrink), corpus.transition_places
     work, moves = _workspace(corpus, sequences, w), _moves(corpus, sequences, weights.rows.shape[0], w)
@@ -766,7 +766,7 @@ def dual_pass(
             there = pairs[places[f]] * factors[places[f]] - alpha_transitions[i, f]
             pairs[places[f]] = there
             square += there * there
-        # the divergence of both is at least the second, and about the first where they are near each other
+        # the divergence of the two is at least the second term, and about the first where they are close
         losses[i], gaps[i] = weight * loss, weight * max(0.5 * size, loss - above_gold - n * math.log(n_labels))
         gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
         factor = np.float32(-weight / (2.0 * l2)) * gamma

@@ -1,4 +1,4 @@
-"""A chain cut into pieces that are normalised one by one: what local criteria need instead of forward-backward.
+"""A chain cut into pieces that are normalised one by one, which local criteria use instead of forward-backward.
 
 The piece of position t scores its label y given its *context* k, the labels before it that it depends on::
 
@@ -6,25 +6,25 @@ The piece of position t scores its label y given its *context* k, the labels bef
     second (at order 2)       y'                 transition(y', y) + edge_t(y', y) + s_t(y)
     the others                y' or (y'', y')    ... + trigram(y'', y', y) at order 2
 
-with stop(y) added at last positions; summed along a labelling the pieces give its score. The normaliser of a piece
+with stop(y) added at last positions; the pieces along a labelling sum to its score. The normaliser of a piece
 depends on the context alone, so it is scored like a part of a chain that ends one position earlier::
 
     L_t(k) = log sum_y exp piece_t(k, y)                               log(1 + sum ...) with none of the above
     dL_t(k) / d piece_t(k, y) = exp(piece_t(k, y) - L_t(k))
 
-What belongs to labels alone is the same at every position: with A(k, y) = exp(transition + trigram - a) and
+Scores of labels alone are the same at every position: with A(k, y) = exp(transition + trigram - a) and
 f_t(y) = exp(s_t(y) + edge_t(y', y) - p), a and p the maxima, the sums are products with a fixed matrix::
 
     z_t(k)                   = sum_y A(k, y) f_t(y)                    L_t(k) = p + a + log z_t(k)
     gradient of s_t(y)       = f_t(y) sum_k r_t(k) A(k, y)             r_t(k) = weight_t(k) exp(p + a - L_t(k))
     gradient of A's scores   = A(k, y) sum_t r_t(k) f_t(y)
 
-so a position takes O(Y) exponentials (O(Y^2) with edges) and O(Y) products a context. If the spreads of the finite
-scores in A and f_t add up to at most ``MAX_SPREAD`` = 600 nats, each term that is not ruled out is at least e^-600 >
-1e-261 and r at most 1e261 times the weight: nothing underflows or overflows, and z = 0 means a context without a
-possible label (L = -inf; 0 with none of the above). Other positions are done score by score.
+so a position takes O(Y) exponentials (O(Y^2) with edges) and O(Y) products for each context. If the spreads of the
+finite scores in A and f_t add up to at most ``MAX_SPREAD`` = 600 nats, each term that is not ruled out is at least
+e^-600 > 1e-261 and r at most 1e261 times the weight: nothing underflows or overflows, and z = 0 means a context without
+a possible label (L = -inf; 0 with none of the above). Other positions are done score by score.
 
-Contexts are numbered k = y' or y'' Y + y'. Arrays of length zero stand for absent parts.
+Contexts are numbered k = y' or y'' Y + y'. Arrays of length zero are absent parts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ import numpy.typing as npt
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
-from loglinear.kernels.numbers import exp_rows, log_rows
-from loglinear.structures.chain.sums import Parts
+from loglinear.kernels.numbers import exp_rows, log_rows, longest
+from loglinear.structures.chain.sums import LANES, Parts, padded
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
@@ -49,21 +49,15 @@ Rows = tuple[Float, Float, Float, Float]  # log f and f [R, W], maxima and sprea
 Buffers = tuple[Float, Float, Float, Float]  # z, L and r [R, K], scratch [R K]
 
 MAX_SPREAD = 600.0
-LANES = 4  # labels and contexts are padded to a multiple of this
-ONE, ROW = 3, 16  # cost of a context by itself and of its position, to that of a context among all (measured)
-
-
-@kernel
-def _padded(n: int) -> int:
-    return (n + LANES - 1) // LANES * LANES
+ONE, ROW = 3, 16  # cost of a context done alone, and of its position, relative to a context done with all others
 
 
 @kernel
 def _tables(transition: Float, trigram: Float) -> Tables:
-    """Tables with the contexts of one label first, then those of two if there are trigrams; both padded with zeros."""
+    """Tables with the contexts of one label, then those of two labels if there are trigrams; both padded with zeros."""
     n_labels = transition.shape[0]
-    width, n_pairs = _padded(n_labels), trigram.shape[0] * n_labels
-    shape = (width + _padded(n_pairs), width)
+    width, n_pairs = padded(n_labels), trigram.shape[0] * n_labels
+    shape = (width + padded(n_pairs), width)
     raw, matrix, turned, extents = np.full(shape, -np.inf), np.zeros(shape), np.zeros(shape[::-1]), np.zeros((2, 2))
     for deep in range(2):
         base, n_contexts = (width, n_pairs) if deep else (0, n_labels)
@@ -87,8 +81,8 @@ def _tables(transition: Float, trigram: Float) -> Tables:
 
 @kernel
 def _fill_row(parts: Parts, t: int, first: int, last: int, before: int, row: Float) -> tuple[float, float]:
-    """Fills ``row`` [W] with the scores that depend on no older label than ``before``; its maximum and spread."""
-    emission, start, stop, edge = parts[0], parts[2], parts[3], parts[4]
+    """Fills ``row`` [W] with the scores that depend on y and ``before`` alone; returns maximum and spread."""
+    emission, start, stop, edge = parts.emission, parts.start, parts.stop, parts.edge
     n_labels = emission.shape[1]
     own = emission[t]
     for y in range(n_labels):
@@ -114,7 +108,7 @@ def _fill_row(parts: Parts, t: int, first: int, last: int, before: int, row: Flo
 
 @kernel
 def _fill_rows(parts: Parts, t: int, end: int, first: int, last: int, before: int, rows: Rows) -> float:
-    """Fills the rows of the positions ``t`` to ``end - 1`` after the label ``before``; the greatest spread."""
+    """Fills the rows of the positions ``t`` to ``end - 1`` after the label ``before``; returns the greatest spread."""
     raw, factors, extents, powers = rows
     width, greatest = raw.shape[1], 0.0
     for j in range(end - t):
@@ -130,7 +124,7 @@ def _fill_rows(parts: Parts, t: int, end: int, first: int, last: int, before: in
 
 @kernel
 def _count(weights: Float, begin: int, step: int) -> int:
-    """How many of the ``weights`` at begin, begin + step, ... are not zero."""
+    """Number of non-zero ``weights`` at begin, begin + step, ..."""
     found = 0
     for k in range(begin, weights.shape[0], step):
         found += weights[k] != 0.0
@@ -212,8 +206,8 @@ def _all_contexts(
 ) -> float:  # fmt: skip
     """All contexts of the first ``n`` rows: their normalisers are written to ``found`` [n or 0, K].
 
-    Returns the sum of the normalisers times ``weights`` [n or 0, K]; its gradient by log f takes the place of log f in
-    ``rows``, that by log A is left in ``sums``.
+    Returns the sum of the normalisers times ``weights`` [n or 0, K]; its gradient by log f replaces log f in ``rows``,
+    that by log A is added to ``sums``.
     """
     factors, extents = rows[1], rows[2]
     _, matrix, turned, table_extents = tables
@@ -255,8 +249,9 @@ def _some_contexts(
 ) -> float:  # fmt: skip
     """The contexts k = begin, begin + step, ... of row 0 that have a weight, one by one; safe for any scores.
 
-    ``weights`` and ``found`` are [K or 0]; the gradient by log f is added to ``own`` [W]. What is worked out score by
-    score and needs no factor A goes to the second half of ``sums``. All else as in :func:`_all_contexts`.
+    ``weights`` and ``found`` are [K or 0]; the gradient by log f is added to ``own`` [W]. Gradients that
+    are computed score by score, without a factor A, go to the second half of ``sums``. Otherwise as
+    :func:`_all_contexts`.
     """
     row, factor = rows[0][0], rows[1][0]
     raw, matrix, _, extents = tables
@@ -304,7 +299,7 @@ def _some_contexts(
 @kernel
 def _add_sums(sums: Float, matrix: Float, gradient: Parts) -> None:
     """Adds the gradient of transitions and trigrams: A times the first half of ``sums`` [2, K, W], plus the second."""
-    transition, trigram = gradient[1], gradient[5]
+    transition, trigram = gradient.transition, gradient.trigram
     n_labels, width = transition.shape[0], matrix.shape[1]
     for k in range(n_labels):
         for y in range(n_labels):
@@ -324,7 +319,7 @@ def _first_piece(
     _fill_row(parts, first, first, last, 0, row)
     log_z = _log_sum(row, nought, nothing)
     if weight != 0.0 and log_z > -np.inf:
-        emission, start, stop = gradient[0], gradient[2], gradient[3]
+        emission, start, stop = gradient.emission, gradient.start, gradient.stop
         for y in range(start.shape[0]):
             p = weight * math.exp(row[y] - log_z)
             emission[first, y] += p
@@ -336,7 +331,7 @@ def _first_piece(
 @kernel
 def _add_own(t: int, last: int, before: int, own: Float, gradient: Parts) -> None:
     """Adds a gradient ``own`` [W] by log f to that by the parts."""
-    emission, stop, edge = gradient[0][t], gradient[3], gradient[4]
+    emission, stop, edge = gradient.emission[t], gradient.stop, gradient.edge
     for y in range(emission.shape[0]):
         emission[y] += own[y]
     if t == last:
@@ -351,12 +346,10 @@ def _add_own(t: int, last: int, before: int, own: Float, gradient: Parts) -> Non
 @kernel
 def _room(offsets: Int64, n_labels: int, n_contexts: int) -> tuple[Rows, Buffers]:
     """Scratch for the longest sequence."""
-    longest, width, breadth = 0, _padded(n_labels), _padded(n_contexts)
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    rows = np.empty((longest, width)), np.empty((longest, width)), np.empty((longest, 2)), np.empty(longest * width)
-    wide = (longest, breadth)
-    return rows, (np.empty(wide), np.empty(wide), np.empty(wide), np.empty(longest * breadth))
+    n, width, breadth = longest(offsets), padded(n_labels), padded(n_contexts)
+    rows = np.empty((n, width)), np.empty((n, width)), np.empty((n, 2)), np.empty(n * width)
+    wide = (n, breadth)
+    return rows, (np.empty(wide), np.empty(wide), np.empty(wide), np.empty(n * breadth))
 
 
 @kernel
@@ -364,7 +357,7 @@ def pieces(
     offsets: Int64, parts: Parts, first_weights: Float, weights: Contexts, nothing: bool,
     values: Float, found: Contexts, gradient: Parts,
 ) -> None:  # fmt: skip
-    """Normalisers of all pieces, or their weighted sums and the gradient of those; O(Y) a context, O(Y^2) with edges.
+    """Normalisers of all pieces, or their weighted sums and the sums' gradient; O(Y) for a context, O(Y^2) with edges.
 
     Parameters
     ----------
@@ -381,10 +374,10 @@ def pieces(
     values : float64[S]
         Written: the normalisers of the first pieces, or the weighted sums.
     """
-    n_labels, adding = parts[0].shape[1], first_weights.shape[0] > 0
-    edges, deepest = parts[4].shape[0] > 0, 1 if parts[5].shape[0] > 0 else 0
-    n_contexts = 0 if edges else n_labels ** (deepest + 1)  # of those done all at once
-    tables, (rows, buffers) = _tables(parts[1], parts[5]), _room(offsets, n_labels, n_contexts)
+    n_labels, adding = parts.emission.shape[1], first_weights.shape[0] > 0
+    edges, deepest = parts.edge.shape[0] > 0, 1 if parts.trigram.shape[0] > 0 else 0
+    n_contexts = 0 if edges else n_labels ** (deepest + 1)  # that are done all at once
+    tables, (rows, buffers) = _tables(parts.transition, parts.trigram), _room(offsets, n_labels, n_contexts)
     width, step = rows[0].shape[1], n_labels if edges else 1
     sums, row, own, nought = np.zeros((2, *tables[1].shape)), np.empty(width), np.empty(width), np.zeros(width)
     for i in range(offsets.shape[0] - 1):
@@ -393,7 +386,7 @@ def pieces(
         values[i] = _first_piece(first, last, parts, nothing, weight, row, nought, gradient)
         if adding:
             values[i] = weight * values[i] if weight != 0.0 else 0.0
-        end = last + 1  # of the positions that are left to be done one by one
+        end = last + 1  # of the positions that must be done one by one
         begin = first + 1 + deepest
         run_weights, run_found = weights[deepest][begin - 1 : last], found[deepest][begin - 1 : last]
         dense = not adding or ONE * _count(run_weights.reshape(-1), 0, 1) > run_weights.size - ROW * (end - begin)
@@ -436,15 +429,18 @@ def pieces(
 #                                      + trigram(y*_{t-1}, y, y*_{t+1}) + trigram(y, y*_{t+1}, y*_{t+2})
 #
 # with start(y) and stop(y) at the ends of the sequence, and parts that reach beyond it left out. A position's value is
-# log sum_y exp r_t(y), log(1 + sum ...) with none of the above; less the score r_t(y*_t) of its own label, if that is
-# asked for, it is -log p(y*_t given the others). O(Y) a position.
+# log sum_y exp r_t(y), or log(1 + sum ...) with none of the above. If the score r_t(y*_t) of its own label is
+# subtracted (option ``own``), the value is -log p(y*_t given the others). O(Y) for a position.
 #
-# Arrays of length zero stand for absent parts.
+# Arrays of length zero are absent parts.
 
 
 @kernel
 def normalise_rows(table: Float, log_sums: Float) -> None:
-    """``table`` [R, K] becomes exp(table - log sum exp of its row), the sums ``log_sums`` [R]; rows of -inf zeros."""
+    """Replaces ``table`` [R, K] by exp(table - log sum exp of its row); writes the latter to ``log_sums`` [R].
+
+    A row of -inf becomes zeros.
+    """
     n_rows, width = table.shape
     powers = np.empty(table.size)
     for j in range(n_rows):
@@ -468,7 +464,7 @@ def normalise_rows(table: Float, log_sums: Float) -> None:
 
 @kernel
 def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Int32, after: bool, row: Float) -> None:
-    """Adds to ``row`` [Y] the scores r_t, those of the labels after only if ``after``."""
+    """Adds to ``row`` [Y] the scores r_t; those that depend on later labels only if ``after``."""
     emission, transition, start, stop, edge, trigram = parts
     edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
     for y in range(row.shape[0]):
@@ -505,7 +501,7 @@ def _add_scores(t: int, first: int, last: int, parts: Parts, labels: Int32, afte
 
 @kernel
 def _add_gradient(t: int, first: int, last: int, row: Float, labels: Int32, after: bool, gradient: Parts) -> None:
-    """Adds a gradient ``row`` [Y] by r_t to that by the parts: :func:`_add_scores` the other way round."""
+    """Adds a gradient ``row`` [Y] by r_t to that by the parts: the transpose of :func:`_add_scores`."""
     emission, transition, start, stop, edge, trigram = gradient
     edges, paired = edge.shape[0] > 0, trigram.shape[0] > 0
     own = emission[t]
@@ -548,8 +544,8 @@ def _fill_conditional_rows(
 ) -> float:  # fmt: skip
     """Fills ``rows`` [T, Y] with a sequence's scores less their maxima ``peaks`` [T].
 
-    Returns the sum of the maxima, less the scores of the own labels if ``own``; it is infinite, and the rest undone,
-    where a position has no possible label.
+    Returns the sum of the maxima, less the scores of the positions' own labels if ``own``. If a position has no
+    possible label, returns an infinite value and leaves the remaining rows as they are.
     """
     value = 0.0
     for t in range(first, last + 1):
@@ -584,16 +580,14 @@ def add_conditionals(
     parts, gradient : emission [N, Y], transition [Y, Y], start, stop [Y], edge [N or 0, Y, Y], trigram [Y or 0, Y, Y]
     labels : int32[N]
     after : bool
-        Whether the labels after a position are given too.
+        Whether the labels after a position are given, too.
     own : bool
-        Whether the score of the position's own label is taken off; inf where that is impossible.
+        Whether to subtract the score of the position's own label; the value is inf where that label is impossible.
     nothing : bool
         Whether "none of the above", of score 0, is one more outcome.
     """
-    n_labels, longest = parts[0].shape[1], 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    rows, powers, peaks = np.empty((longest, n_labels)), np.empty(longest * n_labels), np.empty(longest)
+    n_labels, n = parts.emission.shape[1], longest(offsets)
+    rows, powers, peaks = np.empty((n, n_labels)), np.empty(n * n_labels), np.empty(n)
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
         values[i] = _fill_conditional_rows(first, last, parts, labels, after, own, nothing, rows, peaks)

@@ -8,10 +8,10 @@ A chain scores a labelling y of T positions part by part::
 
 A score of -inf rules its part out: that is how label schemes, forced labels and partial annotation are expressed.
 
-Sums over labellings run in scaled probabilities (:mod:`~loglinear.structures.chain.sums`); the sequences that
-cannot safely be done there, and all other operations, in log space (:mod:`~loglinear.structures.chain.log_sums`); the
-covariance with a cost in the same two ways (:mod:`~loglinear.structures.chain.covariance`). Operations keep no state:
-threads may share a chain.
+Sums over labellings use scaled probabilities (:mod:`~loglinear.structures.chain.sums`). Sequences for which these
+could underflow, and all other operations, use log space (:mod:`~loglinear.structures.chain.log_sums`). The covariance
+with a cost is computed in the same two ways (:mod:`~loglinear.structures.chain.covariance`). Operations keep no state,
+so threads may share a chain.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ChainScores:
     start, stop : float64[Y]
         For the label of the first and of the last position.
     edge : float64[N, Y, Y], optional
-        ``edge[t, y', y]`` belongs to the labels of t - 1 and t. Rows of first positions do not count.
+        ``edge[t, y', y]`` belongs to the labels of t - 1 and t. Rows of first positions are ignored.
     trigram : float64[Y, Y, Y], optional
-        From the third position of a sequence on; makes the chain one of order 2.
+        From the third position of a sequence on; with it the chain is of order 2.
     """
 
     emission: Float
@@ -67,7 +67,7 @@ class ChainScores:
         return int(self.transition.shape[0])
 
     def parts(self) -> Mapping[str, Float]:
-        """The arrays that are there, by name."""
+        """The arrays that are not None, by name."""
         return {name: getattr(self, name) for name in Parts._fields if getattr(self, name) is not None}
 
     def zeros_like(self) -> ChainScores:
@@ -75,7 +75,7 @@ class ChainScores:
         return ChainScores(**{name: np.zeros_like(array) for name, array in self.parts().items()})
 
     def plus(self, other: ChainScores) -> ChainScores:
-        """The sum, as new arrays; a part that only one of both has is taken as it is."""
+        """The sum, as new arrays; a part that only one of them has is copied."""
         total = {name: array.copy() for name, array in self.parts().items()}
         for name, array in other.parts().items():
             total[name] = total[name] + array if name in total else array.copy()
@@ -86,7 +86,7 @@ class ChainScores:
         return replace(self, emission=self.emission + costs)
 
     def subtract(self, other: ChainScores) -> None:
-        """Subtract in place; ``other`` may not have parts that are missing here."""
+        """Subtract in place; ``other`` must not have parts that are missing here."""
         mine = self.parts()
         for name, array in other.parts().items():
             if name not in mine:
@@ -99,7 +99,7 @@ class Chain:
 
     The order is that of the scores. All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong
     shape, NaN or +inf. Where a sequence has no labelling with a score above -inf, :meth:`log_partition` and
-    :meth:`score` say -inf and the others raise :class:`~loglinear.errors.InfeasibleError`.
+    :meth:`score` return -inf and the others raise :class:`~loglinear.errors.InfeasibleError`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Chain:
         add_labelling(self.offsets, labels, self._weights(weights), shaped)
 
     def restrict(self, scores: ChainScores, allowed: npt.ArrayLike) -> ChainScores:
-        """The scores with -inf for the labels that ``allowed`` [N, Y] says 0 to; shares the other arrays."""
+        """The scores, with -inf for the labels where ``allowed`` [N, Y] is 0; shares the other arrays."""
         mask = np.asarray(allowed)
         if mask.shape != np.shape(scores.emission):
             raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
@@ -154,20 +154,21 @@ class Chain:
     def k_best(self, scores: ChainScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sequence its K <= k best labellings int32[K, T], best first, and their scores [K].
 
-        K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`; k times its cost.
+        K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`. Takes k times as
+        long as :meth:`viterbi`.
         """
         if k < 1:
             raise OptionError(f"k = {k}: ask for at least one labelling")
         parts = self._checked(scores)
-        found = []
+        results = []
         for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
             most = min(k, scores.n_labels ** min(end - first, k.bit_length())) if scores.n_labels > 1 else 1
             labels, best = np.empty((most, end - first), dtype=np.int32), np.empty(most)
             n_found = log_sums.k_best(first, end - 1, parts, labels, best)
             if n_found == 0:
                 raise InfeasibleError(i)
-            found.append((labels[:n_found], best[:n_found]))
-        return found
+            results.append((labels[:n_found], best[:n_found]))
+        return results
 
     # -- sums over labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ----------------------------------------------
 
@@ -177,9 +178,9 @@ class Chain:
         return self._forward_backward(parts, np.ones(self.n_sequences), _nothing_expected(scores.n_labels))
 
     def expectations(self, scores: ChainScores, weights: npt.ArrayLike | None = None) -> tuple[Float, ChainScores]:
-        """log Z [S] and the expected parts, those of a sequence times its weight [S].
+        """log Z [S], and the expected parts, each sequence's multiplied by its weight [S].
 
-        Emissions are the node marginals [N, Y]; edges, expected if ``scores`` has them, the edge marginals [N, Y, Y];
+        Emissions are the node marginals [N, Y]; edges, only if ``scores`` has them, the edge marginals [N, Y, Y];
         the other parts are summed over positions and sequences. This is the gradient of ``weights @ log_partition``.
         """
         return self._expectations(scores, weights, with_edges=scores.edge is not None)
@@ -193,7 +194,7 @@ class Chain:
     def cost_covariance(
         self, scores: ChainScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> tuple[Float, ChainScores]:
-        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the parts, times each weight [S].
+        """E[c] [S] of the cost c(y) = sum_t cost[t, y_t], and its covariances with the parts, times the weights [S].
 
         The covariance with a part is E[c part] - E[c] E[part], in the shapes of :meth:`expectations`: the gradient of
         ``weights @ E[c]`` by the scores. About twice the time of :meth:`expectations`, more with edges or trigrams.
@@ -202,9 +203,9 @@ class Chain:
         ----------
         scores : ChainScores
         cost : float64[N, Y]
-            Finite; a constant added to a position's row adds to E[c] and leaves the covariances as they are.
+            Finite; a constant added to a position's row is added to E[c] and does not change the covariances.
         weights : float64[S], optional
-            1 if not given; E[c] itself is not weighted.
+            1 by default; E[c] itself is not weighted.
         """
         from loglinear.structures.chain import covariance  # here: labelling has no use for it
 
@@ -222,7 +223,7 @@ class Chain:
         return mean, _as_scores(result, scores.order, scores.edge is not None)
 
     def posterior_decode(self, scores: ChainScores) -> tuple[Int32, Float]:
-        """The possible labelling int32[N] with the greatest sum of node marginals, and those sums [S].
+        """The possible labelling int32[N] with the greatest sum of node marginals, and these sums [S].
 
         The sum is the expected number of correct labels. Without -inf in transitions, edges and trigrams this is the
         best label of each position.
@@ -255,18 +256,19 @@ class Chain:
     # -- pieces: each label given the one before (the two before at order 2), O(N Y^2) and O(N Y^3) -------------------
 
     def piece_normalisers(self, scores: ChainScores, nothing: bool = False) -> tuple[Float, ChainScores]:
-        """log sum_y exp piece_t(y given its context), of first positions [S] and of the others as scores of contexts.
+        """Normalisers log sum_y exp piece_t(y given its context): of first positions [S], and of the others as scores.
 
-        Those of position t are ``emission[t - 1]`` [Y], the context being the label of t - 1; from the third position
-        of an order-2 chain on they are ``edge[t - 1]`` [Y, Y]. All other parts are 0. With ``nothing``, "none of the
-        above" is one more outcome, of score 0. A context without a possible label has -inf, with ``nothing`` 0.
+        Those of position t depend on its context. They are ``emission[t - 1]`` [Y] where the context is the label of
+        t - 1, and ``edge[t - 1]`` [Y, Y] from the third position of an order-2 chain on. All other parts are 0. With
+        ``nothing``, "none of the above" is one more outcome, of score 0. The normaliser of a context without a possible
+        label is -inf, or 0 with ``nothing``.
         """
         parts, n, y = self._checked(scores), self.n_positions, scores.n_labels
         nodes, pairs = np.zeros((n, y)), np.zeros((n if scores.order == 2 else 0, y, y))
-        first, nobody = np.empty(self.n_sequences), (np.empty((0, y)), np.empty((0, y * y)))
-        found = (nodes, pairs.reshape(-1, y * y))
-        untouched = _nothing_expected(y)
-        pieces.pieces(self.offsets, parts, np.empty(0), nobody, bool(nothing), first, found, untouched)
+        first, no_weights = np.empty(self.n_sequences), (np.empty((0, y)), np.empty((0, y * y)))
+        normalisers = (nodes, pairs.reshape(-1, y * y))
+        no_gradient = _nothing_expected(y)
+        pieces.pieces(self.offsets, parts, np.empty(0), no_weights, bool(nothing), first, normalisers, no_gradient)
         edge = pairs if scores.order == 2 else None
         return first, ChainScores(nodes, np.zeros((y, y)), np.zeros(y), np.zeros(y), edge)
 
@@ -288,7 +290,7 @@ class Chain:
             Weight of each first piece's normaliser.
         contexts : ChainScores or int32[N]
             Weight of each context, shaped like the normalisers of :meth:`piece_normalisers`; those of weight 0 cost
-            nothing. Or a labelling: its contexts alone count, with the sequence's weight, O(N Y).
+            nothing. Or a labelling: only its contexts are used, with the sequence's weight, O(N Y).
         nothing : bool
             Whether "none of the above" is one more outcome.
         """
@@ -303,12 +305,12 @@ class Chain:
         nodes, _, _, _, pairs, _ = self._checked(contexts)
         if contexts.n_labels != y or (contexts.edge is not None) != (scores.order == 2):
             raise DataError(f"contexts of {y} labels have weights [N, {y}], and edges at order 2 and only there")
-        given = (nodes, pairs.reshape(-1, y * y))
-        nowhere = (np.empty((0, y)), np.empty((0, y * y)))
-        pieces.pieces(self.offsets, parts, factors, given, bool(nothing), values, nowhere, shaped)
+        context_weights = (nodes, pairs.reshape(-1, y * y))
+        no_normalisers = (np.empty((0, y)), np.empty((0, y * y)))
+        pieces.pieces(self.offsets, parts, factors, context_weights, bool(nothing), values, no_normalisers, shaped)
         return values
 
-    # -- at the door -------------------------------------------------------------------------------------------------
+    # -- checks and conversions ---------------------------------------------------------------------------------------
 
     def _expectations(
         self, scores: ChainScores, weights: npt.ArrayLike | None, with_edges: bool
@@ -321,7 +323,7 @@ class Chain:
         return log_z, _as_scores(expected, scores.order, with_edges)
 
     def _blank_parts(self, scores: ChainScores, with_edges: bool) -> Parts:
-        """Arrays for a kernel's results: those it writes are empty, those it adds to are zero."""
+        """Arrays for a kernel's results: uninitialised those that it writes, zero those that it adds to."""
         n, y = self.n_positions, scores.n_labels
         return Parts(
             np.empty((n, y)),
@@ -333,7 +335,7 @@ class Chain:
         )
 
     def _forward_backward(self, parts: Parts, weights: Float, expected: Parts) -> Float:
-        """log Z [S] and ``expected``: scaled, then in log space the sequences that were left."""
+        """log Z [S]; fills ``expected``. Sequences that scaled probabilities cannot handle are done in log space."""
         if len(parts.trigram):
             scaled = sums.forward_backward_second_order
         elif len(parts.edge) or len(expected.edge):
@@ -348,7 +350,7 @@ class Chain:
         return log_z
 
     def _checked(self, scores: ChainScores) -> Parts:
-        """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
+        """The arrays of ``scores`` in the form that kernels take; rejects NaN and +inf."""
         parts = self._shaped(scores, "readable")
         for name, array in parts._asdict().items():
             if len(array) and not array.max() < np.inf:
@@ -384,7 +386,7 @@ class Chain:
         return array
 
     def _costs(self, cost: npt.ArrayLike, n_labels: int) -> tuple[Float, float]:
-        """The costs as kernels want them, and the power of two that makes the greatest of them about one."""
+        """The costs in the form that kernels take, and the power of two that makes the greatest of them about one."""
         array: Float = _as_array("cost", cost, np.float64, (self.n_positions, n_labels))
         greatest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
         if not greatest < np.inf:
@@ -399,13 +401,14 @@ def _as_scores(parts: Parts, order: int, with_edges: bool) -> ChainScores:
 
 
 def _nothing_expected(n_labels: int) -> Parts:
+    """Parts that tell a kernel to compute no expectations and no gradient."""
     cube = (0, n_labels, n_labels)
     square, line = np.zeros((n_labels, n_labels)), np.zeros(n_labels)
     return Parts(np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube))
 
 
 def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:
-    """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
+    """``value`` as the kind of array that the kernels are compiled for; ``value`` itself if it is one already."""
     if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype and value.flags.carray:
         return value
     array = np.asarray(value)
@@ -420,14 +423,14 @@ def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Given labellings: their scores, and their parts counted.
+# Given labellings: their scores, and the counts of their parts.
 #
 # ::
 #
 #     score(y) = start(y_1) + sum_t s_t(y_t) + sum_{t>=2} (transition(y_{t-1}, y_t) + edge_t(y_{t-1}, y_t))
 #                + sum_{t>=3} trigram(y_{t-2}, y_{t-1}, y_t) + stop(y_T)
 #
-# Arrays of length zero stand for absent parts.
+# An array of length zero is an absent part.
 
 
 @kernel

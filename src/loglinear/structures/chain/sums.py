@@ -28,8 +28,8 @@ carries a relative error of a few roundings per position.
 ``G_t(y) = a_t(y) b_t(y) / (a_{t-1} M)(y) <= 2e280``. Where ``a_t(y) = 0`` no part through ``y`` has a probability, and
 ``b_t(y)``, which could be anything, is set to zero.
 
-Sequences that fail get the status ``NEEDS_LOG_SPACE`` and are left to :mod:`loglinear.structures.chain.log_sums`; their
-share has then been added to no sum. Arrays of length zero stand for absent parts, of the input and of the output.
+Sequences that fail get the status ``NEEDS_LOG_SPACE`` and are left to :mod:`loglinear.structures.chain.log_sums`;
+nothing of them has been added to any sum. Arrays of length zero are absent parts, in the input and in the output.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Parts(NamedTuple):
     start, stop : float64 [Y]
     edge : float64 [N or 0, Y, Y]
     trigram : float64 [Y or 0, Y, Y]
-        An array of length 0 is an absent part, in the input and in the output. Expected ``emission`` of length 0: no
-        expectations are wanted at all.
+        An array of length 0 is an absent part, in the input and in the output. If the ``emission`` of the output has
+        length 0, no expectations are computed at all.
     """
 
     emission: Float
@@ -103,7 +103,7 @@ def transition_factors(transition: Float) -> tuple[Float, Float, float, float]:
 
 @small_kernel
 def fill_scores(t: int, first: int, last: int, parts: Parts, scores: Float) -> float:
-    """Fills ``scores`` [Y or more] with s_t, start and stop included, of the sequence ``first..last``; the maximum."""
+    """Fills ``scores`` [Y or more] with s_t, including start and stop, of the sequence ``first..last``; the maximum."""
     emission, start, stop, peak = parts.emission[t], parts.start, parts.stop, -np.inf
     for y in range(emission.shape[0]):
         x = emission[y]
@@ -118,8 +118,8 @@ def fill_scores(t: int, first: int, last: int, parts: Parts, scores: Float) -> f
 
 @small_kernel
 def scale_to_one(row: Float) -> tuple[float, int]:
-    """Divides ``row`` by its sum, which is returned with a status: INFEASIBLE if it is 0, or if a value is too small
-    NEEDS_LOG_SPACE."""
+    """Divides ``row`` by its sum; returns the sum and a status: INFEASIBLE if it is 0, NEEDS_LOG_SPACE if a value is
+    too small."""
     total = 0.0
     for y in range(row.shape[0]):
         total += row[y]
@@ -205,7 +205,7 @@ def _backward(factor: Float, alpha: Float, moved: Float, weight: float, gain: Fl
 
 @kernel
 def _add_outer_products(alpha: Float, gain: Float, weight: float, n_positions: int, sums: Float) -> None:
-    """``sums += weight * sum_t alpha_{t-1} gain_t``, four positions at a time so that ``sums`` [Y, W] moves less."""
+    """``sums += weight * sum_t alpha_{t-1} gain_t``, four positions at a time to load ``sums`` [Y, W] less often."""
     n_labels, width = sums.shape
     t = 1
     while t + 3 < n_positions:
@@ -226,7 +226,7 @@ def _add_outer_products(alpha: Float, gain: Float, weight: float, n_positions: i
 
 @small_kernel
 def add_ends(first: int, last: int, parts: Parts) -> None:
-    """Adds what the first and last positions of a sequence have in ``emission`` to ``start`` and ``stop``."""
+    """Adds the ``emission`` of a sequence's first and last positions to ``start`` and ``stop``."""
     for y in range(parts.start.shape[0]):
         parts.start[y] += parts.emission[first, y]
         parts.stop[y] += parts.emission[last, y]
@@ -236,13 +236,13 @@ def add_ends(first: int, last: int, parts: Parts) -> None:
 def forward_backward(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
-    """Log-partitions, and unless ``expected`` has no emissions the expected parts, of order-1 chains without edges.
+    """Log-partitions of order-1 chains without edges and, unless ``expected.emission`` is empty, their expected parts.
 
     Parameters
     ----------
     offsets : int64[S + 1]
     parts, expected : Parts
-        Of ``expected``, emissions and edges (if any) are written, the others added to.
+        Emissions and edges (if any) of ``expected`` are overwritten, its other parts added to.
     weights, log_z : float64[S]
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
@@ -274,7 +274,7 @@ def _edges_forward(
 ) -> tuple[float, int]:
     """Forward pass as :func:`_forward` where the matrix M_t = exp(transition + edge_t - max) differs at each position.
 
-    ``potentials`` [N, Y, Y] receives the matrices, or if it is [1, Y, Y] the latest one.
+    ``potentials`` [N, Y, Y] receives the matrices; if it is [1, Y, Y], only the latest one.
     """
     transition, edge = parts.transition, parts.edge
     n_labels = transition.shape[0]
@@ -326,7 +326,7 @@ def _edges_forward(
 def _edges_backward(
     first: int, last: int, weight: float, factor: Float, alpha: Float, work: Float, expected: Parts
 ) -> int:
-    """Backward pass over a sequence: its matrices M_t in ``expected.edge`` become its edges, times ``weight``.
+    """Backward pass over a sequence: ``expected.edge`` holds its matrices M_t and gets its edges times ``weight``.
 
     Returns a status; ``work`` [2, Y] is scratch.
     """
@@ -355,7 +355,7 @@ def _edges_backward(
 def forward_backward_edges(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
-    """As :func:`forward_backward`, with edges scored (or not, [0, Y, Y]) and, if anything is expected, expected."""
+    """As :func:`forward_backward`, but for chains whose edges are scored, or whose expected edges are wanted."""
     n_labels, longest_one, wanted = parts.emission.shape[1], longest(offsets), expected.emission.shape[0] > 0
     factor, alpha = np.empty((longest_one, n_labels)), np.empty((longest_one, n_labels))
     work, rows = np.empty((2, n_labels * n_labels)), np.empty((2, n_labels))
@@ -387,18 +387,19 @@ def forward_backward_edges(
 #     P(y', y)         = a_t(y', y) b_t(y', y)
 #     P(y'', y', y)    = a_{t-1}(y'', y') K(y'', y', y) G_t(y', y)
 #
-# At the first position there is no y': all states are kept in the row y' = 0. At the second there is no trigram: K is
+# At the first position there is no y': its states are in the row y' = 0. At the second there is no trigram: K is
 # the exponential of the transitions, and the only y'' is 0. The expected trigrams are ``K`` times a sum of outer
 # products. O(T Y^3) time, O(T Y^2) scratch for the longest sequence.
 #
-# Scaling, the test that a sequence must pass to be done here, and the proof that it suffices are those of
-# :mod:`loglinear.structures.chain.sums`, read with states for labels: F for E, K for M.
+# Scaling, the test that a sequence must pass to be done here, and the proof that it suffices are those at the top of
+# this module, with states in place of labels, F in place of E, and K in place of M.
 
 
 class Arcs(NamedTuple):
-    """What trigrams and transitions are as factors: K [Y, Y, Y], K turned to (y', y, y''), and the opening [Y, Y].
+    """Trigrams and transitions as factors: K [Y, Y, Y], K transposed to (y', y, y''), and those of the opening [Y, Y].
 
-    ``peak`` and ``opening_peak`` are the maxima of their scores, ``spread`` the greater of both spreads.
+    The opening is the second position, where there is no trigram yet. ``peak`` and ``opening_peak`` are the maxima of
+    the scores, ``spread`` is the greater of the two spreads.
     """
 
     factors: Float
@@ -411,7 +412,7 @@ class Arcs(NamedTuple):
 
 @kernel
 def _arc_factors(transition: Float, trigram: Float) -> Arcs:
-    """The factors of a chain's arcs. No arc at all is legal for sequences that are short enough."""
+    """The factors of a chain's arcs. Sequences that are short enough need no possible arc."""
     n_labels = transition.shape[0]
     factors, turned, opening = trigram + transition, np.empty_like(trigram), np.empty_like(transition)
     peak, spread = extent(factors.reshape(-1))
@@ -432,7 +433,7 @@ def _arc_factors(transition: Float, trigram: Float) -> Arcs:
 
 @kernel
 def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, factor: Float) -> tuple[float, int]:
-    """Fills ``factor`` [1 or Y, Y] with F_t, a row for each y' where there are edges; its maximum and a status."""
+    """Fills ``factor`` [1 or Y, Y] with F_t, a row for each y' if there are edges; returns its maximum and a status."""
     n_rows, n_labels = factor.shape
     for c in range(n_rows):
         fill_scores(t, first, last, parts, factor[c])
@@ -535,7 +536,7 @@ def _backward_second_order(n_positions: int, arcs: Arcs, factor: Float, alpha: F
 def _add_expected(
     first: int, last: int, weight: float, alpha: Float, gain: Float, beta: Float, expected: Parts, sums: Float
 ) -> None:
-    """Writes a sequence's rows of ``expected``, adds to its other parts and to the outer products [Y, Y, Y]."""
+    """Writes a sequence's rows of ``expected``, and adds to its other parts and to the outer products [Y, Y, Y]."""
     node, transition, edge, n_labels = expected.emission, expected.transition, expected.edge, sums.shape[0]
     node[first : last + 1] = 0.0
     for t in range(last - first + 1):
@@ -549,7 +550,7 @@ def _add_expected(
                     edge[first + t, c, y] = pair if t > 0 else 0.0
     add_ends(first, last, expected)
     for t in range(2, last - first + 1, 2):
-        alone = first + t == last  # two positions at a time, so that the sums move half as often
+        alone = first + t == last  # two positions at a time: half as many loads and stores of the sums
         for b in range(n_labels):
             for c in range(n_labels):
                 a0, g0, row = weight * alpha[t - 1, b, c], gain[t, c], sums[b, c]

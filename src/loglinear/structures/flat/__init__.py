@@ -1,3 +1,5 @@
-"""One label for each row: ``structure`` has best labels, log-partitions and expectations, ``features`` goes from
-weights to scores and back, for rows of numbers and for lists of candidates.
+"""One label for each row.
+
+``structure`` has best labels, log-partitions and expectations; ``features`` maps weights to scores and back, for rows
+of numbers and for lists of candidates.
 """

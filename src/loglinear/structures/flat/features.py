@@ -4,9 +4,9 @@ Each label has a weight for each of A columns, and a bias (9.11):
 
     s(y) = w_y . x + b_y z            d/dw_y = sum_i part_i(y) x_i,      d/db_y = z sum_i part_i(y)
 
-The weight vector is the rows [A, Y] of the columns, then the biases [Y] if there are any. z is 1, or any other constant
-that one wishes to embed the rows with. A bias that is *free* is not penalised: :attr:`FlatFeatures.n_penalised` says
-how many weights are.
+The weight vector is the rows [A, Y] of the columns, then the biases [Y] if there are any. z is 1, or another
+constant by which rows are extended. A *free* bias is not penalised: :attr:`FlatFeatures.n_penalised` is the number of
+weights that are.
 """
 
 from __future__ import annotations
@@ -57,26 +57,27 @@ class FlatCorpus:
     Parameters
     ----------
     rows : float64 [S, A] or csr_matrix [S, A]
-        A sparse one with int64 ``indptr``, int32 ``indices`` and float64 ``data`` (:meth:`of` sees to it).
+        A sparse matrix has int64 ``indptr``, int32 ``indices`` and float64 ``data``, as :meth:`of` ensures.
     """
 
     rows: Any
 
     @classmethod
     def of(cls, rows: Any) -> FlatCorpus:
-        """The corpus of a matrix, its numbers as the kernels want them, copied only if they must be."""
+        """The corpus of a matrix, converted to the types that the kernels take; copied only if necessary."""
         import scipy.sparse as sp  # taggers do without SciPy
 
         if not sp.issparse(rows):
             return cls(np.ascontiguousarray(rows, dtype=np.float64))
-        made = sp.csr_matrix(rows, dtype=np.float64)
-        if not made.has_canonical_format:
-            made = made.copy() if made is rows else made
-            made.sum_duplicates()
-        if made.indptr.dtype == np.int64 and made.indices.dtype == np.int32:
-            return cls(made)
-        typed = sp.csr_matrix(made.shape, dtype=np.float64)
-        typed.data, typed.indices, typed.indptr = made.data, made.indices.astype(np.int32), made.indptr.astype(np.int64)
+        matrix = sp.csr_matrix(rows, dtype=np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy() if matrix is rows else matrix
+            matrix.sum_duplicates()
+        if matrix.indptr.dtype == np.int64 and matrix.indices.dtype == np.int32:
+            return cls(matrix)
+        typed = sp.csr_matrix(matrix.shape, dtype=np.float64)
+        typed.data, typed.indices = matrix.data, matrix.indices.astype(np.int32)
+        typed.indptr = matrix.indptr.astype(np.int64)
         return cls(typed)
 
     @property
@@ -99,8 +100,23 @@ class FlatCorpus:
         return np.arange(self.n_sequences + 1, dtype=np.int64)
 
 
+class SinglePositions:
+    """What all features of flat labels share: each example is one position with Y labels."""
+
+    n_labels: int
+
+    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
+        """Cut examples ``first`` to ``end`` into runs of few scores."""
+        step = max(1, SCORES_AT_ONCE // self.n_labels)
+        return [(begin, min(begin + step, end)) for begin in range(first, end, step)]
+
+    def structure(self, corpus: Any, first: int, end: int) -> Flat:
+        """The shape of examples ``first`` to ``end``."""
+        return Flat(end - first)
+
+
 @dataclass(frozen=True)
-class FlatFeatures:
+class FlatFeatures(SinglePositions):
     """Weights of A columns and a bias for each of Y labels.
 
     Parameters
@@ -124,23 +140,23 @@ class FlatFeatures:
 
     @property
     def n_penalised(self) -> int:
-        """How many of the weights, the first ones, are penalised."""
+        """The number of weights that are penalised; they come first."""
         return (self.n_columns + (self.bias == "penalised")) * self.n_labels
 
     @cached_property
     def groups(self) -> Int64:
-        """The labels' weights of a column are a group, the biases the last."""
+        """The weights of a column are a group; the biases are the last one."""
         return np.arange(0, self.n_features + 1, self.n_labels, dtype=np.int64)
 
     def split(self, weights: Float) -> tuple[Float, Float]:
-        """The weights of the columns [A, Y], and what is added to the scores [Y]; views where they can be."""
+        """The weights of the columns [A, Y], and the term that is added to all scores [Y]."""
         table = weights.reshape(-1, self.n_labels)
         if self.bias == "none":
             return table, np.zeros(self.n_labels)
         return table[:-1], self.scale * table[-1]
 
     def as_lists(self) -> FlatFeatures:
-        """The same features: they look at the weight vector itself."""
+        """The features themselves: their layout is a view of the weight vector."""
         return self
 
     def lay_out(self, weights: Float, penalties: Any = None) -> Float:
@@ -148,17 +164,8 @@ class FlatFeatures:
         return weights.reshape(-1, self.n_labels)
 
     def refresh_layout(self, laid_out: Float, weights: Float, penalties: Any = None) -> Float:
-        """The same: it is a view."""
+        """The layout itself, which is a view of the weights."""
         return laid_out
-
-    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
-        """Cut examples ``first`` to ``end`` into runs of few scores."""
-        step = max(1, SCORES_AT_ONCE // self.n_labels)
-        return [(begin, min(begin + step, end)) for begin in range(first, end, step)]
-
-    def structure(self, corpus: FlatCorpus, first: int, end: int) -> Flat:
-        """The shape of examples ``first`` to ``end``."""
-        return Flat(end - first)
 
     def scores(self, laid_out: Float, corpus: FlatCorpus, first: int, end: int) -> FlatScores:
         """Scores of the labels of examples ``first`` to ``end``."""
@@ -182,12 +189,12 @@ class FlatFeatures:
 
     def active_groups(self, corpus: FlatCorpus, sequence: int) -> Iterator[tuple[Int64, Int32, int]]:
         """The columns that an example's scores depend on, and the biases."""
-        yield *self.columns_met(corpus, sequence), 0
+        yield *self.active_columns(corpus, sequence), 0
         if self.bias != "none":
             yield np.array([0, 1], dtype=np.int64), np.array([self.n_columns], dtype=np.int32), 0
 
-    def columns_met(self, corpus: FlatCorpus, sequence: int) -> tuple[Int64, Int32]:
-        """The columns that an example has, as ``ids[pointer[0]:pointer[1]]``."""
+    def active_columns(self, corpus: FlatCorpus, sequence: int) -> tuple[Int64, Int32]:
+        """The non-zero columns of an example, as ``ids[pointer[0]:pointer[1]]``."""
         if corpus.is_sparse:
             return corpus.rows.indptr[sequence : sequence + 2], corpus.rows.indices
         ids = np.flatnonzero(corpus.rows[sequence]).astype(np.int32)
@@ -204,14 +211,14 @@ class FlatGradient(VectorGradient):
 
     def add(self, corpus: FlatCorpus, first: int, end: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of examples ``first`` to ``end``."""
-        features, rows, given = self._features, corpus.rows, parts.labels
+        features, rows, by_scores = self._features, corpus.rows, parts.labels
         columns = self._rows[: features.n_columns]
         if corpus.is_sparse:
-            _add(rows.indptr[first : end + 1], rows.indices, rows.data, given, columns)
+            _add(rows.indptr[first : end + 1], rows.indices, rows.data, by_scores, columns)
         else:
-            columns += rows[first:end].T @ given
+            columns += rows[first:end].T @ by_scores
         if features.bias != "none":
-            self._rows[-1] += features.scale * given.sum(axis=0)
+            self._rows[-1] += features.scale * by_scores.sum(axis=0)
 
 
 class SparseFlatGradient(SparseGroups):
@@ -224,22 +231,22 @@ class SparseFlatGradient(SparseGroups):
 
     def add(self, corpus: FlatCorpus, sequence: int, parts: FlatScores) -> None:
         """Add the gradient by the scores of one example."""
-        features, given = self._features, parts.labels[0]
-        pointer, ids = features.columns_met(corpus, sequence)
-        met = ids[pointer[0] : pointer[1]]
-        values = corpus.rows.data[pointer[0] : pointer[1]] if corpus.is_sparse else corpus.rows[sequence][met]
-        self._rows[met] += values[:, np.newaxis] * given
-        self.touch_all(met)
+        features, by_scores = self._features, parts.labels[0]
+        pointer, ids = features.active_columns(corpus, sequence)
+        columns = ids[pointer[0] : pointer[1]]
+        values = corpus.rows.data[pointer[0] : pointer[1]] if corpus.is_sparse else corpus.rows[sequence][columns]
+        self._rows[columns] += values[:, np.newaxis] * by_scores
+        self.touch_all(columns)
         if features.bias != "none":
-            self._rows[-1] += features.scale * given
+            self._rows[-1] += features.scale * by_scores
             self.touch(features.n_columns)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Maximum entropy with feature maps of one's own (Zhang, 9.12): s(y) = w . z(x, y) for the candidates y of x.
+# Maximum entropy with arbitrary feature maps (Zhang, 9.12): s(y) = w . z(x, y) for the candidates y of x.
 #
-# Each candidate of an example has features of its own, which different labels may share or not; labels that are no
-# candidates have a score of -inf. The weight vector is that of the D features.
+# Each candidate of an example has its own list of features, which labels may share. Labels that are not candidates have
+# a score of -inf. There is one weight for each of the D features.
 
 
 @dataclass(frozen=True)
@@ -280,15 +287,15 @@ class CandidateCorpus:
         return self.candidates, self.labels, self.pointer, self.ids, self.values
 
     def part(self, first: int, end: int) -> tuple[Int64, Int32, Lists]:
-        """Of the candidates of examples ``first`` to ``end``: example (from 0), label and features of each."""
+        """For each candidate of examples ``first`` to ``end``: its example (from 0), its label and its features."""
         low, high = int(self.candidates[first]), int(self.candidates[end])
         examples = np.repeat(np.arange(end - first), np.diff(self.candidates[first : end + 1]))
         return examples, self.labels[low:high], Lists(self.pointer[low : high + 1], self.ids, self.values)
 
 
 @dataclass(frozen=True)
-class CandidateFeatures(ListFeatures):
-    """Weights of D features of candidates, which are among Y labels.
+class CandidateFeatures(SinglePositions, ListFeatures):
+    """Weights of the D features of candidates for Y labels.
 
     Parameters
     ----------
@@ -303,15 +310,6 @@ class CandidateFeatures(ListFeatures):
     def n_penalised(self) -> int:
         """All of them."""
         return self.n_features
-
-    def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
-        """Cut examples ``first`` to ``end`` into runs of few scores."""
-        step = max(1, SCORES_AT_ONCE // self.n_labels)
-        return [(begin, min(begin + step, end)) for begin in range(first, end, step)]
-
-    def structure(self, corpus: CandidateCorpus, first: int, end: int) -> Flat:
-        """The shape of examples ``first`` to ``end``."""
-        return Flat(end - first)
 
     def scores(self, laid_out: Float, corpus: CandidateCorpus, first: int, end: int) -> FlatScores:
         """Scores of the labels of examples ``first`` to ``end``."""

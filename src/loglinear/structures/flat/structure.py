@@ -1,9 +1,9 @@
-"""A flat label: the structure with one part. Everything that chains offer, in closed form.
+"""A flat label: a structure with a single part. It offers the operations of chains, in closed form.
 
     log Z = log sum_y exp s(y)        p(y) = exp(s(y) - log Z)        Cov(c, [y]) = p(y) (c(y) - E[c])
 
-An example is a sequence of one position, so that costs and annotation are those of chains. A label that an example
-cannot have (it is no candidate) has a score of -inf.
+An example is a sequence of one position, so costs and annotation are those of chains. A label that is not among an
+example's candidates has a score of -inf.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FlatScores:
     labels: Float
 
     def zeros_like(self) -> FlatScores:
-        """Parts of zero in the same shape."""
+        """Zeros of the same shape."""
         return FlatScores(np.zeros_like(self.labels))
 
     def subtract(self, other: FlatScores) -> None:
@@ -65,7 +65,7 @@ class Flat:
     # -- the best labels ---------------------------------------------------------------------------------------------
 
     def viterbi(self, scores: FlatScores) -> tuple[Int32, Float]:
-        """The best label of each example and its score; of equal ones the first."""
+        """The best label of each example, the first of equal ones, and its score."""
         best = scores.labels.argmax(axis=1).astype(np.int32)
         return best, self._possible(self.score(scores, best))
 
@@ -75,11 +75,11 @@ class Flat:
             raise OptionError(f"k = {k}: ask for at least one label")
         self._possible(scores.labels.max(axis=1, initial=-np.inf))
         order = np.argsort(-scores.labels, axis=1, kind="stable")[:, :k].astype(np.int32)
-        found = []
+        results = []
         for row, labels in zip(scores.labels, order, strict=True):
             possible = labels[row[labels] > -np.inf]
-            found.append((possible[:, np.newaxis], row[possible]))
-        return found
+            results.append((possible[:, np.newaxis], row[possible]))
+        return results
 
     # -- sums over labels --------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Flat:
         return self._normalised(scores)[0]
 
     def expectations(self, scores: FlatScores, weights: npt.ArrayLike | None = None) -> tuple[Float, FlatScores]:
-        """log Z [N], and the labels' probabilities, those of an example times its weight [N]."""
+        """log Z [N], and the labels' probabilities, each example's multiplied by its weight [N]."""
         log_z, probabilities = self._normalised(scores)
         if weights is not None:
             probabilities *= np.asarray(weights)[:, np.newaxis]
@@ -97,7 +97,7 @@ class Flat:
     def cost_covariance(
         self, scores: FlatScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> tuple[Float, FlatScores]:
-        """E[c] [N] of a cost [N, Y], and its covariances with the labels, times each weight [N].
+        """E[c] [N] of a cost [N, Y], and its covariances with the labels, times the weights [N].
 
         They are the gradient of ``weights @ E[c]`` by the scores.
         """
@@ -111,7 +111,7 @@ class Flat:
     def squared_distance(self, scores: FlatScores, labels: Int32, weights: npt.ArrayLike) -> tuple[Float, FlatScores]:
         """sum_y (s(y) - t_y)^2 [N], t being +1 for the label and -1 for others, and its gradient.
 
-        Both are times each weight [N]. A label that an example cannot have does not count.
+        Both are multiplied by the weights [N]. Labels that an example cannot have are ignored.
         """
         targets = np.full(scores.labels.shape, -1.0)
         targets[np.arange(self.n_sequences), labels] = 1.0
@@ -120,7 +120,7 @@ class Flat:
         return factors * np.einsum("ny,ny->n", apart, apart), FlatScores(2.0 * factors[:, np.newaxis] * apart)
 
     def sample(self, scores: FlatScores, rng: np.random.Generator) -> Int32:
-        """A label of each example drawn by its probability [N]."""
+        """A label for each example [N], drawn from its distribution."""
         upto = np.cumsum(self._normalised(scores)[1], axis=1)
         drawn = (upto < rng.random((self.n_sequences, 1)) * upto[:, -1:]).sum(axis=1)
         return np.minimum(drawn, upto.shape[1] - 1).astype(np.int32)
@@ -135,7 +135,7 @@ class Flat:
 
     @staticmethod
     def _possible(best: Float) -> Float:
-        """The examples' best scores [N], if each has a label it can have."""
+        """The examples' best scores [N]; raises if an example has no possible label."""
         impossible = np.flatnonzero(best == -np.inf)
         if len(impossible):
             raise InfeasibleError(int(impossible[0]))

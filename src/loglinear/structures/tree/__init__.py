@@ -1,4 +1,6 @@
-"""Trees of a context-free grammar: ``structure`` is the door, ``grammar`` has the rules in numbers, ``features`` goes
-from weights to scores and back, ``best`` finds trees, ``sums`` and ``log_sums`` log-partitions and expectations,
-``pieces`` normalises pieces one by one.
+"""Trees of a context-free grammar.
+
+``structure`` is the public interface; ``grammar`` has the rules as numbers; ``features`` maps weights to scores and
+back; ``best`` finds best trees; ``sums`` and ``log_sums`` compute log-partitions and expectations; ``pieces``
+normalises pieces one by one.
 """

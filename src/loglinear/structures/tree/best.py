@@ -1,15 +1,16 @@
 """Best trees: the best one, the k best, the best over every span, and the one with the best brackets.
 
-The best tree of each sentence (CKY), over the symbols that each span can have and no others.
+The best tree of each sentence (CKY), where each span only has the symbols that are possible there:
 
     best0[i, j, A] = max over k and A -> B C of  score + best[i, k, B] + best[k, j, C]
     best [i, j, A] = max(best0[i, j, A], max over steps A <- B of  score + best0[i, j, B])
 
-The *chart*, which sums (:mod:`~loglinear.structures.tree.sums`, :mod:`~loglinear.structures.tree.log_sums`) fill in the
-same way, is a list of items, a symbol at a span with its value, one span after the other, left children first. Spans
-are filled column by column (j ascending, i descending), so that all right parts (k, j) of a span belong to the column
-at hand: their items are found through ``position`` [n, K], a row a span of this column. A span and a split cost the
-number of rules whose left child the left part can have; each is one look into such a row of int32.
+The *chart* is a list of *items*: a symbol at a span, with its value. Items are stored span by span, those that can be a
+left child first. Spans are filled column by column (j ascending, i descending), so that the right parts (k, j) of a
+span all belong to the current column: ``position`` [n, K] has a row for each span of this column and gives the item of
+each symbol. For a span and a split, each rule whose left child the left part can have costs one look-up in such a row.
+Sums (:mod:`~loglinear.structures.tree.sums`, :mod:`~loglinear.structures.tree.log_sums`) fill their charts in the same
+way.
 
 ::
 
@@ -18,7 +19,8 @@ number of rules whose left child the left part can have; each is one look into s
                                                                            i = 1            2    4
                                                                            i = 2                 5
 
-The items of a span are first made in dense rows [K], those met being listed in ``met``, and then stored in the chart.
+The values of a span are first computed in dense rows [K]; ``active`` lists the symbols that have one. They are then
+stored in the chart as items.
 
 Letters: n words of a sentence, N spans of all, K symbols, P preterminals, R binary rules, U steps, X rows of scores, I
 items.
@@ -40,16 +42,16 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """A number for each part: scores, or what is expected.
+    """A number for each part: scores, or expected parts.
 
     Parameters
     ----------
     lexical : float64 [words, P]
     binary, steps : float64 [X, R], float64 [X, U]
     row_of_span : int32 [N]
-        Which of the X rows a span has.
+        The row that a span uses.
     allowed : uint8 [N or 0, 1 or K]
-        0 for spans that may be no constituent, or for symbols that a span may not have; nothing if all are allowed.
+        0 for spans that may not be a constituent, or for symbols that a span may not have; empty if all are allowed.
     """
 
     lexical: Float
@@ -60,7 +62,7 @@ class Parts(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """n words, which begin at ``word`` of all, and their spans at ``span``."""
+    """A sentence of n words; its first word is number ``word`` of all words, its first span number ``span`` of all."""
 
     n: int
     word: int
@@ -68,7 +70,7 @@ class Sentence(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Which symbols the spans of a sentence have.
+    """The items of a sentence: which symbols its spans have.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class Chart(NamedTuple):
     first, left_end, end : int64 [spans]
         A span has the items ``first`` to ``end``; those before ``left_end`` are some rule's left child.
     position : int32 [n, K]
-        The item of each symbol at the spans (i, j) of the column j at hand, -1 if there is none.
+        The item of each symbol at the spans (i, j) of the current column j, -1 if there is none.
     """
 
     symbol: Int32
@@ -89,7 +91,7 @@ class Chart(NamedTuple):
 
 @kernel
 def new_chart(word_offsets: Int64, rules: Rules, room: int) -> Chart:
-    """A chart for the longest of the sentences, with room for so many items."""
+    """A chart for the longest of the sentences, with room for ``room`` items."""
     n = longest(word_offsets)
     spans = np.zeros((3, n * (n + 1) // 2), np.int64)
     position = np.full((n, rules.is_left.shape[0]), np.int32(-1))
@@ -134,14 +136,14 @@ def find(a: int, span: int, chart: Chart) -> int:
 
 
 @kernel
-def place(i: int, j: int, met: Int32, row: Array, nothing: float, is_left: UInt8, chart: Chart, filled: int) -> int:
-    """Make the symbols ``met`` whose ``row`` [K] is above ``nothing`` items of a span; how far the chart is filled."""
+def place(i: int, j: int, active: Int32, row: Array, nothing: float, is_left: UInt8, chart: Chart, filled: int) -> int:
+    """Make the symbols ``active`` whose ``row`` [K] is above ``nothing`` items of a span; the number of items."""
     symbol, first, left_end, end, position = chart
     span, here = j * (j - 1) // 2 + i, position[i]
     first[span] = filled
     for wanted in range(1, -1, -1):
-        for m in range(met.shape[0]):
-            a = met[m]
+        for m in range(active.shape[0]):
+            a = active[m]
             if is_left[a] == wanted and row[a] > nothing:
                 symbol[filled] = a
                 here[a] = filled
@@ -154,16 +156,16 @@ def place(i: int, j: int, met: Int32, row: Array, nothing: float, is_left: UInt8
 
 @kernel
 def allowed_at(span: int, allowed: UInt8) -> UInt8:
-    """Whether a span may have each symbol [K], or any [1]; [0] if nothing is ruled out."""
+    """Whether a span may have each symbol [K], or any symbol [1]; empty if nothing is ruled out."""
     return allowed[span] if allowed.shape[0] > 0 else allowed.reshape(-1)
 
 
 @kernel
-def forbid(met: Int32, allowed: UInt8, nothing: float, row0: Float, row: Float) -> None:
-    """Copy the symbols ``met`` from ``row0`` [K] to ``row``; those that are not allowed become ``nothing`` in both."""
+def forbid(active: Int32, allowed: UInt8, nothing: float, row0: Float, row: Float) -> None:
+    """Copy the symbols ``active`` from ``row0`` [K] to ``row``; those not allowed become ``nothing`` in both."""
     width = allowed.shape[0]
-    for m in range(met.shape[0]):
-        b = met[m]
+    for m in range(active.shape[0]):
+        b = active[m]
         if width > 0 and not allowed[b if width > 1 else 0]:
             row0[b] = nothing
         row[b] = row0[b]
@@ -171,7 +173,7 @@ def forbid(met: Int32, allowed: UInt8, nothing: float, row0: Float, row: Float) 
 
 @kernel
 def push(stack: Int32, depth: int, i: int, k: int, j: int, r: int, rules: Rules) -> int:
-    """Put the parts (i, k) and (k, j) of a span with rule ``r`` on the stack, the left one on top; its new depth."""
+    """Put the parts (i, k) and (k, j) of a span with rule ``r`` on the stack, the left one on top; the depth."""
     stack[depth, 0], stack[depth, 1], stack[depth, 2] = k, j, rules.right[r]
     stack[depth + 1, 0], stack[depth + 1, 1] = i, k
     stack[depth + 1, 2] = np.searchsorted(rules.left_pointer, r, side="right") - 1
@@ -189,20 +191,20 @@ class Best(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The best of one span by symbol [K]: below and above the step, and where they come from."""
+    """The best values of one span by symbol [K], below and above the step, and their back pointers."""
 
     best0: Float
     best: Float
     rule: Int32
     split: Int32
     step: Int32
-    met: Int32
+    active: Int32
 
 
 class Search(NamedTuple):
-    """How wide to search: symbols whose value plus ``prior`` [K] is worse than the best by ``beam`` are dropped.
+    """How wide to search: drop symbols whose value plus ``prior`` [K] is worse than the best by more than ``beam``.
 
-    The search is given up once ``stop`` uint8[1] is not 0.
+    The search stops once ``stop`` uint8[1] is not 0.
     """
 
     beam: float
@@ -212,11 +214,11 @@ class Search(NamedTuple):
 
 @kernel
 def _combine(i: int, j: int, rules: Rules, scores: Float, items: Best, rows: Rows) -> int:
-    """Fill ``best0`` of a span from its splits, with scores [R]; returns how many symbols were met."""
+    """Fill ``best0`` of a span from its splits, with scores [R]; returns the number of active symbols."""
     left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
     (symbol, first, left_end, end, position), value = items.chart, items.value
-    best0, _, back_rule, back_split, _, met = rows
-    n_met = 0
+    best0, _, back_rule, back_split, _, active = rows
+    n_active = 0
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         if first[right_span] == end[right_span]:
@@ -231,29 +233,29 @@ def _combine(i: int, j: int, rules: Rules, scores: Float, items: Best, rows: Row
                     p = parent[r]
                     if candidate > best0[p]:
                         if best0[p] == -np.inf:
-                            met[n_met] = p
-                            n_met += 1
+                            active[n_active] = p
+                            n_active += 1
                         best0[p] = candidate
                         back_rule[p] = r
                         back_split[p] = k
-    return n_met
+    return n_active
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
-    """Make the best step, if any pays, to each symbol, with scores [U]; returns how many symbols are met now."""
+def _step_up(n_active: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
+    """Take the best step to each symbol, if one helps, with scores [U]; returns the number of active symbols."""
     child_pointer, steps = rules.child_pointer, rules.steps
-    best0, best, _, _, back_step, met = rows
-    width, n_all = allowed.shape[0], n_met
-    forbid(met[:n_met], allowed, -np.inf, best0, best)
-    for m in range(n_met):
-        b = met[m]
+    best0, best, _, _, back_step, active = rows
+    width, n_all = allowed.shape[0], n_active
+    forbid(active[:n_active], allowed, -np.inf, best0, best)
+    for m in range(n_active):
+        b = active[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
             a = steps[u, 0]
             candidate = best0[b] + scores[u]
             if candidate > best[a] and (width == 0 or allowed[a if width > 1 else 0]):
                 if best[a] == -np.inf:
-                    met[n_all] = a
+                    active[n_all] = a
                     n_all += 1
                 best[a] = candidate
                 back_step[a] = u
@@ -261,29 +263,29 @@ def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows
 
 
 @kernel
-def _drop(met: Int32, search: Search, best: Float) -> None:
-    """Rule out the symbols ``met`` that are outside the beam."""
+def _drop(active: Int32, search: Search, best: Float) -> None:
+    """Rule out the symbols ``active`` that are outside the beam."""
     prior, top = search.prior, -np.inf
-    for a in met:
+    for a in active:
         top = max(top, best[a] + prior[a])
-    for a in met:
+    for a in active:
         if best[a] + prior[a] < top - search.beam:
             best[a] = -np.inf
 
 
 @kernel
-def _store(i: int, j: int, n_met: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
-    """Move the dense rows into the chart and clear them; returns how far it is filled."""
+def _store(i: int, j: int, n_active: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
+    """Move the dense rows into the chart and clear them; returns the number of items."""
     chart, value, rule, split, step = items
-    best0, best, back_rule, back_split, back_step, met = rows
-    begin, filled = filled, place(i, j, met[:n_met], best, -np.inf, rules.is_left, chart, filled)
+    best0, best, back_rule, back_split, back_step, active = rows
+    begin, filled = filled, place(i, j, active[:n_active], best, -np.inf, rules.is_left, chart, filled)
     for item in range(begin, filled):
         a = chart.symbol[item]
         u = back_step[a]
         b = a if u < 0 else rules.steps[u, 1]
         value[item], step[item], rule[item], split[item] = best[a], u, back_rule[b], back_split[b]
-    for m in range(n_met):
-        a = met[m]
+    for m in range(n_active):
+        a = active[m]
         best0[a], best[a], back_step[a] = -np.inf, -np.inf, -1
     return filled
 
@@ -298,9 +300,9 @@ def _grown_best(items: Best, filled: int, more: int) -> Best:
 
 @kernel
 def _fill(sentence: Sentence, rules: Rules, parts: Parts, search: Search, items: Best, rows: Rows) -> tuple[Best, bool]:
-    """The chart of one sentence, O(n^3) times the rules met, and whether it was finished."""
+    """The chart of one sentence, and whether it was finished; O(n^3) times the number of applicable rules."""
     lexical, binary, steps, row_of_span, allowed = parts
-    best0, _, back_rule, back_split, _, met = rows
+    best0, _, back_rule, back_split, _, active = rows
     filled = 0
     for j in range(1, sentence.n + 1):
         mark(j - 1, items.chart, False)
@@ -309,30 +311,30 @@ def _fill(sentence: Sentence, rules: Rules, parts: Parts, search: Search, items:
                 return items, False
             span = sentence.span + j * (j - 1) // 2 + i
             x, mask = row_of_span[span], allowed_at(span, allowed)
-            n_met = 0
+            n_active = 0
             if j - i == 1:
                 tags = lexical[sentence.word + i]
                 for p in range(tags.shape[0]):
                     if tags[p] > -np.inf:
                         a = rules.preterminals[p]
                         best0[a], back_rule[a], back_split[a] = tags[p], p, -1
-                        met[n_met] = a
-                        n_met += 1
+                        active[n_active] = a
+                        n_active += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine(i, j, rules, binary[x], items, rows)
-            n_met = _step_up(n_met, rules, steps[x], mask, rows)
+                n_active = _combine(i, j, rules, binary[x], items, rows)
+            n_active = _step_up(n_active, rules, steps[x], mask, rows)
             if search.beam < np.inf:
-                _drop(met[:n_met], search, rows.best)
-            if filled + n_met > items.value.shape[0]:
-                items = _grown_best(items, filled, n_met)
-            filled = _store(i, j, n_met, rules, items, filled, rows)
+                _drop(active[:n_active], search, rows.best)
+            if filled + n_active > items.value.shape[0]:
+                items = _grown_best(items, filled, n_active)
+            filled = _store(i, j, n_active, rules, items, filled, rows)
     mark(sentence.n, items.chart, False)
     return items, True
 
 
 @kernel
 def _trace(n: int, rules: Rules, items: Best, labels: Int32) -> float:
-    """Write the best tree's ``labels`` [n (n + 1) / 2, 3], -1 elsewhere; returns its score, -inf if there is none."""
+    """Write the best tree's ``labels`` [n (n + 1) / 2, 3], -1 elsewhere; returns its score, or -inf."""
     chart, value, rule, split, step = items
     labels[:] = -1
     top = find(rules.root, n * (n - 1) // 2, chart)
@@ -358,7 +360,7 @@ def viterbi(
 ) -> int:
     """The best tree of each sentence; returns the number of sentences done, fewer than S only if stopped.
 
-    ``word_offsets`` and ``span_offsets`` int64[S + 1]; ``labels`` int32[N, 3] and ``best`` float64[S] are written, -1
+    ``word_offsets`` and ``span_offsets`` int64[S + 1]; writes ``labels`` int32[N, 3] and ``best`` float64[S], -1
     and -inf where a sentence has no tree.
     """
     k, room = rules.is_left.shape[0], 1024
@@ -383,8 +385,8 @@ def viterbi(
 # The k best trees of a sentence: every symbol at every span keeps its k best derivations.
 #
 # Only combinations of the x-th best left and the y-th best right part with x y <= k can be among the k best of a rule
-# at a split, and those of one x come in descending order, so that most are never looked at. k times the memory of
-# :func:`viterbi`, whose order of spans this has; O(k log k) times its time at worst.
+# at a split, and those of one x come in descending order, so most are never computed. Spans are filled in the order of
+# :func:`viterbi`; it takes k times its memory and at worst O(k log k) times its time.
 
 RULE, SPLIT, LEFT_RANK, RIGHT_RANK, STEP = 0, 1, 2, 3, 4
 
@@ -395,7 +397,7 @@ class KBest(NamedTuple):
     Parameters
     ----------
     n_found : int32 [I]
-        How many there are.
+        The length of each list.
     value : float64 [I, k]
     back : int32 [I, k, 5]
         Rule (or tag), split, the ranks of both parts, and the step or -1.
@@ -413,7 +415,7 @@ def _new_lists(n: int, most: int) -> KBest:
 
 @kernel
 def _insert(values: Float, backs: Int32, n: int, value: float, r: int, k: int, x: int, y: int, u: int) -> int:
-    """Put a derivation into a list [k] that is in descending order, after its equals; returns the list's length."""
+    """Insert a derivation into a list [k] in descending order, after equal ones; returns the list's new length."""
     if n == values.shape[0]:
         if value <= values[n - 1]:
             return n
@@ -431,13 +433,13 @@ def _insert(values: Float, backs: Int32, n: int, value: float, r: int, k: int, x
 
 @kernel
 def _combine_k_best(
-    i: int, j: int, rules: Rules, scores: Float, chart: Chart, lists: KBest, dense: KBest, met: Int32
+    i: int, j: int, rules: Rules, scores: Float, chart: Chart, lists: KBest, dense: KBest, active: Int32
 ) -> int:
-    """Fill the ``dense`` lists of a span from its splits; returns how many symbols were met."""
+    """Fill the ``dense`` lists of a span from its splits; returns the number of active symbols."""
     left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
     (symbol, first, left_end, _, position), (count, value, _) = chart, lists
     dense_count, dense_value, dense_back = dense
-    most, n_met = value.shape[1], 0
+    most, n_active = value.shape[1], 0
     for k in range(i + 1, j):
         left_span, here = k * (k - 1) // 2 + i, position[k]
         for a in range(first[left_span], left_end[left_span]):
@@ -447,40 +449,40 @@ def _combine_k_best(
                     continue
                 p = parent[r]
                 if dense_count[p] == 0:
-                    met[n_met] = p
-                    n_met += 1
+                    active[n_active] = p
+                    n_active += 1
                 for x in range(count[a]):
                     for y in range(min(count[c], most // (x + 1))):
                         score = value[a, x] + value[c, y] + scores[r]
                         if dense_count[p] == most and score <= dense_value[p, most - 1]:
                             break
                         dense_count[p] = _insert(dense_value[p], dense_back[p], dense_count[p], score, r, k, x, y, -1)
-    return n_met
+    return n_active
 
 
 @kernel
 def _step_up_k_best(
-    n_met: int, rules: Rules, scores: Float, allowed: UInt8, below: KBest, above: KBest, met: Int32
+    n_active: int, rules: Rules, scores: Float, allowed: UInt8, below: KBest, above: KBest, active: Int32
 ) -> int:
-    """The lists above the steps from those below; returns how many symbols are met now."""
+    """Fill the lists above the steps from those below; returns the number of active symbols."""
     (count0, value0, back0), (count, value, back) = below, above
     child_pointer, steps = rules.child_pointer, rules.steps
-    width, n_all = allowed.shape[0], n_met
-    for m in range(n_met):
-        b = met[m]
+    width, n_all = allowed.shape[0], n_active
+    for m in range(n_active):
+        b = active[m]
         if width > 0 and not allowed[b if width > 1 else 0]:
             count0[b] = 0
         count[b] = count0[b]
         value[b, : count0[b]] = value0[b, : count0[b]]
         back[b, : count0[b]] = back0[b, : count0[b]]
-    for m in range(n_met):
-        b = met[m]
+    for m in range(n_active):
+        b = active[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
             a = steps[u, 0]
             if count0[b] == 0 or scores[u] == -np.inf or (width > 0 and not allowed[a if width > 1 else 0]):
                 continue
             if count[a] == 0:
-                met[n_all] = a
+                active[n_all] = a
                 n_all += 1
             for x in range(count0[b]):
                 r, k, left, right, _ = back0[b, x]
@@ -490,7 +492,7 @@ def _step_up_k_best(
 
 @kernel
 def _trace_k_best(n: int, rank: int, rules: Rules, chart: Chart, lists: KBest, labels: Int32) -> None:
-    """Write the labels [n (n + 1) / 2, 3] of the sentence's derivation of a rank."""
+    """Write the labels [n (n + 1) / 2, 3] of the sentence's derivation with the given rank."""
     labels[:] = -1
     stack = np.empty((n + 1, 4), np.int32)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n, rules.root, rank
@@ -508,10 +510,10 @@ def _trace_k_best(n: int, rank: int, rules: Rules, chart: Chart, lists: KBest, l
 
 @kernel
 def k_best(sentence: Sentence, rules: Rules, parts: Parts, labels: Int32, best: Float) -> int:
-    """The trees of one sentence, best first, into ``labels`` int32[k, spans, 3] and ``best`` float64[k]; how many."""
+    """The best trees of one sentence into ``labels`` int32[k, spans, 3], ``best`` float64[k]; returns how many."""
     lexical, binary, steps, row_of_span, allowed = parts
     n, n_symbols, most = sentence.n, rules.is_left.shape[0], best.shape[0]
-    met, filled = np.zeros(n_symbols, np.int32), 0
+    active, filled = np.zeros(n_symbols, np.int32), 0
     chart, lists = new_chart(np.array([0, n]), rules, 256), _new_lists(256, most)
     below, above = _new_lists(n_symbols, most), _new_lists(n_symbols, most)
     for j in range(1, n + 1):
@@ -519,23 +521,24 @@ def k_best(sentence: Sentence, rules: Rules, parts: Parts, labels: Int32, best: 
         for i in range(j - 1, -1, -1):
             span = sentence.span + j * (j - 1) // 2 + i
             x, mask = row_of_span[span], allowed_at(span, allowed)
-            n_met = 0
+            n_active = 0
             if j - i == 1:
                 tags = lexical[sentence.word + i]
                 for p in range(tags.shape[0]):
                     a = rules.preterminals[p]
                     if tags[p] > -np.inf:
                         below.n_found[a] = _insert(below.value[a], below.back[a], 0, tags[p], p, -1, 0, 0, -1)
-                        met[n_met] = a
-                        n_met += 1
+                        active[n_active] = a
+                        n_active += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine_k_best(i, j, rules, binary[x], chart, lists, below, met)
-            n_met = _step_up_k_best(n_met, rules, steps[x], mask, below, above, met)
-            chart, begin = grown_chart(chart, filled, n_met), filled
+                n_active = _combine_k_best(i, j, rules, binary[x], chart, lists, below, active)
+            n_active = _step_up_k_best(n_active, rules, steps[x], mask, below, above, active)
+            chart, begin = grown_chart(chart, filled, n_active), filled
             lists = KBest(
-                grown(lists.n_found, filled, n_met), grown(lists.value, filled, n_met), grown(lists.back, filled, n_met)
+                grown(lists.n_found, filled, n_active), grown(lists.value, filled, n_active), grown(lists.back, filled,
+                n_active)
             )  # fmt: skip
-            filled = place(i, j, met[:n_met], above.n_found, 0.0, rules.is_left, chart, filled)
+            filled = place(i, j, active[:n_active], above.n_found, 0.0, rules.is_left, chart, filled)
             for item in range(begin, filled):
                 a = chart.symbol[item]
                 lists.n_found[item], lists.value[item], lists.back[item] = (
@@ -543,8 +546,8 @@ def k_best(sentence: Sentence, rules: Rules, parts: Parts, labels: Int32, best: 
                     above.value[a],
                     above.back[a],
                 )
-            for m in range(n_met):
-                below.n_found[met[m]], above.n_found[met[m]] = 0, 0
+            for m in range(n_active):
+                below.n_found[active[m]], above.n_found[active[m]] = 0, 0
     top = find(rules.root, n * (n - 1) // 2, chart)
     if top < 0:
         return 0
@@ -555,18 +558,17 @@ def k_best(sentence: Sentence, rules: Rules, parts: Parts, labels: Int32, best: 
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The best score of every symbol over every span: what a parser finds on its way, good or bad.
+# The best score of every symbol over every span, whether or not it is part of a complete tree.
 #
 #     chart0[i, j, A] = max over k and A -> B C of  binary(A -> B C at (i, j)) + chart[i, k, B] + chart[k, j, C]
 #     chart [i, j, A] = max of chart0[i, j, A] and, over steps A <- B, step(A <- B at (i, j)) + chart0[i, j, B]
 #
-# It is for learning from edges that should not be there; best trees are found quicker by
-# :func:`viterbi`.
+# It is used to learn from wrong edges; :func:`viterbi` finds best trees faster.
 
 
 @kernel
 def _fill_chart(n: int, rules: Rules, parts: Parts, chart: Float) -> None:
-    """Fill ``chart`` [spans, K], -inf at first, of one sentence of ``n`` words."""
+    """Fill the ``chart`` [spans, K] of one sentence of ``n`` words, which must be -inf before."""
     left_pointer, parent, right, child_pointer, moves, _, preterminals, _ = rules
     lexical, binary, steps, row_of_span, _ = parts
     n_symbols = chart.shape[1]
@@ -613,34 +615,34 @@ def best_chart(grammar: CFGGrammar, length: int, scores: CFGScores) -> Float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The tree whose brackets are most likely to be right, rather than the most probable one.
+# The tree whose brackets are most likely to be correct, rather than the most probable tree.
 #
-# A grammar with notes in its labels spreads the probability of a bracket over many derivations, and the best derivation
-# may be a poor guide. With q(i, j, L) how often the span (i, j) is expected to have the label L, notes forgotten, take
-# the tree that maximises
+# A grammar with annotated labels spreads the probability of a bracket over many derivations, and the best derivation
+# may be a poor guide. Let q(i, j, L) be the expected number of times that the span (i, j) has the label L, without its
+# annotation. Take the tree that maximises
 #
 #     sum over its brackets (i, j, L) of  q(i, j, L) - t
 #
 # (Goodman 1996, *Parsing algorithms and metrics*, with a price t for each bracket). Brackets that are less likely than
-# t lower the sum, so a span has all labels with q > t, or none; which spans go together is a matter of O(n^3):
+# t lower the sum, so a span gets all labels with q > t. The best set of spans is found in O(n^3):
 #
 #     best(i, j) = sum over L of max(0, q(i, j, L) - t)  +  max over k of  best(i, k) + best(k, j)
 #
-# For the greatest expected F1 the price is half that F1 (Lipton, Elkan and Narayanaswamy 2014). Such a tree need not be
-# one of the grammar.
+# For the greatest expected F1 the price is half that F1 (Lipton, Elkan and Narayanaswamy 2014). The grammar need
+# not generate this tree.
 
 
 class BracketLabels(NamedTuple):
-    """Which of L labels the brackets have that a grammar's symbols and steps make.
+    """The labels, L in all, of the brackets that a grammar's symbols and steps produce.
 
     Attributes
     ----------
     n_labels : int
         L.
     label_of : int32[K]
-        The label of a symbol, -1 if it makes no bracket.
+        The label of a symbol, -1 if it produces no bracket.
     step_pointer, step_labels : int64[U + 1], int32[...]
-        Those of the symbols of a step above its child.
+        The labels of a step: those of its symbols above the child.
     """
 
     n_labels: int

@@ -1,9 +1,9 @@
-"""How weights of span features become the part scores of trees, and part gradients weight gradients.
+"""From weights of span features to part scores of trees, and from gradients by part scores to gradients by weights.
 
-The weight vector has the outcomes by themselves [E], then the pairs (attribute of a span, outcome) [F], as for pieces
-(:mod:`~loglinear.structures.tree.pieces`): the same features serve models that are normalised edge by edge and models
-that are normalised tree by tree. Scores begin with those of a base, the log-probabilities of a grammar and of its
-lexicon, so that weights of zero are the base itself:
+The weight vector has the weights of outcomes alone [E], then those of pairs (attribute of a span, outcome) [F], as for
+pieces (:mod:`~loglinear.structures.tree.pieces`): models that are normalised edge by edge and models that are
+normalised tree by tree have the same features. The scores of a base, the log-probabilities of a grammar and of its
+lexicon, are added, so that with weights of zero the model is the base itself:
 
     s(A -> B C at (i, j)) = log q0(A -> B C) + w(A -> B C) + sum over attributes a of (i, j) of  w(a, A -> B C)
 """
@@ -27,7 +27,7 @@ from loglinear.structures.tree.grammar import Outcomes
 from loglinear.structures.tree.pieces import PieceFeatures
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 
-MOST_NUMBERS = 4_000_000  # of part scores in a block
+MOST_NUMBERS = 4_000_000  # most part scores in a block
 RULE, STEP = 0, 1  # kinds of outcomes; the third is a tag over its word
 
 
@@ -43,7 +43,7 @@ class Walk(NamedTuple):
     kinds, numbers : int32 [E]
         The kind of each outcome, and its number among those of the kind.
     word_of_span : int64 [n]
-        The word that a span is, or -1.
+        The word of a span of one word, or -1.
     """
 
     pointer: Int64
@@ -74,7 +74,7 @@ def _add_features(walk: Walk, weights: Float, binary: Float, steps: Float, lexic
 
 @kernel
 def _add_gradient(walk: Walk, binary: Float, steps: Float, lexical: Float, gradient: Float) -> None:
-    """The transposed walk: gradients by part scores added to those by the weights of pairs [F]."""
+    """The transpose of :func:`_add_features`: add gradients by part scores to those by the weights of pairs [F]."""
     pointer, ids, features, codes, kinds, numbers, word_of_span = walk
     for k in range(binary.shape[0]):
         rules, moves, word = binary[k], steps[k], word_of_span[k]
@@ -91,7 +91,7 @@ def _add_gradient(walk: Walk, binary: Float, steps: Float, lexical: Float, gradi
 
 @dataclass(frozen=True)
 class EncodedTrees:
-    """Sentences in numbers, for features of spans.
+    """Sentences as numbers, for features of spans.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class EncodedTrees:
     spans : Incidence
         Attributes of the N spans.
     lexical : callable
-        From a run of words, first and end, to the base's scores [words, P] of their tags.
+        Maps first and end of a run of words to the base's scores [words, P] of their tags.
     """
 
     lengths: Int64
@@ -145,7 +145,7 @@ class SpanFeatures(ListFeatures):
 
     @cached_property
     def groups(self) -> Int64:
-        """The outcomes by themselves are the first group, and each attribute has one."""
+        """The outcomes alone are the first group; each attribute is another one."""
         return np.concatenate([[0], self.outcomes.n_outcomes + self.pieces.block.pointer]).astype(np.int64)
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
@@ -158,14 +158,14 @@ class SpanFeatures(ListFeatures):
 
     @cached_property
     def _kinds(self) -> tuple[Int32, Int32]:
-        """The kind of each outcome [E], and its number among those."""
+        """The kind of each outcome [E], and its number among those of its kind."""
         kinds, numbers = np.empty((2, self.outcomes.n_outcomes), dtype=np.int32)
-        for kind, own in enumerate((self.outcomes.of_rule, self.outcomes.of_step, self.outcomes.of_tag)):
-            kinds[own], numbers[own] = kind, np.arange(len(own))
+        for kind, members in enumerate((self.outcomes.of_rule, self.outcomes.of_step, self.outcomes.of_tag)):
+            kinds[members], numbers[members] = kind, np.arange(len(members))
         return kinds, numbers
 
     def _walk(self, corpus: EncodedTrees, first: int, end: int) -> Walk:
-        """What both kernels look at in sentences ``first`` to ``end``."""
+        """The features of sentences ``first`` to ``end``, for both kernels."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         word_of_span = np.full(hi - lo, -1, dtype=np.int64)
         words = word_spans(corpus.lengths[first:end])
@@ -179,12 +179,12 @@ class SpanFeatures(ListFeatures):
         alone = self.pieces.offsets + weights[:e]
         lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
         lexical = lexical + alone[self.outcomes.of_tag]
-        binary, steps = (np.tile(alone[own], (n, 1)) for own in (self.outcomes.of_rule, self.outcomes.of_step))
+        binary, steps = (np.tile(alone[kind], (n, 1)) for kind in (self.outcomes.of_rule, self.outcomes.of_step))
         _add_features(self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
         return CFGScores(lexical, binary, steps, np.arange(n, dtype=np.int32))
 
     def local_scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
-        """The same with the outcomes of each edge normalised by themselves: their log-probabilities."""
+        """As :meth:`scores`, but with the outcomes of each edge normalised: log-probabilities."""
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         rows = self.pieces.scores(corpus.spans, lo, hi, weights, normalise=True)
         words = word_spans(corpus.lengths[first:end])
@@ -247,7 +247,7 @@ class SparseSpanGradient(SparseGroups):
 
 
 def word_spans(lengths: Int64) -> Int64:
-    """The numbers of the spans of one word, of sentences with these lengths, in the order of the words."""
+    """The numbers of the spans of single words in sentences with these lengths, in the order of the words."""
     starts = np.repeat(span_offsets(lengths)[:-1], lengths)
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
     end = np.arange(int(lengths.sum())) - first + 1  # a word's span is (end - 1, end)

@@ -1,14 +1,14 @@
-"""Grammars in numbers: their rules, the labellings that stand for trees, and the outcomes of symbols.
+"""Grammars as numbers: their rules, labellings that represent trees, and the outcomes of symbols.
 
-The rules of a context-free grammar as the chart kernels want them: numbers, sorted so that charts fill quickly.
+The rules of a context-free grammar are numbers, sorted so that kernels fill charts quickly.
 
-Symbols are 0 .. K-1, some of them *preterminals*, which stand over single words. Two kinds of rules build the rest:
+Symbols are 0 .. K-1, some of them *preterminals*, which dominate single words. There are two kinds of rules:
 
-    binary    A -> B C    [R], sorted by left child, then right child: those of a left child lie together (CSR)
-    step      A <- B      [U], sorted by child: a unary move that is made at most once at a span
+    binary    A -> B C    [R], sorted by left child, then right child: those of a left child are a run (CSR)
+    step      A <- B      [U], sorted by child: a unary move that is used at most once at a span
 
-There are no other unary rules. A model with chains of unary rules makes each chain a step, or the closure of all of
-them (:mod:`loglinear.generative.pcfg.model`), so that the chart of a span is filled in two rounds:
+There are no other unary rules. A model with chains of unary rules turns each chain, or the closure of all of them, into
+a step (:mod:`loglinear.generative.pcfg.model`), so that the chart of a span is filled in two rounds:
 
     chart0[i, j, A] = sum over k and A -> B C of  score(A -> B C) * chart[i, k, B] * chart[k, j, C]       (j - i > 1)
     chart [i, j, A] = chart0[i, j, A] + sum over steps A <- B of  score(A <- B) * chart0[i, j, B]
@@ -114,7 +114,7 @@ class CFGGrammar:
 
     @cached_property
     def rules(self) -> Rules:
-        """What kernels take."""
+        """The grammar as kernels take it."""
         symbols = np.arange(self.n_symbols + 1)
         left_pointer = np.searchsorted(self.binary[:, 1], symbols).astype(np.int64)
         return Rules(
@@ -129,7 +129,7 @@ class CFGGrammar:
         )
 
     def number_of_binary(self, rules: npt.ArrayLike) -> Int64:
-        """The numbers of binary rules given as parent, left, right [n, 3]; -1 for those the grammar does not have."""
+        """The numbers of binary rules given as parent, left, right [n, 3]; -1 for those that the grammar lacks."""
         return _found(_codes(self.binary, self.n_symbols), _codes(np.asarray(rules).reshape(-1, 3), self.n_symbols))
 
 
@@ -175,11 +175,11 @@ def _found(known: Int64, wanted: Int64) -> Int64:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From binary trees to labellings of spans and back: the names of a grammar's symbols, and what its steps stand for.
+# From binary trees to labellings of spans and back: the names of a grammar's symbols, and the unary chains of its
+# steps.
 #
-# Symbols 0 .. P-1 are the tags, over single words, the others phrases; a tag and a phrase of the same name are
-# different symbols. A *step* A <- B is a chain of unary rules A -> ... -> B. All nodes over the same words make one
-# chain.
+# Symbols 0 .. P-1 are the tags of single words, the others phrases; a tag and a phrase of the same name are different
+# symbols. A *step* A <- B is a chain of unary rules A -> ... -> B. All nodes over the same words are one chain.
 
 
 Chain = tuple[int, ...]
@@ -188,7 +188,7 @@ ANY_ROOT = ""  #: the symbol above all roots where a treebank has several; no la
 
 
 class Constituent(NamedTuple):
-    """A span of a binary tree: the labels over it, from top to bottom, and its two parts or its word."""
+    """A span of a binary tree: its labels from top to bottom, and its two parts or its word."""
 
     chain: tuple[Name, ...]
     start: int
@@ -219,19 +219,19 @@ def constituents(tree: Tree) -> list[Constituent]:
             widths.append(splits[number] + right)
         else:
             widths.append(1)
-    found = []
+    result = []
     places = [(0, widths[0])]
     for chain, left in zip(chains, splits, strict=True):
         start, end = places.pop()
         bottom = chain[-1]
         names = tuple((node.label, node.word is not None) for node in chain)
         if bottom.word is not None:
-            found.append(Constituent(names, start, end, -1, None, bottom.word))
+            result.append(Constituent(names, start, end, -1, None, bottom.word))
         else:
-            one, other = ((child.label, child.word is not None) for child in bottom.children)
-            found.append(Constituent(names, start, end, start + left, (one, other), None))
+            parts = tuple((child.label, child.word is not None) for child in bottom.children)
+            result.append(Constituent(names, start, end, start + left, (parts[0], parts[1]), None))
             places += [(start + left, end), (start, start + left)]
-    return found
+    return result
 
 
 class TreeCoder:
@@ -289,12 +289,12 @@ class TreeCoder:
     def labels(self, tree: Tree) -> Int32 | None:
         """The labelling [N, 3] of a binary tree; None if the grammar lacks one of its rules.
 
-        A unary chain that is no step itself is taken for one between the same symbols, if there is one.
+        If a unary chain is not a step, another step between the same symbols is used instead, if there is one.
         """
-        found = constituents(tree)
-        labels = np.full((span_number(0, found[0].end) + found[0].end, 3), -1, dtype=np.int32)
+        spans = constituents(tree)
+        labels = np.full((span_number(0, spans[0].end) + spans[0].end, 3), -1, dtype=np.int32)
         above = (self.grammar.root,) if self.symbols[self.grammar.root] == ANY_ROOT else ()
-        for c in found:
+        for c in spans:
             try:
                 chain = above + tuple(self.number[name] for name in c.chain)
                 step = -1
@@ -307,7 +307,7 @@ class TreeCoder:
                 return None
             labels[span_number(c.start, c.end)] = rule, c.split, step
             above = ()
-        return labels if self._root_of(found[0], labels) == self.grammar.root else None
+        return labels if self._root_of(spans[0], labels) == self.grammar.root else None
 
     def _root_of(self, top: Constituent, labels: Int32) -> int:
         rule, _, step = labels[span_number(top.start, top.end)].tolist()
@@ -316,7 +316,7 @@ class TreeCoder:
         return rule if top.word is not None else int(self.grammar.binary[rule, 0])
 
     def tree(self, words: Sequence[str], labels: npt.ArrayLike) -> Tree:
-        """The binary tree that a labelling [N, 3] of the spans of one sentence means."""
+        """The binary tree of a labelling [N, 3] of the spans of one sentence."""
         rows = np.asarray(labels)
         binary = self.grammar.binary
         built: list[Tree] = []
@@ -328,7 +328,7 @@ class TreeCoder:
             if j - i > 1:
                 k = int(rows[span_number(i, j), 1])
                 if not i < k < j:
-                    raise DataError(f"the labels are no tree: the words {i} to {j - 1} (from 0) have no split point")
+                    raise DataError(f"the labels are not a tree: words {i} to {j - 1} (from 0) have no split point")
                 stack += [(k, j), (i, k)]
         for i, j in reversed(order):
             rule, _, step = rows[span_number(i, j)].tolist()
@@ -346,10 +346,10 @@ class TreeCoder:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The outcomes of symbols, numbered: what an edge of a chart, a symbol over a span, may expand to.
+# The outcomes of symbols: what an edge of a chart, which is a symbol at a span, may expand to.
 #
-# An outcome is a binary rule, a step, or, for a preterminal, its word. They are numbered symbol by symbol, so that
-# those of symbol A are the run ``first[A]`` to ``first[A + 1]``.
+# An outcome is a binary rule, a step or, for a preterminal, its word. Outcomes are numbered symbol by symbol: those of
+# symbol A are ``first[A]`` to ``first[A + 1]``.
 
 
 class Outcomes:
@@ -360,7 +360,7 @@ class Outcomes:
     first : int64 [K + 1]
         Where the outcomes of each symbol begin.
     of_rule, of_step, of_tag : int64 [R], [U], [P]
-        The outcome that a binary rule, a step or a preterminal's word is.
+        The outcome of each binary rule, each step and each preterminal's word.
     """
 
     def __init__(self, grammar: CFGGrammar) -> None:
@@ -380,9 +380,9 @@ class Outcomes:
         return len(self.symbol)
 
     def edges(self, labels: Int32, is_word: Bool) -> Edges:
-        """The edges of trees given as a labelling [N, 3] of spans, of which ``is_word`` [N] says which are one word."""
-        there, stepped = labels[:, 0] >= 0, labels[:, 2] >= 0
-        rules, words, steps = (np.flatnonzero(mask) for mask in (there & ~is_word, there & is_word, stepped))
+        """The edges of trees given as a labelling [N, 3] of spans; ``is_word`` [N] marks spans of one word."""
+        labelled, stepped = labels[:, 0] >= 0, labels[:, 2] >= 0
+        rules, words, steps = (np.flatnonzero(mask) for mask in (labelled & ~is_word, labelled & is_word, stepped))
         spans = np.concatenate([rules, words, steps]).astype(np.int64)
         outcomes = np.concatenate(
             [self.of_rule[labels[rules, 0]], self.of_tag[labels[words, 0]], self.of_step[labels[steps, 2]]]

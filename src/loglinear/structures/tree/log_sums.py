@@ -1,11 +1,11 @@
-r"""Sums over trees in log space, for sentences that :mod:`~loglinear.structures.tree.sums` cannot do, and draws.
+r"""Sums over trees in log space, for sentences that :mod:`~loglinear.structures.tree.sums` cannot handle, and draws.
 
     inside0[i, j, A] = log sum over k and A -> B C of  exp(score + inside[i, k, B] + inside[k, j, C])
     inside [i, j, A] = log (exp inside0[A] + sum over steps A <- B of  exp(score + inside0[B]))
 
-From the root down, a symbol's probability is handed to its rules in the shares exp(score + inside[B] + inside[C] -
-inside0[A]), each at most one; a draw chooses with the same shares. The chart and the order of spans are those of
-:mod:`~loglinear.structures.tree.best`.
+From the root down, a symbol's probability is distributed over its rules in the shares exp(score + inside[B] +
+inside[C] - inside0[A]), each at most one; a draw chooses a rule with the same probabilities. The chart and the order of
+spans are those of :mod:`~loglinear.structures.tree.best`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from loglinear.structures.tree.sums import Inside, Rows, grown_inside, new_insid
 
 @kernel
 def _combine(i: int, j: int, rules: Rules, scores: Float, items: Inside, rows: Rows) -> int:
-    """Sum a span's splits into ``row0``, with scores [R]; returns the number of symbols met."""
+    """Sum a span's splits into ``row0``, with scores [R]; returns the number of active symbols."""
     left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
     (symbol, first, left_end, _, position), value = items.chart, items.value
-    (row0, _, met), n_met = rows, 0
+    (row0, _, active), n_active = rows, 0
     for k in range(i + 1, j):
         left_span, here = k * (k - 1) // 2 + i, position[k]
         for a in range(first[left_span], left_end[left_span]):
@@ -37,26 +37,26 @@ def _combine(i: int, j: int, rules: Rules, scores: Float, items: Inside, rows: R
                 if c >= 0 and scores[r] > -np.inf:
                     p = parent[r]
                     if row0[p] == -np.inf:
-                        met[n_met] = p
-                        n_met += 1
+                        active[n_active] = p
+                        n_active += 1
                     row0[p] = log_add(row0[p], value[a] + value[c] + scores[r])
-    return n_met
+    return n_active
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
-    """Add the steps, with scores [U]: ``row`` from ``row0``; returns the number of symbols met now."""
+def _step_up(n_active: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows) -> int:
+    """Add the steps, with scores [U]: ``row`` from ``row0``; returns the number of active symbols."""
     child_pointer, steps = rules.child_pointer, rules.steps
-    row0, row, met = rows
-    width, n_all = allowed.shape[0], n_met
-    forbid(met[:n_met], allowed, -np.inf, row0, row)
-    for m in range(n_met):
-        b = met[m]
+    row0, row, active = rows
+    width, n_all = allowed.shape[0], n_active
+    forbid(active[:n_active], allowed, -np.inf, row0, row)
+    for m in range(n_active):
+        b = active[m]
         for u in range(child_pointer[b], child_pointer[b + 1]):
             a, score = steps[u, 0], row0[b] + scores[u]
             if score > -np.inf and (width == 0 or allowed[a if width > 1 else 0]):
                 if row[a] == -np.inf:
-                    met[n_all] = a
+                    active[n_all] = a
                     n_all += 1
                 row[a] = log_add(row[a], score)
     return n_all
@@ -64,34 +64,34 @@ def _step_up(n_met: int, rules: Rules, scores: Float, allowed: UInt8, rows: Rows
 
 @kernel
 def _up(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, rows: Rows) -> Inside:
-    """The chart of one sentence, O(n^3) times the rules met."""
+    """The chart of one sentence, O(n^3) times the number of applicable rules."""
     lexical, binary, steps, row_of_span, allowed = parts
-    (row0, row, met), filled = rows, 0
+    (row0, row, active), filled = rows, 0
     for j in range(1, sentence.n + 1):
         mark(j - 1, items.chart, False)
         for i in range(j - 1, -1, -1):
             span = sentence.span + j * (j - 1) // 2 + i
             x, mask = row_of_span[span], allowed_at(span, allowed)
-            n_met = 0
+            n_active = 0
             if j - i == 1:
                 tags = lexical[sentence.word + i]
                 for p in range(tags.shape[0]):
                     if tags[p] > -np.inf:
-                        met[n_met] = rules.preterminals[p]
-                        row0[met[n_met]] = tags[p]
-                        n_met += 1
+                        active[n_active] = rules.preterminals[p]
+                        row0[active[n_active]] = tags[p]
+                        n_active += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met = _combine(i, j, rules, binary[x], items, rows)
-            n_met = _step_up(n_met, rules, steps[x], mask, rows)
-            if filled + n_met > items.value.shape[0]:
-                items = grown_inside(items, filled, n_met)
+                n_active = _combine(i, j, rules, binary[x], items, rows)
+            n_active = _step_up(n_active, rules, steps[x], mask, rows)
+            if filled + n_active > items.value.shape[0]:
+                items = grown_inside(items, filled, n_active)
             begin = filled
-            filled = place(i, j, met[:n_met], row, -np.inf, rules.is_left, items.chart, filled)
+            filled = place(i, j, active[:n_active], row, -np.inf, rules.is_left, items.chart, filled)
             for item in range(begin, filled):
                 a = items.chart.symbol[item]
                 items.value[item], items.value0[item] = row[a], row0[a]
-            for m in range(n_met):
-                row0[met[m]], row[met[m]] = -np.inf, -np.inf
+            for m in range(n_active):
+                row0[active[m]], row[active[m]] = -np.inf, -np.inf
     mark(sentence.n, items.chart, False)
     return items
 
@@ -157,7 +157,7 @@ def _down(
 
 @kernel
 def _draw_rule(i: int, j: int, item: int, rules: Rules, scores: Float, items: Inside, u: float) -> tuple[int, int]:
-    """Rule and split of an item below its step, by a number ``u`` in [0, 1); the last one if rounding bites."""
+    """Rule and split of an item below its step, for a uniform number ``u``; the last one if rounding leaves none."""
     (symbol, first, left_end, _, _), value, value0 = items
     rule, split, left = -1, -1, u
     for k in range(i + 1, j):
@@ -176,7 +176,7 @@ def _draw_rule(i: int, j: int, item: int, rules: Rules, scores: Float, items: In
 
 @kernel
 def _draw(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, numbers: Float, labels: Int32) -> None:
-    """One tree into ``labels`` [spans, 3]; ``numbers`` [2, spans] are uniform draws, two a span."""
+    """One tree into ``labels`` [spans, 3]; ``numbers`` [2, spans] are uniform draws, two for each span."""
     (chart, value, value0), steps, n = items, parts.steps, sentence.n
     labels[:] = -1
     stack = np.empty((n + 1, 3), np.int32)
@@ -212,10 +212,10 @@ def inside_outside(
     word_offsets: Int64, span_offsets: Int64, which: Int64, rules: Rules, parts: Parts, weights: Float, log_z: Float,
     expected: Parts, numbers: Float, labels: Int32,
 ) -> None:  # fmt: skip
-    """Log-partitions of the sentences ``which``, with expected parts and draws if there is room for them.
+    """Log-partitions of the sentences ``which``; expected parts and draws if their arrays are not empty.
 
-    As :func:`loglinear.structures.tree.sums.inside_outside`; ``labels`` int32[D, N, 3] receives D draws for each of
-    which ``numbers`` [D, 2, N] are uniform.
+    As :func:`loglinear.structures.tree.sums.inside_outside`; ``labels`` int32[D, N, 3] receives D draws, made from the
+    uniform numbers ``numbers`` [D, 2, N].
     """
     k, items = rules.is_left.shape[0], new_inside(word_offsets, rules)
     rows = Rows(np.full(k, -np.inf), np.full(k, -np.inf), np.zeros(k, np.int32))

@@ -1,15 +1,15 @@
-r"""Pieces of a grammar: the outcomes of one chart edge, a label over a span, normalised by themselves.
+r"""Pieces of a grammar: the outcomes of each chart edge, a label at a span, normalised separately.
 
-The *outcomes* of a symbol A are its binary rules and its unary steps. Their scores at a span (i, j) are made of weights
-of (attribute of the span, outcome) and of the outcome alone, and an edge (A, i, j) is a small classifier:
+The *outcomes* of a symbol A are its binary rules and its unary steps. Their scores at a span (i, j) are sums of weights
+of pairs (attribute of the span, outcome) and of the outcome alone, and an edge (A, i, j) is a small classifier:
 
     s(e) = bias(e) + b_e + sum_a w(a, e)        p(e | A, i, j) = exp s(e) / sum_{e' of A} exp s(e')
     loss of an edge with outcome e:            log Z(A, i, j) - s(e)                     (MECFG)
     with none of the above, a score of 0:      log(1 + Z(A, i, j)) - s(e),  and for an edge that should not be there
                                                log(1 + Z(A, i, j))                       (Sutton & McCallum 2005, 5)
 
-b are given offsets (log-probabilities of a base grammar, or 0). Outcomes are numbered symbol by symbol, so those of A
-are a run ``first[A]`` to ``first[A + 1]``, and an attribute's features within it are found by bisection.
+The offsets b are given: log-probabilities of a base grammar, or 0. Outcomes are numbered symbol by symbol, so those of
+A are ``first[A]`` to ``first[A + 1]``, and the features that an attribute has with them are found by bisection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARDS = 8
 
 @kernel
 def _from(codes: Int32, begin: int, end: int, least: int) -> int:
-    """The first place from ``begin`` to ``end`` whose code is at least ``least``; codes ascend."""
+    """The first index from ``begin`` to ``end`` whose code is at least ``least``; codes are ascending."""
     while begin < end:
         middle = (begin + end) // 2
         if codes[middle] < least:
@@ -69,7 +69,7 @@ class Walk(NamedTuple):
 def _evaluate(
     chosen: Int64, edges: tuple[Int64, Int32, Int32, Float], nothing: bool, walk: Walk, weights: Float, gradient: Float
 ) -> float:
-    """Losses of the ``chosen`` edges, each times its weight; their gradient is added. Outcome -1: none of the above.
+    """Losses of the ``chosen`` edges, each times its weight; adds their gradient. Outcome -1: none of the above.
 
     ``weights`` and ``gradient`` are those of the outcomes alone [E], then of the pairs [F].
     """
@@ -113,7 +113,7 @@ def _evaluate(
 
 @kernel
 def _fill_scores(first_span: int, walk: Walk, weights: Float, normalise: bool, out: Float) -> None:
-    """Scores of all outcomes at spans [n, E]; as log-probabilities of each symbol's if ``normalise``."""
+    """Scores of all outcomes at spans [n, E]; log-probabilities given the symbol if ``normalise``."""
     pointer, ids, features, codes, offsets, first = walk
     n_outcomes = offsets.shape[0]
     for k in range(out.shape[0]):
@@ -151,7 +151,7 @@ class Edges:
     outcomes : int32 [M]
         What it expands to; -1 if it should not be there.
     weights : float64 [M]
-        How much each counts.
+        The weight of each edge's loss.
     """
 
     spans: Int64
@@ -160,11 +160,11 @@ class Edges:
     weights: Float
 
     def and_also(self, other: Edges) -> Edges:
-        """Both, one after the other."""
+        """These edges, followed by ``other``."""
         return Edges(*(np.concatenate(pair) for pair in zip(self.arrays, other.arrays, strict=True)))
 
     def where(self, mask: Bool) -> Edges:
-        """Those that a mask [M] chooses."""
+        """The edges where ``mask`` [M] is True."""
         return Edges(*(array[mask] for array in self.arrays))
 
     @property
@@ -178,7 +178,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class PieceFeatures:
-    """Which (attribute, outcome) pairs have a weight; the weight vector has those of outcomes alone [E] before them.
+    """Which (attribute, outcome) pairs have a weight; in the weight vector they follow those of outcomes alone [E].
 
     Parameters
     ----------
@@ -196,12 +196,12 @@ class PieceFeatures:
 
     @classmethod
     def observed(cls, first: Int64, spans: Incidence, n_attributes: int, edges: Edges, offsets: Float) -> PieceFeatures:
-        """The pairs that occur at the edges that are right."""
-        there = edges.outcomes >= 0
-        order = np.argsort(edges.spans[there], kind="stable")
-        counts = np.bincount(edges.spans[there], minlength=spans.n_positions)
+        """The pairs that occur at correct edges."""
+        correct = edges.where(edges.outcomes >= 0)
+        order = np.argsort(correct.spans, kind="stable")
+        counts = np.bincount(correct.spans, minlength=spans.n_positions)
         code_pointer = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        codes = edges.outcomes[there][order].astype(np.int32)
+        codes = correct.outcomes[order].astype(np.int32)
         block = FeatureBlock.observed(spans, n_attributes, code_pointer, codes, int(first[-1]))
         return cls(first, block.as_lists(), offsets)
 
@@ -211,13 +211,13 @@ class PieceFeatures:
         return len(self.offsets) + self.block.n_features
 
     def scores(self, spans: Incidence, begin: int, end: int, weights: Float, normalise: bool) -> Float:
-        """Scores [end - begin, E] of all outcomes at spans; log-probabilities of each symbol's if ``normalise``."""
+        """Scores [end - begin, E] of all outcomes at spans; log-probabilities given the symbol if ``normalise``."""
         out = np.empty((end - begin, len(self.offsets)))
         _fill_scores(begin, self.walk(spans), weights, normalise, out)
         return out
 
     def walk(self, spans: Incidence) -> Walk:
-        """What kernels look at, given the attributes of the spans."""
+        """The arguments of kernels, given the attributes of the spans."""
         return Walk(spans.pointer, spans.ids, self.block.pointer, self.block.codes, self.offsets, self.first)
 
 
@@ -231,7 +231,7 @@ class PieceObjective:
         Attributes of the spans.
     edges : Edges
     nothing : bool
-        Whether none of the above is one more outcome, of score 0.
+        Whether "none of the above" is one more outcome, of score 0.
     l2 : float
     n_threads : int
     """
@@ -254,9 +254,9 @@ class PieceObjective:
             value = _evaluate(chosen, edges, self.nothing, walk, weights, gradient)
             return value, gradient
 
-        found = in_threads(evaluate, self._shards, self.n_threads)
+        losses = in_threads(evaluate, self._shards, self.n_threads)
         value, gradient = 0.0, 2.0 * self.l2 * weights
-        for loss, part in found:
+        for loss, part in losses:
             value += loss
             gradient += part
         return value + self.l2 * float(weights @ weights), gradient

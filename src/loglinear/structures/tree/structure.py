@@ -8,10 +8,10 @@ A tree y over n words is scored part by part: its tags, its binary rules and its
 
 *Positions* are spans: a sentence of n words has n (n + 1) / 2, span (i, j) being number j (j - 1) / 2 + i. A
 *labelling* is int32 [N, 3], for each span the rule, the split point and the step above it, -1 where there is none; at a
-span of one word the first is the number of its tag among the preterminals. A span that is no constituent has three -1.
+span of one word the first is the number of its tag among the preterminals. A span without a constituent has three -1.
 
-Sums run in scaled probabilities (:mod:`~loglinear.structures.tree.sums`) and, for the sentences that cannot safely be
-done there, in log space (:mod:`~loglinear.structures.tree.log_sums`). Operations keep no state: threads may share it.
+Sums use scaled probabilities (:mod:`~loglinear.structures.tree.sums`) or, for sentences where these could underflow,
+log space (:mod:`~loglinear.structures.tree.log_sums`). Operations keep no state, so threads may share a structure.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class CFGScores:
     binary, steps : float64[X, R], float64[X, U]
         Of each rule and step, in X rows.
     row_of_span : int32[N]
-        Which row a span's rules and steps have: all row 0 where X = 1.
+        The row of a span's rules and steps; always 0 if X = 1.
     allowed : uint8[N, K] or uint8[N, 1], optional
-        0 for symbols that a span may not have, below or above its step, or for spans that may be no constituent.
+        0 for symbols that a span may not have, below or above its step, or for spans that may not be a constituent.
     """
 
     lexical: Float
@@ -70,18 +70,18 @@ class CFGScores:
     def subtract(self, other: CFGScores) -> None:
         """Subtract in place; both have the same rows."""
         if self.binary.shape != other.binary.shape:
-            raise DataError(f"scores in {len(other.binary)} rows cannot be taken from scores in {len(self.binary)}")
+            raise DataError(f"scores in {len(other.binary)} rows cannot be subtracted from {len(self.binary)} rows")
         for mine, theirs in ((self.lexical, other.lexical), (self.binary, other.binary), (self.steps, other.steps)):
             np.subtract(mine, theirs, out=mine)
 
     def with_any_tag(self, penalty: float = 10.0) -> CFGScores:
-        """The scores where every word may have every tag: one that was impossible is ``penalty`` below its worst."""
+        """The scores with every tag possible: an impossible one gets ``penalty`` less than the worst possible tag."""
         least = np.where(np.isneginf(self.lexical), np.inf, self.lexical).min(axis=1, keepdims=True, initial=np.inf)
         instead = np.where(np.isposinf(least), 0.0, least) - penalty
         return replace(self, lexical=np.where(np.isneginf(self.lexical), instead, self.lexical))
 
     def with_costs(self, costs: CFGScores) -> CFGScores:
-        """The scores plus a cost for each part, as new arrays; in as many rows as the combinations of rows need."""
+        """The scores plus a cost for each part, as new arrays, with a row for each combination of rows."""
         pairs = self.row_of_span.astype(np.int64) * len(costs.binary) + costs.row_of_span
         if len(self.binary) == len(costs.binary) and (self.row_of_span == costs.row_of_span).all():
             mine = theirs = np.arange(len(self.binary))
@@ -103,8 +103,8 @@ class CFGTree:
     """The shape of a batch of sentences under a grammar, and the operations on their part scores.
 
     All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong shape, NaN or +inf. Where a sentence
-    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` say -inf and the others raise
-    :class:`~loglinear.errors.InfeasibleError`. Time is O(n^3) times the rules that spans meet.
+    has no tree with a score above -inf, :meth:`log_partition` and :meth:`score` return -inf and the others raise
+    :class:`~loglinear.errors.InfeasibleError`. Time is O(n^3) times the number of applicable rules.
 
     Parameters
     ----------
@@ -131,9 +131,9 @@ class CFGTree:
         words = np.arange(self.n_words)
         sentence = np.searchsorted(self.word_offsets, words, side="right") - 1
         j = words - self.word_offsets[sentence] + 1
-        found = np.zeros(self.n_positions, dtype=bool)
-        found[self.offsets[sentence] + j * (j + 1) // 2 - 1] = True
-        return found
+        is_word = np.zeros(self.n_positions, dtype=bool)
+        is_word[self.offsets[sentence] + j * (j + 1) // 2 - 1] = True
+        return is_word
 
     # -- a given tree, O(N) ------------------------------------------------------------------------------------------
 
@@ -153,12 +153,12 @@ class CFGTree:
         add_labelling(self.word_offsets, self.offsets, checked, factors, arrays)
 
     def restrict(self, scores: CFGScores, allowed: npt.ArrayLike) -> CFGScores:
-        """The scores of trees that keep to ``allowed`` and no others; shares the arrays.
+        """The scores, with all trees ruled out that ``allowed`` forbids; shares the arrays.
 
         Parameters
         ----------
         allowed : [N] or [N, K]
-            0 for spans that are no constituents (partial brackets), or for symbols that a span may not have.
+            0 for spans that may not be constituents (partial brackets), or for symbols that a span may not have.
         """
         mask = np.asarray(allowed)
         wide = mask[:, None] if mask.ndim == 1 else mask
@@ -169,11 +169,11 @@ class CFGTree:
         return replace(scores, allowed=np.ascontiguousarray(both, dtype=np.uint8))
 
     def check_labels(self, labels: npt.ArrayLike) -> None:
-        """Refuse labels [N, 3] that are no trees of the grammar."""
+        """Reject labels [N, 3] that are not trees of the grammar."""
         array = self._labels(labels)
         wrong = check(self.word_offsets, self.offsets, self.grammar.rules, array)
         if wrong >= 0:
-            raise DataError(f"the labels of sentence {wrong} (from 0) are no tree of the grammar")
+            raise DataError(f"the labels of sentence {wrong} (from 0) are not a tree of the grammar")
 
     # -- best trees --------------------------------------------------------------------------------------------------
 
@@ -198,12 +198,12 @@ class CFGTree:
         ----------
         scores : CFGScores
         beam : float
-            Symbols of a span that are worse than its best by more than this are dropped, so that the answer may not be
-            the best tree, nor any; inf is exact.
+            Symbols of a span that are worse than its best by more than this are dropped. The result may then be a tree
+            that is not the best, or none. inf is exact.
         prior : float64[K], optional
             Added to the values that ``beam`` compares, such as the logarithm of how frequent a symbol is.
         stop : uint8[1], optional
-            Another thread may set it to 1 to make this one give up: sentences not done by then have no tree.
+            Another thread may set it to 1 to stop the search: sentences not done by then have no tree.
         """
         if not beam > 0.0:
             raise OptionError(f"beam = {beam}: it must be a number above 0, in nats")
@@ -221,7 +221,7 @@ class CFGTree:
         """For each sentence its K <= k best trees int32[K, spans, 3], best first, and their scores [K]."""
         if k < 1:
             raise OptionError(f"k = {k}: ask for at least one tree")
-        parts, found = self._checked(scores), []
+        parts, results = self._checked(scores), []
         for s in range(self.n_sequences):
             word, span = int(self.word_offsets[s]), int(self.offsets[s])
             labels, best = np.empty((k, int(self.offsets[s + 1]) - span, 3), dtype=np.int32), np.empty(k)
@@ -229,8 +229,8 @@ class CFGTree:
             n_found = tree_best.k_best(sentence, self.grammar.rules, parts, labels, best)
             if n_found == 0:
                 raise InfeasibleError(s)
-            found.append((labels[:n_found], best[:n_found]))
-        return found
+            results.append((labels[:n_found], best[:n_found]))
+        return results
 
     # -- sums over trees ---------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class CFGTree:
         return self._inside_outside(self._checked(scores), np.ones(self.n_sequences), NO_PARTS)
 
     def expectations(self, scores: CFGScores, weights: npt.ArrayLike | None = None) -> tuple[Float, CFGScores]:
-        """log Z [S] and the expected parts, those of a sentence times its weight [S].
+        """log Z [S], and the expected parts, each sentence's multiplied by its weight [S].
 
         Rules and steps are summed over the spans that share a row. This is the gradient of ``weights @ log_partition``.
         """
@@ -261,15 +261,15 @@ class CFGTree:
         return labels
 
     def expected_brackets(self, scores: CFGScores, labels: BracketLabels) -> tuple[Float, Float, Float]:
-        """log Z [S], expected tags [words, P], and how often each span is expected to have each label [N, L].
+        """log Z [S], expected tags [words, P], and the expected number of each label at each span [N, L].
 
-        A sentence whose sums need log space, and one without a tree, has log Z = -inf here, and nothing expected.
+        A sentence without a tree, or whose sums need log space, has log Z = -inf here, and its expectations are zero.
         """
         parts, expected = self._checked(scores), scores.zeros_like()
-        found = np.zeros((self.n_positions, labels.n_labels))
-        brackets = Brackets(labels.label_of, labels.step_pointer, labels.step_labels, found)
+        counts = np.zeros((self.n_positions, labels.n_labels))
+        brackets = Brackets(labels.label_of, labels.step_pointer, labels.step_labels, counts)
         log_z, _ = self._scaled(parts, np.ones(self.n_sequences), self._shaped(expected), brackets)
-        return log_z, expected.lexical, found
+        return log_z, expected.lexical, counts
 
     def _scaled(self, parts: Parts, weights: Float, expected: Parts, brackets: Brackets) -> tuple[Float, UInt8]:
         """log Z [S] and the status [S] of sums in scaled probabilities."""
@@ -279,12 +279,12 @@ class CFGTree:
         return log_z, status
 
     def _inside_outside(self, parts: Parts, weights: Float, expected: Parts) -> Float:
-        """log Z [S]; adds to ``expected``: scaled, then in log space the sentences that were left."""
+        """log Z [S]; adds to ``expected``. Sentences that scaled probabilities cannot handle are done in log space."""
         log_z, status = self._scaled(parts, weights, expected, NO_BRACKETS)
         left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
-            nobody = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
-            self._in_log_space(parts, left, log_z, *nobody, weights, expected)
+            no_draws = np.empty((0, 2, self.n_positions)), np.empty((0, self.n_positions, 3), dtype=np.int32)
+            self._in_log_space(parts, left, log_z, *no_draws, weights, expected)
         return log_z
 
     def _in_log_space(
@@ -302,10 +302,10 @@ class CFGTree:
             np.ones(self.n_sequences) if weights is None else weights, log_z, expected, numbers, labels,
         )  # fmt: skip
 
-    # -- at the door -------------------------------------------------------------------------------------------------
+    # -- checks and conversions --------------------------------------------------------------------------------------
 
     def _checked(self, scores: CFGScores) -> Parts:
-        """The arrays of ``scores`` as kernels want them, without NaN and +inf."""
+        """The arrays of ``scores`` in the form that kernels take; rejects NaN and +inf."""
         parts = self._shaped(scores)
         for name, array in zip(("lexical", "binary", "steps"), parts[:3], strict=True):
             if array.size and not array.max() < np.inf:
@@ -347,12 +347,12 @@ class CFGTree:
     def _weights(self, weights: npt.ArrayLike | None) -> Float:
         array = np.ones(self.n_sequences) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
         if array.shape != (self.n_sequences,) or not np.isfinite(array).all():
-            raise DataError(f"weights must be {self.n_sequences} finite numbers, one a sentence")
+            raise DataError(f"weights must be {self.n_sequences} finite numbers, one for each sentence")
         return array
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The parts of given trees: their scores, and adding them up.
+# Given trees: their scores, and the counts of their parts.
 
 
 @kernel
@@ -406,9 +406,9 @@ def add_labelling(word_offsets: Int64, span_offsets: Int64, labels: Int32, weigh
 
 @kernel
 def check(word_offsets: Int64, span_offsets: Int64, rules: Rules, labels: Int32) -> int:
-    """The first sentence whose labels [N, 3] are no tree of the grammar, -1 if all are.
+    """The first sentence whose labels [N, 3] are not a tree of the grammar, or -1.
 
-    From the root down each span must have the symbol its parent wants, and no other span may have a label.
+    From the root down each span must have the symbol that its parent's rule names, and no other span may have a label.
     """
     parent, preterminals, moves = rules.parent, rules.preterminals, rules.steps
     for s in range(word_offsets.shape[0] - 1):

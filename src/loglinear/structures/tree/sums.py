@@ -1,15 +1,15 @@
-r"""Log-partition and expected parts of trees in scaled probabilities: what training spends its time in.
+r"""Log-partition and expected parts of trees in scaled probabilities: the loop that training spends its time in.
 
-With w = exp(score - the greatest of its row), the values of each span are divided by their maximum m, whose logarithm
-the span's *scale* keeps:
+With w = exp(score - the greatest score of its row), the values of each span are divided by their maximum m, whose
+logarithm is part of the span's *scale*:
 
     c_k           = exp(scale[i, k] + scale[k, j] - their maximum over k)
     inside0[A]    = sum over k and A -> B C of  w c_k inside[i, k, B] inside[k, j, C] / m
     inside [A]    = inside0[A] + sum over steps A <- B of  exp(score) inside0[B]
     log Z         = log inside[0, n, root] + scale[0, n]
 
-The way down hands out probabilities: that of a symbol at a span goes to its steps and rules in the shares that these
-had in the sums above, and from there to the children. With rho[A] = P(A) / inside[A] and rho0[B] = rho[B] + sum over
+The way down distributes probabilities: that of a symbol at a span goes to its steps and rules in the shares that these
+have in the sums above, and from there to the children. With rho[A] = P(A) / inside[A] and rho0[B] = rho[B] + sum over
 steps A <- B of exp(score) rho[A],
 
     E[step A <- B at (i, j)]          = rho[A] exp(score) inside0[B]
@@ -17,10 +17,10 @@ steps A <- B of exp(score) rho[A],
 
 Why the scaled numbers can be trusted. On the way up each product of non-zero factors is at least ``SMALLEST`` = 1e-290
 and each value at least ``TINY`` = 1e-150, or the sentence is left to :mod:`~loglinear.structures.tree.log_sums` (status
-``NEEDS_LOG_SPACE``) and adds to no sum. So a zero means that there is no derivation. On the way down what is lost by
-underflow is a probability below 1e-300, and since rho <= 1 / inside <= 1e150 nothing overflows.
+``NEEDS_LOG_SPACE``) and adds nothing to any sum. So a zero means that there is no derivation. On the way down only
+probabilities below 1e-300 underflow, and since rho <= 1 / inside <= 1e150 nothing overflows.
 
-The pool of items and the order of spans are those of :mod:`~loglinear.structures.tree.best`.
+The chart and the order of spans are those of :mod:`~loglinear.structures.tree.best`.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ class Inside(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Numbers by symbol [K], of one span at a time, below and above the step; the symbols that have one are ``met``."""
+    """Numbers of one span by symbol [K], below and above the step; ``active`` lists the symbols that have one."""
 
     row0: Float
     row: Float
-    met: Int32
+    active: Int32
 
 
 class Weights(NamedTuple):
-    """Exponentials of one row of scores at a time, worked out when they are first needed: -1 before.
+    """Exponentials of one row of scores, each computed when it is first needed; -1 before.
 
     Parameters
     ----------
     row : int64 [2]
-        Which row of scores, and whether it has steps that cannot be trusted.
+        The number of the row, and whether it has steps with scores above MOST_STEP, which cannot be trusted.
     shift : float64 [1]
-        What has been taken off the scores of rules, the greatest of them.
+        The greatest score of the rules, which was subtracted from all of them.
     binary, steps : float64 [R], float64 [U]
     """
 
@@ -88,14 +88,14 @@ class Weights(NamedTuple):
 
 
 class Brackets(NamedTuple):
-    """How often each span is expected to have each of L labels.
+    """The expected number of each of L labels at each span.
 
     Parameters
     ----------
     label_of : int32 [K]
         The label of a symbol, -1 if it has none.
     step_pointer, step_labels : int64 [U + 1], int32
-        A step adds the labels between its pointers, of the symbols above its child.
+        The labels that a step adds: those of its symbols above the child.
     found : float64 [N or 0, L]
         Added to, unless it has no rows.
     """
@@ -115,13 +115,13 @@ def grown_inside(items: Inside, filled: int, more: int) -> Inside:
 
 @kernel
 def new_inside(word_offsets: Int64, rules: Rules) -> Inside:
-    """No items yet, for the longest of the sentences."""
+    """An empty chart with room for the longest of the sentences."""
     return Inside(new_chart(word_offsets, rules, 1024), np.empty(1024), np.empty(1024))
 
 
 @kernel
 def _hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
-    """Make ``weights`` about row ``x`` of the scores; says whether its steps can be trusted."""
+    """Make ``weights`` those of row ``x`` of the scores; returns whether its steps can be trusted."""
     row = weights.row
     if row[0] != x:
         row[0] = x
@@ -139,9 +139,9 @@ def _hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
 
 @kernel
 def _weight(score: float) -> float:
-    """exp(score), but not zero unless the score is -inf: products with it are then too small, and noticed.
+    """exp(score), but zero only for -inf: products with a tiny weight are then noticed as too small.
 
-    Nor is it ever infinite: above MOST_STEP the row's steps are not trusted anyway.
+    It is never infinite: rows with steps above MOST_STEP are not trusted anyway.
     """
     return max(math.exp(min(score, MOST_STEP)), LEAST_WEIGHT) if score > -np.inf else 0.0
 
@@ -152,17 +152,17 @@ def _combine(
 ) -> tuple[int, float, int]:
     """Sum a span's splits into ``row0``, with the scores [R] of its row.
 
-    Returns the number of symbols met, the span's scale, and the number of products that are too small.
+    Returns the number of active symbols, the span's scale, and the number of products that are too small.
     """
     left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
     (symbol, first, left_end, end, position), value = items.chart, items.value
-    row0, _, met = rows
+    row0, _, active = rows
     weights, shift, peak = held.binary, held.shift[0], -np.inf
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         if first[left_span] < left_end[left_span] and first[right_span] < end[right_span]:
             peak = max(peak, scale[left_span] + scale[right_span])
-    n_met, n_low = 0, 0
+    n_active, n_low = 0, 0
     for k in range(i + 1, j):
         left_span, right_span = k * (k - 1) // 2 + i, j * (j - 1) // 2 + k
         if first[left_span] == left_end[left_span] or first[right_span] == end[right_span]:
@@ -182,21 +182,21 @@ def _combine(
                         continue
                     p = parent[r]
                     if row0[p] == 0.0:
-                        met[n_met] = p
-                        n_met += 1
+                        active[n_active] = p
+                        n_active += 1
                     row0[p] += product
-    return n_met, peak + shift, n_low
+    return n_active, peak + shift, n_low
 
 
 @kernel
-def _step_up(n_met: int, rules: Rules, scores: Float, weights: Float, allowed: UInt8, rows: Rows) -> tuple[int, int]:
-    """Add the steps: ``row`` from ``row0``; returns the number of symbols met now, and that of small products."""
+def _step_up(n_active: int, rules: Rules, scores: Float, weights: Float, allowed: UInt8, rows: Rows) -> tuple[int, int]:
+    """Add the steps: ``row`` from ``row0``; returns the numbers of active symbols and of small products."""
     child_pointer, steps = rules.child_pointer, rules.steps
-    row0, row, met = rows
-    width, n_all, n_low = allowed.shape[0], n_met, 0
-    forbid(met[:n_met], allowed, 0.0, row0, row)
-    for m in range(n_met):
-        b = met[m]
+    row0, row, active = rows
+    width, n_all, n_low = allowed.shape[0], n_active, 0
+    forbid(active[:n_active], allowed, 0.0, row0, row)
+    for m in range(n_active):
+        b = active[m]
         if row0[b] == 0.0:
             continue
         for u in range(child_pointer[b], child_pointer[b + 1]):
@@ -210,29 +210,31 @@ def _step_up(n_met: int, rules: Rules, scores: Float, weights: Float, allowed: U
                 n_low += 1
                 continue
             if row[a] == 0.0:
-                met[n_all] = a
+                active[n_all] = a
                 n_all += 1
             row[a] += product
     return n_all, n_low
 
 
 @kernel
-def _store(i: int, j: int, n_met: int, rules: Rules, items: Inside, filled: int, rows: Rows) -> tuple[int, float, int]:
+def _store(
+    i: int, j: int, n_active: int, rules: Rules, items: Inside, filled: int, rows: Rows
+) -> tuple[int, float, int]:
     """Move the dense rows, divided by their maximum, into the chart and clear them.
 
-    Returns how far the chart is filled, the maximum, and how many values are too small.
+    Returns the number of items, the maximum, and how many values are too small.
     """
-    (chart, value, value0), (row0, row, met) = items, rows
+    (chart, value, value0), (row0, row, active) = items, rows
     peak, n_low, begin = 0.0, 0, filled
-    for m in range(n_met):
-        peak = max(peak, row[met[m]])
-    filled = place(i, j, met[:n_met], row, 0.0, rules.is_left, chart, filled)
+    for m in range(n_active):
+        peak = max(peak, row[active[m]])
+    filled = place(i, j, active[:n_active], row, 0.0, rules.is_left, chart, filled)
     for item in range(begin, filled):
         a = chart.symbol[item]
         value[item], value0[item] = row[a] / peak, row0[a] / peak
         n_low += value[item] < TINY
-    for m in range(n_met):
-        row0[met[m]], row[met[m]] = 0.0, 0.0
+    for m in range(n_active):
+        row0[active[m]], row[active[m]] = 0.0, 0.0
     return filled, peak, n_low
 
 
@@ -240,9 +242,9 @@ def _store(i: int, j: int, n_met: int, rules: Rules, items: Inside, filled: int,
 def _up(
     sentence: Sentence, rules: Rules, parts: Parts, held: Weights, items: Inside, scale: Float, rows: Rows
 ) -> tuple[Inside, int]:
-    """The scaled chart of one sentence, O(n^3) times the rules met: the items and a status."""
+    """The scaled chart of one sentence and a status, O(n^3) times the number of applicable rules."""
     lexical, binary, steps, row_of_span, allowed = parts
-    row0, _, met = rows
+    row0, _, active = rows
     preterminals, filled, n_low = rules.preterminals, 0, 0
     items.chart.first[: sentence.n * (sentence.n + 1) // 2] = 0
     items.chart.end[: sentence.n * (sentence.n + 1) // 2] = 0
@@ -252,7 +254,7 @@ def _up(
             span = j * (j - 1) // 2 + i
             x, mask = row_of_span[sentence.span + span], allowed_at(sentence.span + span, allowed)
             n_low += not _hold(x, binary, steps, held)
-            n_met, peak, n_small = 0, 0.0, 0
+            n_active, peak, n_small = 0, 0.0, 0
             if j - i == 1:
                 tags = lexical[sentence.word + i]
                 peak = tags.max()
@@ -263,16 +265,16 @@ def _up(
                             n_small += 1
                             continue
                         row0[preterminals[p]] = share
-                        met[n_met] = preterminals[p]
-                        n_met += 1
+                        active[n_active] = preterminals[p]
+                        n_active += 1
             elif mask.shape[0] != 1 or mask[0]:
-                n_met, peak, n_small = _combine(i, j, rules, binary[x], held, items, scale, rows)
+                n_active, peak, n_small = _combine(i, j, rules, binary[x], held, items, scale, rows)
             n_low += n_small
-            n_met, n_small = _step_up(n_met, rules, steps[x], held.steps, mask, rows)
+            n_active, n_small = _step_up(n_active, rules, steps[x], held.steps, mask, rows)
             n_low += n_small
-            if filled + n_met > items.value.shape[0]:
-                items = grown_inside(items, filled, n_met)
-            filled, top, n_small = _store(i, j, n_met, rules, items, filled, rows)
+            if filled + n_active > items.value.shape[0]:
+                items = grown_inside(items, filled, n_active)
+            filled, top, n_small = _store(i, j, n_active, rules, items, filled, rows)
             scale[span] = peak + math.log(top) if top > 0.0 else -np.inf
             n_low += n_small
             if n_low > 0:
@@ -283,7 +285,7 @@ def _up(
 
 
 class Down(NamedTuple):
-    """What the way down adds to.
+    """The results of the way down.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ def _unstep(
 ) -> bool:
     """``row0`` = rho0 of a span from the chances of its symbols; adds expected steps; whether there are any chances.
 
-    The span is number ``span`` of its sentence and ``place`` of all, whose brackets are added up.
+    The span is number ``span`` of its sentence and number ``place`` of all spans.
     """
     child_pointer, steps = rules.child_pointer, rules.steps
     label_of, step_pointer, step_labels, found = down.brackets
@@ -347,7 +349,7 @@ def _share_out(
     i: int, j: int, x: int, rules: Rules, scores: Float, held: Weights, items: Inside, scale: Float, row0: Float,
     down: Down,
 ) -> None:  # fmt: skip
-    """Hand a span's chances down to its parts, adding up the expected rules."""
+    """Distribute a span's chances over its parts, and add up the expected rules."""
     left_pointer, parent, right = rules.left_pointer, rules.parent, rules.right
     (symbol, first, left_end, end, position), value = items.chart, items.value
     weights, shift = held.binary, held.shift[0]
@@ -412,14 +414,14 @@ def inside_outside(
     word_offsets: Int64, span_offsets: Int64, rules: Rules, parts: Parts, weights: Float, log_z: Float,
     status: UInt8, expected: Parts, brackets: Brackets,
 ) -> None:  # fmt: skip
-    """Log-partitions, and unless ``expected`` has no words the expected parts times ``weights``, of S sentences.
+    """Log-partitions of S sentences and, unless ``expected.lexical`` is empty, their expected parts times ``weights``.
 
     Parameters
     ----------
     word_offsets, span_offsets : int64[S + 1]
     rules : Rules
     parts, expected : Parts
-        ``expected`` is added to; its last two arrays do not count.
+        ``expected`` is added to; its last two arrays are ignored.
     weights, log_z : float64[S]
     status : uint8[S]
         Written: ``DONE``, ``NEEDS_LOG_SPACE`` or ``INFEASIBLE``.
