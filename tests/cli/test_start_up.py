@@ -70,3 +70,11 @@ def test_help_and_the_package_itself_are_light():
 def test_scipy_is_there_for_whoever_wants_it_afterwards(model, files):
     after = RUN + "\nimport scipy.linalg\nassert scipy.linalg.solve([[2.0]], [4.0]) == 2.0"
     modules_after(after, "tag", model, files / "train.txt")
+
+
+def test_a_tagger_is_imported_and_trained_without_what_it_does_not_need():
+    _, modules = modules_after("from loglinear import Tagger, read_columns\nTagger(template='words')")
+    assert "numpy" in modules and not modules & {"numba", "scipy", "sklearn", "pandas", "matplotlib"}
+    fit = "Tagger(template='words').fit([['a', 'b'], ['b']], [['X', 'Y'], ['Y']])"
+    _, modules = modules_after(f"from loglinear import Tagger\n{fit}")
+    assert "numba" in modules and not modules & {"sklearn", "scipy.sparse", "pandas", "matplotlib"}
