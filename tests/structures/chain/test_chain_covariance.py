@@ -31,7 +31,7 @@ shapes = pytest.mark.parametrize(("order", "edges"), [(1, False), (1, True), (2,
 
 def log_space(chain: Chain, scores: ChainScores, cost: np.ndarray) -> tuple[np.ndarray, ChainScores]:
     """The answer of the kernel for any scores, whatever the scores are."""
-    parts, (costs, unit) = chain._checked(scores), chain._costs(cost, scores.n_labels)
+    parts, (costs, unit) = chain._checked(scores), chain._checked_costs(cost, scores.n_labels)
     result, mean = chain._blank_parts(scores, scores.edge is not None), np.empty(chain.n_sequences)
     status, ones = np.empty(chain.n_sequences, np.uint8), np.ones(chain.n_sequences)
     which = np.arange(chain.n_sequences)

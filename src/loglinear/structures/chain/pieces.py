@@ -615,6 +615,6 @@ def add_given_neighbours(
     The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
     """
     parts, shaped = chain._checked(scores), chain._shaped(gradient, "writable")
-    values, numbers = np.empty(chain.n_sequences), chain._labels(labels, scores.n_labels)
+    values, numbers = np.empty(chain.n_sequences), chain._checked_labels(labels, scores.n_labels)
     add_conditionals(chain.offsets, parts, numbers, True, True, False, chain._weights(weights), values, shaped)
     return values

@@ -16,23 +16,22 @@ so threads may share a chain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
-from loglinear.structures.chain import log_sums, pieces, sums
+from loglinear.structures.chain import log_sums, sums
 from loglinear.structures.chain.sums import Parts
+from loglinear.structures.sequences import Sequences, SequenceScores
 
 
 @dataclass(frozen=True, slots=True)
-class ChainScores:
+class ChainScores(SequenceScores):
     """A number for each part of a batch of S sequences with N positions in all: scores, expectations or gradients.
 
     Parameters
@@ -66,35 +65,8 @@ class ChainScores:
         """Y."""
         return int(self.transition.shape[0])
 
-    def parts(self) -> Mapping[str, Float]:
-        """The arrays that are not None, by name."""
-        return {name: getattr(self, name) for name in Parts._fields if getattr(self, name) is not None}
 
-    def zeros_like(self) -> ChainScores:
-        """Zeros of the same shapes."""
-        return ChainScores(**{name: np.zeros_like(array) for name, array in self.parts().items()})
-
-    def plus(self, other: ChainScores) -> ChainScores:
-        """The sum, as new arrays; a part that only one of them has is copied."""
-        total = {name: array.copy() for name, array in self.parts().items()}
-        for name, array in other.parts().items():
-            total[name] = total[name] + array if name in total else array.copy()
-        return ChainScores(**total)
-
-    def with_costs(self, costs: Float) -> ChainScores:
-        """The scores plus a cost for each label at each position [N, Y]; shares the other arrays."""
-        return replace(self, emission=self.emission + costs)
-
-    def subtract(self, other: ChainScores) -> None:
-        """Subtract in place; ``other`` must not have parts that are missing here."""
-        mine = self.parts()
-        for name, array in other.parts().items():
-            if name not in mine:
-                raise DataError(f"there is no {name} part to subtract from; give both the same parts")
-            np.subtract(mine[name], array, out=mine[name])
-
-
-class Chain:
+class Chain(Sequences):
     """The shape of a batch of chains, and the operations on its part scores.
 
     The order is that of the scores. All operations raise :class:`~loglinear.errors.DataError` for scores of a wrong
@@ -107,30 +79,19 @@ class Chain:
         Sequence i has the positions ``offsets[i]`` to ``offsets[i + 1] - 1``; ascending from 0, none empty.
     """
 
-    def __init__(self, offsets: npt.ArrayLike) -> None:
-        self.offsets = _as_array("offsets", offsets, np.int64, (None,))
-        if len(self.offsets) == 0 or self.offsets[0] != 0:
-            raise DataError("offsets must begin with 0 and end with the number of positions")
-        lengths = np.diff(self.offsets)
-        if (lengths <= 0).any():
-            i = int(np.argmax(lengths <= 0))
-            raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without positions")
-        self.n_sequences = len(lengths)
-        self.n_positions = int(self.offsets[-1])
-
     # -- a given labelling, O(N) -----------------------------------------------------------------------------------
 
     def score(self, scores: ChainScores, labels: npt.ArrayLike) -> Float:
         """Scores [S] of the labelling ``labels`` int32[N]."""
         parts = self._checked(scores)
         result = np.empty(self.n_sequences)
-        score(self.offsets, parts, self._labels(labels, scores.n_labels), result)
+        score(self.offsets, parts, self._checked_labels(labels, scores.n_labels), result)
         return result
 
     def add_labelling(self, parts: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike) -> None:
         """Add to ``parts``, in place, the weight [S] of each sequence for every part of its labelling int32[N]."""
         shaped = self._shaped(parts, "writable")
-        labels = self._labels(labels, parts.n_labels)
+        labels = self._checked_labels(labels, parts.n_labels)
         add_labelling(self.offsets, labels, self._weights(weights), shaped)
 
     def restrict(self, scores: ChainScores, allowed: npt.ArrayLike) -> ChainScores:
@@ -210,7 +171,7 @@ class Chain:
         from loglinear.structures.chain import covariance  # here: labelling has no use for it
 
         parts, factors = self._checked(scores), self._weights(weights)
-        costs, unit = self._costs(cost, scores.n_labels)
+        costs, unit = self._checked_costs(cost, scores.n_labels)
         result = self._blank_parts(scores, with_edges=scores.edge is not None)
         mean, status = np.empty(self.n_sequences), np.full(self.n_sequences, NEEDS_LOG_SPACE, dtype=np.uint8)
         if scores.order == 1 and scores.edge is None:
@@ -263,6 +224,8 @@ class Chain:
         ``nothing``, "none of the above" is one more outcome, of score 0. The normaliser of a context without a possible
         label is -inf, or 0 with ``nothing``.
         """
+        from loglinear.structures.chain import pieces  # here: labelling has no use for it
+
         parts, n, y = self._checked(scores), self.n_positions, scores.n_labels
         nodes, pairs = np.zeros((n, y)), np.zeros((n if scores.order == 2 else 0, y, y))
         first, no_weights = np.empty(self.n_sequences), (np.empty((0, y)), np.empty((0, y * y)))
@@ -294,12 +257,14 @@ class Chain:
         nothing : bool
             Whether "none of the above" is one more outcome.
         """
+        from loglinear.structures.chain import pieces  # here: labelling has no use for it
+
         parts, shaped, factors = self._checked(scores), self._shaped(gradient, "writable"), self._weights(weights)
         if any(len(one) != len(other) for one, other in zip(parts, shaped, strict=True)):
             raise DataError("the gradient must have the parts that the scores have, no more and no less")
         values, y = np.empty(self.n_sequences), scores.n_labels
         if not isinstance(contexts, ChainScores):
-            labels = self._labels(contexts, y)
+            labels = self._checked_labels(contexts, y)
             pieces.add_conditionals(self.offsets, parts, labels, False, False, bool(nothing), factors, values, shaped)
             return np.multiply(values, factors, out=np.zeros_like(values), where=factors != 0.0)
         nodes, _, _, _, pairs, _ = self._checked(contexts)
@@ -351,48 +316,14 @@ class Chain:
 
     def _checked(self, scores: ChainScores) -> Parts:
         """The arrays of ``scores`` in the form that kernels take; rejects NaN and +inf."""
-        parts = self._shaped(scores, "readable")
-        for name, array in parts._asdict().items():
-            if len(array) and not array.max() < np.inf:
-                raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
-        return parts
+        return self._shaped(scores, "readable")
 
     def _shaped(self, scores: ChainScores, use: str) -> Parts:
         n, y = self.n_positions, int(np.shape(scores.emission)[-1]) if np.ndim(scores.emission) else 0
         if y < 1:
             raise DataError("the emission scores must be an array [N, Y] with at least one label")
-        arrays = []
-        for name, shape in zip(Parts._fields, ((n, y), (y, y), (y,), (y,), (n, y, y), (y, y, y)), strict=True):
-            part = getattr(scores, name)
-            array = np.empty((0, y, y)) if part is None else _as_array(name, part, np.float64, shape)
-            if use == "writable" and part is not None and array is not part:
-                raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
-            arrays.append(array)
-        return Parts(*arrays)
-
-    def _labels(self, labels: npt.ArrayLike, n_labels: int) -> Int32:
-        array: Int32 = _as_array("labels", labels, np.int32, (self.n_positions,))
-        if len(array) and not (array.min() >= 0 and array.max() < n_labels):
-            t = int(np.argmax((array < 0) | (array >= n_labels)))
-            raise DataError(f"label {array[t]} at position {t} (from 0) is not one of the {n_labels} labels 0, 1, ...")
-        return array
-
-    def _weights(self, weights: npt.ArrayLike | None) -> Float:
-        if weights is None:
-            return np.ones(self.n_sequences)
-        array: Float = _as_array("weights", weights, np.float64, (self.n_sequences,))
-        if not np.isfinite(array).all():
-            raise DataError("the weights of the sequences must be finite numbers")
-        return array
-
-    def _costs(self, cost: npt.ArrayLike, n_labels: int) -> tuple[Float, float]:
-        """The costs in the form that kernels take, and the power of two that makes the greatest of them about one."""
-        array: Float = _as_array("cost", cost, np.float64, (self.n_positions, n_labels))
-        greatest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
-        if not greatest < np.inf:
-            raise DataError("the costs contain NaN or infinite numbers; give a finite cost to each label")
-        exponent = int(np.frexp(greatest)[1])
-        return array, float(np.ldexp(1.0, -min(max(exponent, -1000), 1000)))
+        shapes = zip(Parts._fields, ((n, y), (y, y), (y,), (y,), (n, y, y), (y, y, y)), strict=True)
+        return Parts(*self._checked_arrays(scores, dict(shapes), (0, y, y), use))
 
 
 def _as_scores(parts: Parts, order: int, with_edges: bool) -> ChainScores:
@@ -405,21 +336,6 @@ def _nothing_expected(n_labels: int) -> Parts:
     cube = (0, n_labels, n_labels)
     square, line = np.zeros((n_labels, n_labels)), np.zeros(n_labels)
     return Parts(np.empty((0, n_labels)), square, line, line, np.empty(cube), np.empty(cube))
-
-
-def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:
-    """``value`` as the kind of array that the kernels are compiled for; ``value`` itself if it is one already."""
-    if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype and value.flags.carray:
-        return value
-    array = np.asarray(value)
-    if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise DataError(f"{name} has the shape {list(array.shape)}, not [{wanted}]")
-    if array.dtype == dtype and array.flags.carray:  # aligned, writable, C-contiguous
-        return array
-    if not np.can_cast(array.dtype, dtype, "same_kind") and array.size:
-        raise DataError(f"{name} must be numbers of the type {np.dtype(dtype).name}, not {array.dtype}")
-    return np.array(array, dtype=dtype, order="C")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -20,25 +20,24 @@ Letters: S sequences, N tokens in all, Y segment labels, L the greatest limit, K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.arrays import Float, Int32
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments import best, sums
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
 from loglinear.structures.segments.sums import Parts
+from loglinear.structures.sequences import Sequences, SequenceScores
 
 NAMES = Parts._fields
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentScores:
+class SegmentScores(SequenceScores):
     """A number for each part of a batch of S sequences with N tokens in all: scores, expectations or gradients.
 
     Parameters
@@ -68,36 +67,8 @@ class SegmentScores:
         """Y."""
         return int(self.transition.shape[0])
 
-    def parts(self) -> Mapping[str, Float]:
-        """The arrays that are there, by name."""
-        named = {name: getattr(self, name) for name in NAMES}
-        return {name: array for name, array in named.items() if array is not None}
 
-    def zeros_like(self) -> SegmentScores:
-        """Zeros of the same shapes."""
-        return SegmentScores(**{name: np.zeros(array.shape) for name, array in self.parts().items()})
-
-    def plus(self, other: SegmentScores) -> SegmentScores:
-        """The sum, as new arrays; a part that only one of both has is taken as it is."""
-        total = {name: array.copy() for name, array in self.parts().items()}
-        for name, array in other.parts().items():
-            total[name] = total[name] + array if name in total else array.copy()
-        return SegmentScores(**total)
-
-    def with_costs(self, costs: Float) -> SegmentScores:
-        """The scores plus a cost for each token label at each token [N, token labels]; shares the other arrays."""
-        return replace(self, emission=self.emission + costs)
-
-    def subtract(self, other: SegmentScores) -> None:
-        """Subtract in place; ``other`` may not have parts that are missing here."""
-        mine = self.parts()
-        for name, array in other.parts().items():
-            if name not in mine:
-                raise DataError(f"there is no {name} part to subtract from; give both the same parts")
-            np.subtract(mine[name], array, out=mine[name])
-
-
-class Segments:
+class Segments(Sequences):
     """The shape of a batch of segmented sequences, and the operations on its part scores.
 
     A labelling is the token labels int32 [N] of a segmentation; other labellings are a
@@ -114,16 +85,8 @@ class Segments:
     """
 
     def __init__(self, offsets: npt.ArrayLike, scheme: SegmentScheme) -> None:
-        self.offsets: Int64 = _as_array("offsets", offsets, np.int64, (None,))
+        super().__init__(offsets)
         self.scheme = scheme
-        if len(self.offsets) == 0 or self.offsets[0] != 0:
-            raise DataError("offsets must begin with 0 and end with the number of tokens")
-        lengths = np.diff(self.offsets)
-        if (lengths <= 0).any():
-            i = int(np.argmax(lengths <= 0))
-            raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without tokens")
-        self.n_sequences = len(lengths)
-        self.n_positions = int(self.offsets[-1])
 
     # -- a given labelling, O(N) -----------------------------------------------------------------------------------
 
@@ -232,7 +195,7 @@ class Segments:
             1 if not given; E[c] itself is not weighted.
         """
         parts, factors = self._checked(scores), self._weights(weights)
-        costs, unit = self._costs(cost)
+        costs, unit = self._checked_costs(cost, self.scheme.n_token_labels)
         result, mean = self._blank(scores.segment is not None), np.empty(self.n_sequences)
         self._raise_infeasible(
             sums.covariance(self.offsets, parts, self.scheme.spelling, costs, unit, factors, mean, result)
@@ -298,9 +261,6 @@ class Segments:
     def _checked(self, scores: SegmentScores) -> Parts:
         """The arrays of ``scores`` as kernels want them, without NaN and +inf, what the scheme rules out being -inf."""
         parts = self._shaped(scores, "readable")
-        for name, array in zip(NAMES, parts, strict=True):
-            if array.size and not array.max() < np.inf:
-                raise DataError(f"the {name} scores contain NaN or +inf; only finite numbers and -inf are scores")
         if self.scheme.follows.all() and self.scheme.starts.all():
             return parts
         return parts._replace(
@@ -310,55 +270,13 @@ class Segments:
 
     def _shaped(self, scores: SegmentScores, use: str) -> Parts:
         n, y, m = self.n_positions, self.scheme.n_labels, self.scheme.n_lengths
-        shapes = ((n, self.scheme.n_token_labels), (y, y), (y,), (y,), (m, y), (n, m, y))
-        arrays = []
-        for name, shape in zip(NAMES, shapes, strict=True):
-            given = getattr(scores, name)
-            array = np.empty((0, m, y)) if given is None else _as_array(name, given, np.float64, shape)
-            if use == "writable" and given is not None and array is not given:
-                raise DataError(f"the {name} part must be a writable, C-contiguous float64 array to be added to")
-            arrays.append(array)
-        return Parts(*arrays)
+        shapes = zip(NAMES, ((n, self.scheme.n_token_labels), (y, y), (y,), (y,), (m, y), (n, m, y)), strict=True)
+        return Parts(*self._checked_arrays(scores, dict(shapes), (0, m, y), use))
 
     def _labels(self, labels: npt.ArrayLike) -> Int32:
-        array: Int32 = _as_array("labels", labels, np.int32, (self.n_positions,))
-        n_labels = self.scheme.n_token_labels
-        if len(array) and not (array.min() >= 0 and array.max() < n_labels):
-            t = int(np.argmax((array < 0) | (array >= n_labels)))
-            raise DataError(f"label {array[t]} at position {t} (from 0) is not one of the {n_labels} labels 0, 1, ...")
-        return array
-
-    def _weights(self, weights: npt.ArrayLike | None) -> Float:
-        if weights is None:
-            return np.ones(self.n_sequences)
-        array: Float = _as_array("weights", weights, np.float64, (self.n_sequences,))
-        if not np.isfinite(array).all():
-            raise DataError("the weights of the sequences must be finite numbers")
-        return array
-
-    def _costs(self, cost: npt.ArrayLike) -> tuple[Float, float]:
-        """The costs as kernels want them, and the power of two that makes the greatest of them about one."""
-        array: Float = _as_array("cost", cost, np.float64, (self.n_positions, self.scheme.n_token_labels))
-        greatest = float(np.abs(array).max(initial=0.0))
-        if not greatest < np.inf:
-            raise DataError("the costs contain NaN or infinite numbers; give a finite cost to each label")
-        exponent = int(np.frexp(greatest)[1])
-        return array, float(np.ldexp(1.0, -min(max(exponent, -1000), 1000)))
+        return self._checked_labels(labels, self.scheme.n_token_labels)
 
 
 def _as_scores(parts: Parts, with_segments: bool) -> SegmentScores:
     """A kernel's arrays without the empty ones of absent parts."""
     return SegmentScores(*parts[:5], parts.segment if with_segments else None)
-
-
-def _as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) -> Array:
-    """``value`` as the one kind of array that the kernels are compiled for, itself if it is one already."""
-    array = np.asarray(value)
-    if len(array.shape) != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise DataError(f"{name} has the shape {list(array.shape)}, not [{wanted}]")
-    if array.dtype == dtype and array.flags.carray:  # aligned, writable, C-contiguous
-        return array
-    if not np.can_cast(array.dtype, dtype, "same_kind") and array.size:
-        raise DataError(f"{name} must be numbers of the type {np.dtype(dtype).name}, not {array.dtype}")
-    return np.array(array, dtype=dtype, order="C")
