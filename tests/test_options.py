@@ -143,3 +143,11 @@ def test_an_unknown_part_is_refused_with_the_list_of_those_there_are():
     registry.register(Example)
     with pytest.raises(OptionError, match="example='two' is not known; there are: example, one"):
         registry.spec("two:k=1")
+
+
+def test_a_module_whose_part_has_another_name_is_named(tmp_path, monkeypatch):
+    (tmp_path / "misnamed_part.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("example", {"misnamed-part": "misnamed_part"})
+    with pytest.raises(ImportError, match="misnamed_part registers no example 'misnamed-part': its class needs name ="):
+        registry.all()

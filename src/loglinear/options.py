@@ -344,6 +344,11 @@ class Registry(Generic[T]):
             raise OptionError(f"{self.role}={name!r} is not known; there are: {', '.join(self)}")
         if name not in self._parts:
             importlib.import_module(self._homes[name])
+        if name not in self._parts:
+            raise ImportError(
+                f"{self._homes[name]} registers no {self.role} {name!r}: "
+                f'its class needs name = "{name}" and the decorator @register'
+            )
         return self._parts[name]
 
     def part(self, spec: str | Spec[T]) -> type[T]:

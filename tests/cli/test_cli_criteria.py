@@ -1,10 +1,13 @@
 """Criteria, costs and optimizers from the command line."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from loglinear import Tagger, read_columns
+from loglinear.cli.criteria import NEEDS
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
 from loglinear.generative.base import OwnBase
@@ -20,6 +23,16 @@ def test_criteria_lists_all_of_them_with_their_options(run):
     assert [fact["name"] for fact in facts["criteria"]] == list(CRITERIA.all())
     assert all({"minimises", "convex", "needs", "optimizers", "options"} <= set(fact) for fact in facts["criteria"])
     assert [fact["name"] for fact in facts["optimizers"]] == list(OPTIMIZERS.all())
+
+
+def test_every_criterion_and_optimizer_has_a_row_in_its_table_and_words_for_what_it_needs():
+    page = (Path(__file__).parents[2] / "docs/criteria.md").read_text(encoding="utf-8")
+    sections = {section.partition("\n")[0]: section for section in page.split("\n## ")}
+    for section, names in (("# Criteria and costs", CRITERIA), ("Optimizers", OPTIMIZERS)):
+        rows = set(re.findall(r"^\| `([a-z-]+)` \|", sections[section], re.MULTILINE))
+        assert set(names) <= rows, f"docs/criteria.md has no row for {', '.join(set(names) - rows)}"
+    needed = {operation for criterion in CRITERIA.all().values() for operation in criterion.needs}
+    assert needed <= set(NEEDS), f"NEEDS in cli/criteria.py has no words for {', '.join(needed - set(NEEDS))}"
 
 
 @pytest.mark.parametrize(

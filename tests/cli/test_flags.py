@@ -1,6 +1,8 @@
 """Flags follow from declared options: none is missing, and each has the declared default, type and help."""
 
 import inspect
+import re
+import shlex
 from typing import Annotated, Any
 
 import pytest
@@ -78,6 +80,26 @@ def test_help_names_every_flag_and_ends_its_sentences(verb):
     for each in COMMANDS[verb].params:
         assert each.help.endswith("."), f"{verb} {each.name}: {each.help}"
         assert all(flag in page for flag in each.opts if flag.startswith("-"))
+
+
+def examples(command):
+    """The commands under a verb's Examples, without what is piped or said about them."""
+    for line in (command.epilog or "").split("\n\n")[1:]:
+        for piece in re.split(r" \| | && ", line.partition("     (")[0]):
+            if piece.startswith("loglinear "):
+                yield shlex.split(piece)[1:]
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_examples_have_the_flags_of_their_verb(verb):
+    shown = list(examples(COMMANDS[verb]))
+    assert shown
+    for words in shown:
+        name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), None)
+        assert name is not None, f"loglinear {verb}: {' '.join(words)!r} begins with no verb"
+        known = {flag for each in COMMANDS[name].params for flag in (*each.opts, *each.secondary_opts)}
+        used = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+        assert used <= {*known, "-h", "--help"}, f"loglinear {verb}: {' '.join(words)!r}"
 
 
 # -- a verb of its own -------------------------------------------------------------------------------------------------

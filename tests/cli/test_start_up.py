@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from loglinear.cli import VERBS
+
 
 def modules_after(code, *arguments):
     told = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
@@ -62,6 +64,9 @@ def test_evaluation_with_a_model_needs_no_scikit_learn(model, files):
 
 def test_help_and_the_package_itself_are_light():
     _, modules = modules_after(RUN, "tag", "--help")
+    assert not modules & {"numpy", "numba", "sklearn", "scipy"}
+    _, modules = modules_after(RUN, "--help")  # lists the verbs, and so imports each
+    assert {f"loglinear.cli.{file}" for file in VERBS.values()} <= modules
     assert not modules & {"numpy", "numba", "sklearn", "scipy"}
     _, modules = modules_after("import loglinear")
     assert not modules & {"numpy", "numba", "sklearn", "scipy", "typer", "rich"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from loglinear.errors import InfeasibleError
 from problems.problem import arrays_of, seeds
 from referees.enumeration import gold_of
 from referees.structures import STRUCTURES
@@ -72,6 +73,30 @@ def test_restricting_leaves_the_labellings_that_the_annotation_allows(floor, dat
     for s, (one, other) in enumerate(zip(brute, others, strict=True)):
         fits = one.fits(gold_of(problem.structure, problem.gold, s))
         close(other.values, np.where(fits, one.values, -np.inf))
+
+
+@every
+@few
+@given(data=st.data())
+def test_an_example_without_a_possible_labelling_is_minus_infinity_or_named(floor, data):
+    problem, _ = referees_of(data, floor)
+    assume(problem.gold.allowed is not None)
+    structure, allowed = problem.structure, problem.gold.allowed.copy()
+    last = structure.n_sequences - 1
+    allowed[structure.offsets[last] :] = 0
+    scores = structure.restrict(problem.scores, allowed)
+    others = STRUCTURES[floor].referee.referees(structure, scores)[:last]
+    close(structure.log_partition(scores), [*(one.log_partition() for one in others), -np.inf])
+    labels, _ = structure.viterbi(problem.scores)
+    assert structure.score(scores, labels)[last] == -np.inf
+    operations = [structure.viterbi, structure.expectations, lambda scores: structure.k_best(scores, 2)]
+    if floor in COVARIANT:
+        costs = problem.cost.at(problem.gold, structure.offsets)
+        operations.append(lambda scores: structure.cost_covariance(scores, costs))
+    for operation in operations:
+        with pytest.raises(InfeasibleError) as caught:
+            operation(scores)
+        assert caught.value.sequence == last
 
 
 @pytest.mark.parametrize("floor", COVARIANT)

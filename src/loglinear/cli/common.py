@@ -236,8 +236,8 @@ def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inpu
             raise OptionError(f"{flag} {path} would overwrite {other}; name another file")
 
 
-def write_text(path: Path | None, text: str) -> None:
-    """Write a text file, whole or not at all; nothing if there is no path."""
+def write_text(path: Path | str | None, text: str) -> None:
+    """Write a text file, whole or not at all; ``-`` is standard output, and nothing is written without a path."""
     from loglinear.data import atomic_output
 
     if path is not None:

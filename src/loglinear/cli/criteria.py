@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from loglinear.options import Option
 
 
+#: The operations that criteria need, as the table calls them; "" for those without inference.
 NEEDS = {
+    "score": "",
+    "add_labelling": "",
+    "restrict": "",
+    "piece_normalisers": "",
+    "add_piece_expectations": "",
     "expectations": "marginals",
     "viterbi": "the best labelling",
     "k_best": "the k best labellings",

@@ -36,7 +36,9 @@ class Criterion(ABC):
     name, summary
         What it is called, and in one line what it minimises.
     convex, smooth
-        In the weights, with complete annotation.
+        In the weights, with complete annotation. L-BFGS may stop at the kinks of a loss that is not smooth, so it is
+        not the default for classifiers then, and parsers prefer AdaGrad; only losses that are both are tuned by
+        starting from the weights of another setting.
     needs
         The operations that a structure must have: those it calls, or one that only the structures it is for have.
     uses_cost
@@ -52,7 +54,9 @@ class Criterion(ABC):
     for_hidden
         The names of the options that only matter where labels are hidden.
     optimizers
-        Those that can train it, in order of preference: the first that applies is the default.
+        Those that can train it, in order of preference: the first that applies is the default. ``lbfgs``, ``sgd`` and
+        ``adagrad`` train any criterion; ``dual`` and ``newton`` only those they were written for, and ``online`` a
+        subclass of :class:`~loglinear.criteria.online.OnlineLearner`.
     chooses_after
         Iterations after which :meth:`choose_again` is called; None if it never is.
     scaling

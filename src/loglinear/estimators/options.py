@@ -709,7 +709,7 @@ def check_dependency_parser(parser: Any) -> None:
     elif parser.optimizer is not None and spec_name(parser.optimizer) != "lbfgs":
         raise OptionError(f"criterion={M_ESTIMATION!r} is trained by lbfgs, not by {parser.optimizer!r}")
     else:
-        check_penalties(parser, parser.optimizer or "lbfgs", name)
+        check_penalties(parser, parser.optimizer or "lbfgs", name, ("lbfgs",))
 
 
 def check_mixture(mixture: Any) -> None:

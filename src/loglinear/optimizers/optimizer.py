@@ -121,7 +121,10 @@ def _floats(array: Array) -> Array:
 
 @dataclass(frozen=True)
 class Result:
-    """The final state of an optimizer, whether it converged, and why it stopped."""
+    """The final state of an optimizer, whether it converged, and why it stopped.
+
+    The message is shown to users: ``converged: REASON`` or ``stopped after 50 passes (max_iter 50)``.
+    """
 
     state: Any
     converged: bool
@@ -149,13 +152,16 @@ class Optimizer(ABC):
     takes_l1, takes_l2
         Whether it supports these penalties.
     default_iterations
-        Default of the most iterations.
+        Default of ``max_iter``.
     iterations_are
-        What several iterations are called.
+        What several iterations are called in messages: ``passes``, ``iterations``.
     exact
-        Whether the value reported after an iteration is the objective at its weights.
+        Whether the value reported after an iteration is the objective at its weights. If not, training evaluates the
+        objective once more at the end.
     state_class
         The class of its states.
+
+    Training sets the fields ``max_iter`` (iterations, those before a resumption included), ``tolerance`` and ``seed``.
     """
 
     name: ClassVar[str]
@@ -173,7 +179,25 @@ class Optimizer(ABC):
     def minimise(
         self, objective: Any, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
-        """Lower ``objective`` from ``weights0`` [D], or continue from a ``state`` of this optimizer."""
+        """Minimise objective(w) + sum_i l1 |w_i|.
+
+        Parameters
+        ----------
+        objective
+            ``value, gradient = objective(weights)``: the sum of the losses of all examples, L2 penalty included, and
+            its gradient [D], in memory that the next call uses again. Stochastic optimizers use its parts
+            (:class:`~loglinear.optimizers.objective.Objective`).
+        weights0 : float64 [D]
+            Where to start; not to be changed. Ignored if there is a state.
+        l1 : float
+            Factor of the L1 penalty, which the objective does not have (:func:`l1_of_each` leaves out weights without
+            penalty); 0 if ``takes_l1`` is False.
+        callback : callable, optional
+            Called with the state after each iteration. True stops; exceptions are passed on.
+        state : optional
+            Continue from this state of an optimizer with the same options, to the same weights as without the
+            interruption, bit for bit; it may be changed.
+        """
 
     def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of :meth:`State.to_arrays`."""

@@ -28,7 +28,16 @@ Scores = Any  #: the type of a structure's part scores
 
 
 class Structure(Protocol):
-    """Operations on the part scores of a batch. Some structures have further ones, which some criteria need."""
+    """Operations on the part scores of a batch. Some structures have further ones, which some criteria need.
+
+    Scores are finite or -inf. An example that has no labelling with a score above -inf has a :meth:`score` and a
+    :meth:`log_partition` of -inf; :meth:`viterbi`, :meth:`k_best` and :meth:`expectations`, and ``cost_covariance`` and
+    ``sample`` of structures that have them, raise :class:`~loglinear.errors.InfeasibleError`, which names the example.
+
+    A part belongs to a position (an emission), or to the whole batch (a chain's transitions). Expectations and
+    gradients of the latter are sums over all examples of the batch. To weigh examples differently, pass ``weights``:
+    the sums cannot be split afterwards.
+    """
 
     offsets: Int64
     n_sequences: int
@@ -50,10 +59,10 @@ class Structure(Protocol):
         """For each example its K <= k best labellings [K, T, ...] and their scores [K]."""
 
     def log_partition(self, scores: Scores) -> Float:
-        """log Z [S]."""
+        """log Z [S]; -inf where no labelling is possible."""
 
     def expectations(self, scores: Scores, weights: Any = None) -> tuple[Float, Scores]:
-        """log Z [S], and the expected parts, each example's multiplied by its weight [S]."""
+        """log Z [S], and the expected parts: the sum over examples of weight [S] times E[parts of the example]."""
 
 
 class EncodedExamples(Protocol):

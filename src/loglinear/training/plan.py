@@ -123,7 +123,7 @@ def check_optimizer(options: Any, trained: Trained) -> None:
     if optimizer not in able:
         reason = _not_able(optimizer, criterion, trained.parts)
         raise OptionError(f"criterion={name!r} is trained by {', '.join(able)}, not by {optimizer!r}: {reason}")
-    check_penalties(options, spec, name)
+    check_penalties(options, spec, name, able)
 
 
 def _not_able(optimizer: str, criterion: Any, parts: str) -> str:
@@ -136,8 +136,8 @@ def _not_able(optimizer: str, criterion: Any, parts: str) -> str:
     return f"it does not say how far to step, as {others} do" if optimizer == "online" else f"that is for {others}"
 
 
-def check_penalties(options: Any, spec: str, name: str) -> None:
-    """Reject penalties that an optimizer does not support."""
+def check_penalties(options: Any, spec: str, name: str, able: tuple[str, ...]) -> None:
+    """Reject penalties that an optimizer does not support; ``able`` names those that can train criterion ``name``."""
     optimizer = OPTIMIZERS.part(spec)
     for penalty in ("l1", "l2", "variance"):
         value = getattr(options, penalty)
@@ -147,7 +147,9 @@ def check_penalties(options: Any, spec: str, name: str) -> None:
                 "averaging and few passes (max_iter, or dev data) keep its weights in bounds"
             )
     if options.l1 and not optimizer.takes_l1:
-        raise OptionError(f"optimizer={optimizer.name!r} takes no l1={options.l1:g}, which has kinks; use lbfgs")
+        others = [other for other in able if OPTIMIZERS[other].takes_l1]
+        remedy = f"use {' or '.join(others)}" if others else f"none that trains criterion={name!r} does"
+        raise OptionError(f"optimizer={optimizer.name!r} takes no l1={options.l1:g}, which has kinks; {remedy}")
     made = make_optimizer(spec, max_iter=options.max_iter, tolerance=options.tolerance, seed=options.seed)
     if options.l1 and getattr(made, "average", False):
         raise OptionError(

@@ -127,7 +127,9 @@ def test_sequence_weights() -> None:
     raw = b"@weight:2.5\nA\tx\n\nA\tx\n\nB\ty\n@weight:0\nA\n\n"
     corpus = reading(raw)
     assert corpus.sequence_weights is not None and corpus.sequence_weights.tolist() == [2.5, 1, 0]
-    assert corpus.labels() == [["A"], ["A"], ["B", "A"]]
+    assert corpus.labels() == corpus.labels(-1) == [["A"], ["A"], ["B", "A"]]
+    with pytest.raises(DataError, match="no column 1: a file of attributes has labels, and no columns"):
+        corpus.labels(1)
     assert corpus.label is not None and corpus.label.values == ["A", "B"]
     again = reading(written(corpus))
     assert tokens(again) == tokens(corpus)

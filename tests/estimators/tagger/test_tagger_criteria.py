@@ -7,17 +7,18 @@ from loglinear import Tagger
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import DataError, OptionError
+from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.structures.chain.structure import Chain
 
 NAMES = sorted(criteria_of(Chain))
-ONLINE = [name for name in NAMES if CRITERIA.part(name).optimizers == ("online",)]
 WAYS = [(name, optimizer) for name in NAMES for optimizer in CRITERIA.part(name).optimizers]
 WAYS.remove(("max-margin", "dual"))  # that is for flat labels
 
 
 def make(name, **options):
     """A tagger by that criterion, with those of the options that it takes."""
-    unfit = ("l1", "l2") if name in ONLINE else ("l1",) if options.get("optimizer") == "newton" else ()
+    optimizer = OPTIMIZERS.part(options.get("optimizer") or CRITERIA.part(name).optimizers[0])
+    unfit: tuple[str, ...] = () if optimizer.takes_l1 else ("l1",) if optimizer.takes_l2 else ("l1", "l2")
     if not CRITERIA.part(name).learns_weights:  # no features, no weights
         unfit = ("l1", "l2", "template", "optimizer", "max_iter", "min_count", "pair_features", "states", "transitions")
     options = {key: value for key, value in options.items() if key not in unfit}
@@ -62,7 +63,8 @@ def test_resuming_is_exact(data, name, optimizer, tmp_path):
     class Stop(Exception):
         pass
 
-    def stop_at(count):
+    def resumed(count):
+        """Continue, until the count-th iteration from here stops it before its checkpoint; iterations that it saw."""
         seen = []
 
         def observe(progress):
@@ -70,20 +72,33 @@ def test_resuming_is_exact(data, name, optimizer, tmp_path):
             if len(seen) == count:
                 raise Stop
 
-        return observe
+        tagger = make(name, **options)
+        try:
+            tagger.fit(*data, checkpoint=tmp_path / "c", checkpoint_seconds=0, resume=True, observe=observe)
+        except Stop:
+            assert Tagger.load(tmp_path / "c").predict(data[0])
+        return tagger, len(seen)
 
     data = data[0][:20], data[1][:20]
     options = {"optimizer": optimizer, "template": "words", "l2": 0.1, "max_iter": 10}
     whole = make(name, **options).fit(*data)
+    left = len(whole.history_)
+    assert left >= 4 or not CRITERIA.part(name).learns_weights
     for count in (4, 13):  # in the first part of a training in two parts, and in the second
-        try:
-            make(name, **options).fit(
-                *data, checkpoint=tmp_path / "c", checkpoint_seconds=0, resume=True, observe=stop_at(count)
-            )
-        except Stop:
-            assert Tagger.load(tmp_path / "c").predict(data[0])
-    resumed = make(name, **options).fit(*data, checkpoint=tmp_path / "c", resume=True)
-    assert np.array_equal(resumed.model_.weights, whole.model_.weights)
+        _, seen = resumed(count)
+        assert seen == min(count, left)
+        left -= seen - (seen == count)
+    tagger, seen = resumed(None)
+    assert seen == left
+    assert np.array_equal(tagger.model_.weights, whole.model_.weights)
+
+
+@pytest.mark.parametrize(("name", "optimizer"), WAYS)
+def test_two_threads_train_the_same_tagger(data, name, optimizer, monkeypatch):
+    monkeypatch.setattr("loglinear.optimizers.objective.TOKENS_PER_SHARD", 50)  # several shards
+    options = {"optimizer": optimizer, "template": "words", "l2": 0.1, "max_iter": 5}
+    one, two = (make(name, threads=threads, **options).fit(*data) for threads in (1, 2))
+    assert np.array_equal(one.model_.weights, two.model_.weights)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if CRITERIA.part(name).starts_from])
@@ -191,9 +206,13 @@ def test_every_optimizer_of_every_criterion_learns(data, name, optimizer, option
         ({"optimizer": "sgd:stepp=1"}, "optimizer 'sgd' has no option 'stepp'; it has step, average, decay"),
         (
             {"optimizer": "newtons"},
-            "optimizer='newtons' is not known; there are: adagrad, dual, lbfgs, newton, online, sgd",
+            f"optimizer='newtons' is not known; there are: {', '.join(OPTIMIZERS)}",
         ),
         ({"optimizer": "newton"}, "not by 'newton': that is for m-estimation"),
+        (
+            {"criterion": "m-estimation", "optimizer": "newton", "l1": 0.1},
+            "'newton' takes no l1=0.1, which has kinks; use lbfgs",
+        ),
         ({"optimizer": ""}, "optimizer='' is not known"),
         ({"optimizer": "sgd:step"}, "step needs a value, as in sgd:step=0.1"),
         ({"criterion": "pseudolikelihood:joint", "optimizer": "sgd"}, "'pseudolikelihood:joint' is trained by lbfgs"),

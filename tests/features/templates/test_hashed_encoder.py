@@ -15,7 +15,7 @@ from loglinear.features.names import NameEncoder, attributes_of
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
 from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder, mixed, string_hashes
-from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.language import PLAIN, TemplateSet
 
 TEMPLATES = """\
 U00:%x[0,0]
@@ -29,6 +29,7 @@ U05:
 B07:%x[1,0]
 B
 """
+TEMPLATES += "".join(f"U-{name}:%{name}[0,0]\n" for name in PLAIN)
 BITS = 20
 HASHES = ["0xb4b2797457a0a6e4", "0x2e3a97906cabda5e", "0x12cbe617dd43a192", "0x0"]
 MIXED = "0x237662e60324de08"

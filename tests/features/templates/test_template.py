@@ -5,14 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError, TemplateError
-from loglinear.features.templates.language import Macro, Template, TemplateSet, brief, compile_regex, shape
+from loglinear.features.templates.language import (
+    PLAIN,
+    WITH_ARGUMENT,
+    Macro,
+    Template,
+    TemplateSet,
+    brief,
+    compile_regex,
+    shape,
+)
 from loglinear.features.templates.sets import SETS, load_template, named_set, template_text
 
 macros = st.builds(
     Macro,
     row=st.integers(-3, 3).filter(bool),
     column=st.integers(0, 4),
-    function=st.sampled_from(["x", "lower", "shape", "brief"]),
+    function=st.sampled_from(list(PLAIN)),
     lowered=st.booleans(),
     absolute=st.booleans(),
 ) | st.builds(
@@ -75,28 +84,39 @@ def test_templates_that_differ_in_rows_only_share_their_skeleton():
     assert Template.parse("U1:%x[-1,0]").skeleton != Template.parse("U2:%x[-1,0]").skeleton
 
 
-@pytest.mark.parametrize(
-    ("macro", "value", "expected"),
-    [
-        ("%x[0,0]", "McX", "McX"),
-        ("%X[0,0]", "McX", "mcx"),
-        ('%m[0,0,"^.?.?"]', "McX", "Mc"),
-        ('%M[0,0,"^.?.?"]', "McX", "mc"),
-        ('%M[0,0,"^\\u"]', "McX", "m"),
-        ('%T[0,0,"^\\u"]', "McX", "true"),
-        ('%m[0,0,"\\d+"]', "McX", ""),
-        ('%t[0,0,"\\u$"]', "McX", "true"),
-        ('%t[0,0,"^\\l"]', "McX", "false"),
-        ("%prefix[0,0,2]", "McX", "Mc"),
-        ("%suffix[0,0,4]", "McX", None),
-        ("%Suffix[0,0,2]", "McX", "cx"),
-        ("%shape[0,0]", "Fed-Ex22", "Aaa-Aa00"),
-        ("%brief[0,0]", "Fed-Ex22", "Aa-Aa0"),
-    ],
-)
+COMPUTED = [
+    ("%x[0,0]", "McX", "McX"),
+    ("%X[0,0]", "McX", "mcx"),
+    ('%m[0,0,"^.?.?"]', "McX", "Mc"),
+    ('%M[0,0,"^.?.?"]', "McX", "mc"),
+    ('%M[0,0,"^\\u"]', "McX", "m"),
+    ('%T[0,0,"^\\u"]', "McX", "true"),
+    ('%m[0,0,"\\d+"]', "McX", ""),
+    ('%t[0,0,"\\u$"]', "McX", "true"),
+    ('%t[0,0,"^\\l"]', "McX", "false"),
+    ("%lower[0,0]", "McX", "mcx"),
+    ("%prefix[0,0,2]", "McX", "Mc"),
+    ("%suffix[0,0,4]", "McX", None),
+    ("%Suffix[0,0,2]", "McX", "cx"),
+    ("%shape[0,0]", "Fed-Ex22", "Aaa-Aa00"),
+    ("%brief[0,0]", "Fed-Ex22", "Aa-Aa0"),
+]
+
+
+@pytest.mark.parametrize(("macro", "value", "expected"), COMPUTED)
 def test_macros_compute(macro, value, expected):
     (parsed,) = Template.parse(f"U:{macro}").macros
     assert parsed.compute()(value) == expected
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *WITH_ARGUMENT])
+@given(value=st.text(max_size=12))
+def test_every_macro_gives_text_or_nothing_for_any_value(name, value):
+    written = [macro for macro, _, _ in COMPUTED if macro.startswith(f"%{name}[")]
+    assert written, f"COMPUTED has no line for %{name}"
+    for macro in written:
+        (parsed,) = Template.parse(f"U:{macro}").macros
+        assert isinstance(parsed.compute()(value), str | None)
 
 
 @given(st.text(max_size=12))

@@ -9,7 +9,7 @@ from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
-from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.language import PLAIN, TemplateSet
 
 LINES = [
     "U00:%x[0,0]",
@@ -27,6 +27,7 @@ LINES = [
     "B",
     "B01:%x[0,1]",
     "*02:%x[-1,1]",
+    *(f"U-{name}:%{name}[0,0]/%{name.capitalize()}[1,1]" for name in PLAIN),
 ]
 words = st.sampled_from(["a", "b", "A", "ab", "B-b", "ba", "é"])
 rows = st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=5), min_size=1, max_size=5)

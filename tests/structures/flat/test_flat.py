@@ -89,7 +89,14 @@ def test_a_label_is_drawn_by_its_probability():
 
 def test_an_example_without_a_candidate_is_named():
     scores = FlatScores(np.array([[0.0, 1.0], [-np.inf, -np.inf]]))
-    for operation in (Flat(2).viterbi, Flat(2).log_partition, Flat(2).expectations, lambda s: Flat(2).k_best(s, 1)):
+    np.testing.assert_allclose(Flat(2).log_partition(scores), [np.log(1.0 + np.e), -np.inf])
+    for operation in (
+        Flat(2).viterbi,
+        Flat(2).expectations,
+        lambda s: Flat(2).k_best(s, 1),
+        lambda s: Flat(2).cost_covariance(s, np.zeros((2, 2))),
+        lambda s: Flat(2).sample(s, np.random.default_rng(0)),
+    ):
         with pytest.raises(InfeasibleError) as caught:
             operation(scores)
         assert caught.value.sequence == 1

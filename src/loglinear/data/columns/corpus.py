@@ -338,8 +338,10 @@ class Attributes(_Corpus):
     values: list[str]
     sequence_weights: Float | None = None
 
-    def labels(self) -> list[list[str]]:
-        """The labels as a list of strings per sentence."""
+    def labels(self, column: int = -1) -> list[list[str]]:
+        """The labels as a list of strings per sentence; there is one column of them, the last."""
+        if column != -1:
+            raise DataError(f"there is no column {column}: a file of attributes has labels, and no columns", self.name)
         if self.label is None:
             raise DataError("the corpus was read without labels", self.name)
         return self._split(self.label.strings())

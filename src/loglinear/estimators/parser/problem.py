@@ -25,7 +25,7 @@ from scipy.sparse import csr_matrix
 
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import hamming_factor
-from loglinear.criteria.criterion import CRITERIA, Criterion
+from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
@@ -71,6 +71,10 @@ from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
 OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
+OTHERWISE = (
+    "m-estimation",  # trees have their own, over a PCFG
+    "passive-aggressive",  # looks costs up by position, and those of trees are of parts
+)  # criteria whose operations trees have, but that are not trained tree by tree
 PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",))
 
 
@@ -463,8 +467,9 @@ def _tree_by_tree(name: str) -> None:
     register(options(type(f"{chain.__name__}OfTrees", (TreeByTree,), body)))
 
 
-for _name in ("cll", "softmax-margin", "jrb", "max-margin", "perceptron", "mira"):
-    _tree_by_tree(_name)
+for _name, _criterion in criteria_of(CFGTree).items():
+    if _name not in OTHERWISE and _criterion.learns_weights:
+        _tree_by_tree(_name)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -144,13 +144,13 @@ def _suffixer(argument: str) -> Callable[[str], str | None]:
     return lambda value: value[-n:] if len(value) >= n else None
 
 
-_PLAIN: dict[str, Callable[[str], str | None]] = {
+PLAIN: dict[str, Callable[[str], str | None]] = {
     "x": lambda value: value,
     "lower": str.lower,
     "shape": shape,
     "brief": brief,
 }
-_WITH_ARGUMENT: dict[str, Callable[[str], Callable[[str], str | None]]] = {
+WITH_ARGUMENT: dict[str, Callable[[str], Callable[[str], str | None]]] = {
     "m": _matcher,
     "t": _tester,
     "prefix": _prefixer,
@@ -187,13 +187,13 @@ class Macro:
     absolute: bool = False
 
     def __post_init__(self) -> None:
-        if self.function in _WITH_ARGUMENT or self.function == GAZETTEER:
+        if self.function in WITH_ARGUMENT or self.function == GAZETTEER:
             if not self.argument:
                 raise TemplateError(f"%{self.function}[{self.row},{self.column}] needs an argument after the column")
             if self.function != GAZETTEER:
-                _WITH_ARGUMENT[self.function](self.argument)  # raises for a bad expression or length
-        elif self.function not in _PLAIN:
-            known = ", ".join(f"%{name}" for name in [*_PLAIN, *_WITH_ARGUMENT, GAZETTEER])
+                WITH_ARGUMENT[self.function](self.argument)  # raises for a bad expression or length
+        elif self.function not in PLAIN:
+            known = ", ".join(f"%{name}" for name in [*PLAIN, *WITH_ARGUMENT, GAZETTEER])
             raise TemplateError(f"there is no macro %{self.function}; there are {known}")
         elif self.argument:
             raise TemplateError(f"%{self.function} takes a row and a column only")
@@ -211,7 +211,7 @@ class Macro:
 
     def compute(self) -> Callable[[str], str | None]:
         """The function from a value of the column to the observation (None: no attribute)."""
-        function = _PLAIN.get(self.function) or _WITH_ARGUMENT[self.function](self.argument)
+        function = PLAIN.get(self.function) or WITH_ARGUMENT[self.function](self.argument)
         if self.lowered:
             return lambda value: None if (observation := function(value)) is None else observation.lower()
         return function

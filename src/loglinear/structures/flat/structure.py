@@ -42,7 +42,11 @@ class FlatScores:
 
 
 class Flat:
-    """The shape of N examples with Y labels each."""
+    """The shape of N examples with Y labels each.
+
+    Where an example has no label with a score above -inf, :meth:`log_partition` and :meth:`score` give -inf,
+    :meth:`squared_distance` counts nothing, and the others raise :class:`~loglinear.errors.InfeasibleError`.
+    """
 
     def __init__(self, n_examples: int) -> None:
         self.offsets: Int64 = np.arange(n_examples + 1, dtype=np.int64)
@@ -84,8 +88,11 @@ class Flat:
     # -- sums over labels --------------------------------------------------------------------------------------------
 
     def log_partition(self, scores: FlatScores) -> Float:
-        """log Z [N]."""
-        return self._normalised(scores)[0]
+        """log Z [N]; -inf where no label is possible."""
+        peak = scores.labels.max(axis=1, initial=-np.inf)
+        possible, log_z = peak > -np.inf, peak.copy()
+        log_z[possible] = self._normalised(FlatScores(scores.labels[possible]))[0]
+        return log_z
 
     def expectations(self, scores: FlatScores, weights: npt.ArrayLike | None = None) -> tuple[Float, FlatScores]:
         """log Z [N], and the labels' probabilities, each example's multiplied by its weight [N]."""
