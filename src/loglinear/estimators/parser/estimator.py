@@ -218,7 +218,6 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type
             **notes_of(self),
             "trees": self.n_trees_,
             "words": self.n_words_,
-            "seconds": self.seconds_,
             "message": self.message_,
         }
         return parser_file.to_storage(model, self._stored_options(), self.classes_, training)
@@ -242,4 +241,4 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel], BaseEstimator):  # type
         self.interrupted_ = False
         self.classes_, notes = read.names("labels"), read.section("training")
         self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
-        self.seconds_, self.message_ = notes.number("seconds"), notes.text("message")
+        self.message_ = notes.text("message")
