@@ -116,6 +116,13 @@ def test_a_resumed_training_writes_the_file_of_one_that_was_never_stopped(treeba
     assert parser.seconds_ > 0 and Parser.load(straight).seconds_ is None
 
 
+def test_old_spellings_are_warned_of(treebank, run):
+    old = ("--criterion", "cll:iterations=2,l2=1", "--max-length", "6")
+    result = run("parse", "train", treebank / "train.mrg", "-o", treebank / "old.model", *old)
+    assert result.status == 0
+    assert "loglinear: warning: criterion='cll:iterations=2,l2=1' is an old spelling" in result.err
+
+
 def test_run_writes_a_tree_a_line(parse_model, run):
     text = "The council approved the new bridge .\n\n( [ ] )\n   \nxyzzy plugh\n"
     result = run("parse", "run", parse_model, stdin=text)
@@ -219,7 +226,7 @@ def test_draw(treebank, run):
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
         (
             ("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"),
-            "needs cost_covariance",
+            "it is not available for phrase trees; there are: ",
         ),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "mecfg:places=foo"), "places='foo'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--horizontal", "some"), "--horizontal 'some'"),
