@@ -33,6 +33,7 @@ from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import UNFINISHED, restore_notes
+from loglinear.estimators.options import ELSEWHERE
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.inputs import Bracket, Example, given_examples, gold_trees
 from loglinear.estimators.parser.model import Parse, SpanModel, SpanProblem, TreeModel, best_parses
@@ -72,7 +73,7 @@ from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
 OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
-PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",))
+PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",), elsewhere=ELSEWHERE)
 
 
 class TreeCriterion(ABC):
