@@ -166,7 +166,7 @@ def test_plain_text(model, files, run):
     out = run("tag", files / "w.model", "--format", "text", stdin="the dog\n\nAnna barks\n").out
     assert out == "the B-NP\ndog I-NP\n\nAnna B-NP\nbarks B-VP\n\n"
     narrow = run("tag", model, "--format", "text", stdin="the dog\n")
-    assert narrow.status == 2 and "column 1 (from 0), but <stdin> has 1 columns" in narrow.err
+    assert narrow.status == 2 and "each token needs at least 2 columns, but <stdin> has 1" in narrow.err
 
 
 def test_other_label_columns(files, run):
@@ -423,6 +423,40 @@ def test_ctrl_c_is_said_whatever_the_verb(run, monkeypatch, arguments, where, me
     monkeypatch.setattr(where, interrupt)
     result = run(*arguments)
     assert (result.status, result.err) == (130, f"loglinear: {message or 'interrupted'}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "{model}", "--top", "1"),
+        ("inspect", "{model}", "--json"),
+        ("criteria",),
+        ("tune", "{train}", "--dev", "{train}", "--template", "words", "--grid", "l2=0.1,1"),
+        ("tag", "{model}", "{train}"),
+    ],
+)
+def test_a_closed_pipe_ends_every_verb_quietly(files, model, arguments):
+    named = [argument.format(model=model, train=files / "train.txt") for argument in arguments]
+    reader, writer = os.pipe()
+    os.close(reader)  # like head, once it has read enough
+    streams = {"stdout": writer, "stderr": writer if arguments[0] == "tune" else subprocess.PIPE}
+    result = subprocess.run([sys.executable, "-m", "loglinear", *named], **streams, text=True, timeout=120)
+    os.close(writer)
+    assert result.returncode == 141 and not result.stderr
+
+
+def test_old_spellings_are_warned_of(files, run):
+    result = run("train", files / "train.txt", "-o", files / "old.model", "--criterion", "nota:decoding=local")
+    assert result.status == 0 and "loglinear: warning: criterion='nota:decoding=local' is an old spelling" in result.err
+
+
+@pytest.mark.parametrize("content", ["", "nothing", "half"])
+def test_a_damaged_checkpoint_can_be_deleted(files, model, run, content):
+    checkpoint = files / "d.model.checkpoint"
+    checkpoint.write_bytes(model.read_bytes()[:900] if content == "half" else content.encode())
+    result = run("train", files / "train.txt", "-o", files / "d.model", "--resume")
+    assert result.status == 2 and result.err.endswith(f"; delete {checkpoint} to start again\n")
+    assert "train again" not in result.err
 
 
 def test_a_closed_pipe_is_no_error(files, model):

@@ -147,7 +147,7 @@ def test_charts_are_drawn(numbers, run, tmp_path):
     ("arguments", "message"),
     [
         ([], "how many components? give -k"),
-        (["-k", 0], "n_components=0 must be at least 1"),
+        (["-k", 0], "-k 0 must be at least 1"),
         (["-k", 2, "--number", "depth"], "points.csv: there is no column 'depth'; there are: width, height"),
         (["-k", 2, "--number", "remark"], "points.csv:2: column 'remark' is 'seen, yes', not a number"),
         (["-k", 2, *(x for c in ("width", "height", "same") for x in ("--ignore", c))], "no column holds numbers"),

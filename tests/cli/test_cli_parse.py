@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from loglinear.data.trees.tree import parse_trees
+from loglinear.training.run import TrainingInterrupted
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 
@@ -67,6 +69,58 @@ def test_train_by_em_takes_trees_and_sentences(treebank, run):
     options = ("--criterion", "pcfg-em:start=random", "--max-iter", "2", "--dev", path)
     induced = run("parse", "train", path, "-o", model, *options)
     assert induced.status == 0 and "0 with brackets" in induced.err
+
+
+def test_train_by_em_names_the_line_of_a_sentence_that_it_leaves_out(tmp_path, run):
+    (tmp_path / "some.txt").write_text("(ROOT (S (N a) (V b)))\n\na b\na b a\na a a\n", encoding="utf-8")
+    arguments = ("-o", tmp_path / "em.model", "--criterion", "pcfg-em", "--max-iter", "2", "--max-length", "9")
+    result = run("parse", "train", tmp_path / "some.txt", *arguments)
+    assert result.status == 0 and result.err.count("warning") == 1
+    assert f"left out, the first: {tmp_path / 'some.txt'}:4: 'a b a'; give more trees" in result.err
+    assert "data       2 sentences" in result.err and "0 sentences longer than 9 left out" in result.err
+
+
+def test_train_by_em_on_trees_of_single_words(tmp_path, run):
+    (tmp_path / "single.mrg").write_text("(ROOT (NN a))\n(ROOT (UH b))\n", encoding="utf-8")
+    result = run("parse", "train", tmp_path / "single.mrg", "-o", tmp_path / "x.model", "--criterion", "pcfg-em")
+    assert result.status == 0 and "0 binary rules" in result.err
+
+
+@pytest.mark.parametrize("criterion", ["pcfg", "pcfg-em", "cll", "mecfg"])
+def test_equal_trainings_write_equal_files(treebank, run, criterion):
+    paths = [treebank / f"{name}-{criterion}.model" for name in ("one", "two")]
+    options = ("--criterion", criterion, "--max-length", "8")
+    options += () if criterion == "pcfg" else ("--max-iter", "3")
+    for path in paths:
+        assert run("parse", "train", treebank / "train.mrg", "-o", path, *options).status == 0
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+@pytest.mark.parametrize("criterion", ["pcfg-em", "cll"])
+def test_a_resumed_training_writes_the_file_of_one_that_was_never_stopped(treebank, criterion):
+    from loglinear import Parser, read_treebank
+
+    def stop_at(iteration):
+        def observe(progress):
+            if progress.iteration == iteration:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return observe
+
+    trees, checkpoint = read_treebank(treebank / "train.mrg")[:30], treebank / f"{criterion}.checkpoint"
+    parser = Parser(criterion, max_iter=5, max_length=8)
+    straight = parser.fit(trees).to_bytes()
+    with pytest.raises(TrainingInterrupted):
+        parser.fit(trees, checkpoint=checkpoint, observe=stop_at(2))
+    assert parser.fit(trees, checkpoint=checkpoint, resume=True).to_bytes() == straight
+    assert parser.seconds_ > 0 and Parser.load(straight).seconds_ is None
+
+
+def test_old_spellings_are_warned_of(treebank, run):
+    old = ("--criterion", "cll:iterations=2,l2=1", "--max-length", "6")
+    result = run("parse", "train", treebank / "train.mrg", "-o", treebank / "old.model", *old)
+    assert result.status == 0
+    assert "loglinear: warning: criterion='cll:iterations=2,l2=1' is an old spelling" in result.err
 
 
 def test_run_writes_a_tree_a_line(parse_model, run):
@@ -172,7 +226,7 @@ def test_draw(treebank, run):
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
         (
             ("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"),
-            "needs cost_covariance",
+            "it is not available for phrase trees; there are: ",
         ),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "mecfg:places=foo"), "places='foo'"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--horizontal", "some"), "--horizontal 'some'"),

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -66,7 +66,7 @@ class _OnDemand(Mapping[str, Any]):
 
 
 class _Verbs(TyperGroup):
-    """The verbs; Ctrl-C is reported here, because Typer would exit without a message."""
+    """The verbs; Ctrl-C and closed pipes are handled here, because Typer would exit with status 1 without a message."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -81,6 +81,8 @@ class _Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interruption:
             _interrupted(interruption)
+        except BrokenPipeError:
+            _end_of_pipe()
 
 
 app = typer.Typer(
@@ -119,9 +121,8 @@ def main() -> None:
         _fail(common.other_verb(error), 2)
     except LoglinearError as error:
         _fail(str(error), 2)
-    except BrokenPipeError:  # the reader of a pipe has exited
-        _forget_output()
-        sys.exit(1)
+    except BrokenPipeError:
+        _end_of_pipe()
     except KeyboardInterrupt as interruption:
         _interrupted(interruption)
     except MemoryError:
@@ -136,6 +137,13 @@ def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:
     _fail(str(interruption) or "interrupted", 130)
 
 
+def _end_of_pipe() -> NoReturn:
+    """Exit quietly, because the reader of a pipe has, with the status of a program that SIGPIPE ends."""
+    _forget_output(sys.stderr)
+    _forget_output()
+    sys.exit(128 + 13)
+
+
 def _fail(message: str, status: int) -> NoReturn:
     sys.stderr.write(f"loglinear: {message}\n")
     try:
@@ -145,6 +153,6 @@ def _fail(message: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _forget_output() -> None:
-    """Redirect standard output to /dev/null, so that Python's flush at exit cannot fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _forget_output(stream: TextIO | None = None) -> None:
+    """Redirect a stream, standard output by default, to /dev/null, so that Python's flush at exit cannot fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())

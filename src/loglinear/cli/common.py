@@ -33,12 +33,19 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 160  # of tables that are not shown in a terminal
 
 
+class Screen(Console):
+    """A console that leaves it to the command line to exit when the reader of a pipe has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # rich calls this while it handles the BrokenPipeError
+
+
 def console(quiet: bool = False, tables: bool = False) -> Console:
     """The console for messages: standard error, so that standard output carries data only.
 
     With ``tables`` it is wide enough for them where there is no terminal to say how wide it is.
     """
-    out = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
+    out = Screen(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
     if tables and not out.is_terminal:
         out.width = PLAIN_WIDTH
     return out
@@ -117,7 +124,7 @@ def showing_warnings(out: Console) -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                if issubclass(warning.category, UserWarning | RuntimeWarning):
+                if issubclass(warning.category, UserWarning | RuntimeWarning | FutureWarning):
                     out.print(f"loglinear: warning: {warning.message}", markup=False)
 
 

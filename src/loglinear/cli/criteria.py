@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from loglinear.cli.common import Screen
 from loglinear.cli.options import PrintJson
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def criteria_command(json: PrintJson = False) -> None:
     loglinear train train.txt -o ner.model --template ner --criterion mira:k=5 --cost hamming:2
     loglinear parse train trees.mrg -o trees.model --criterion nota:delta=3
     """
-    from rich.console import Console
-
     from loglinear.criteria.criterion import CRITERIA
     from loglinear.estimators.parser.problem import TREE_CRITERIA
     from loglinear.optimizers.optimizer import OPTIMIZERS
@@ -77,7 +76,7 @@ def criteria_command(json: PrintJson = False) -> None:
     if json:
         typer.echo(json_module.dumps(facts, indent=1))
         return
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     for table in _tables(facts):
         console.print(table)
 

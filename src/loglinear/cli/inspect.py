@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loglinear.cli.common import Screen
 from loglinear.cli.options import ModelFile as ModelArgument
 from loglinear.errors import ModelKindError, OptionError
 
@@ -39,8 +40,6 @@ def inspect_command(
     loglinear inspect chunker.model --label B-NP --top 30
     loglinear inspect chunker.model --json > chunker.json     (every weight)
     """
-    from rich.console import Console
-
     from loglinear import model_file
 
     stored = model_file.load(model)
@@ -55,7 +54,7 @@ def inspect_command(
     if json:
         typer.echo(json_module.dumps(view.everything(chosen), ensure_ascii=False, indent=1))
         return
-    out = Console(highlight=False)
+    out = Screen(highlight=False)
     for line in view.lines:
         out.print(line, markup=False, soft_wrap=True)
     view.show(out, chosen, top)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -90,8 +91,10 @@ class _Holder:
         arguments = {}
         for name, each in self.options.items():
             value = _value(each, values[name]) if name in given or name not in self.shared else each.default
-            if name in given and not each.repeats and self.cls.__module__ != ESTIMATORS:
-                each.check(value)
+            renamed = bool(each.flags) and not each.flags[-1].startswith("--")
+            if name in given and not each.repeats and (renamed or self.cls.__module__ != ESTIMATORS):
+                with _naming_flag(each):
+                    each.check(value)
             arguments[each.name] = value
         return self.cls(**arguments)
 
@@ -243,9 +246,18 @@ def _value(each: Option, value: Any) -> Any:
         return list(value) if value else each.default
     if not each.none_word:
         return value
-    try:
+    with _naming_flag(each):
         return each.read(value)
+
+
+@contextmanager
+def _naming_flag(each: Option) -> Iterator[None]:
+    """Let errors name the flag, where it has another name than the option or a word for None."""
+    try:
+        yield
     except OptionError as error:
+        if not (each.flags or each.none_word):
+            raise
         raise OptionError(str(error).replace(f"{each.name}=", f"{_flags(each)[-1]} ", 1)) from None
 
 

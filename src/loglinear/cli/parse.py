@@ -101,6 +101,7 @@ def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptio
     from loglinear.data.trees.cleaning import read_treebank
     from loglinear.data.trees.tree import Tree, read_trees_and_sentences
     from loglinear.estimators.parser.estimator import Parser
+    from loglinear.estimators.parser.inputs import given_examples
 
     parser = Parser(**vars(model))
     parser.check_options()
@@ -115,9 +116,11 @@ def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptio
     metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
     fit(parser, treebank, run, out, output=output, metric=metric, X_dev=dev)
     save(parser, output)
-    grammar, longer = parser.model_.grammar, len(treebank) - parser.n_trees_
+    grammar, left_out = parser.model_.grammar, ""
     what = "sentences" if parser.takes_sentences else "trees"
-    left_out = "" if parser.max_length is None else f"; {longer:,} {what} longer than {parser.max_length:,} left out"
+    if parser.max_length is not None:
+        longer = sum(len(example.words) > parser.max_length for example in given_examples(parser, treebank))
+        left_out = f"; {longer:,} {what} longer than {parser.max_length:,} left out"
     summarise(
         parser, out, output,
         data=f"{parser.n_trees_:,} {what}, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",

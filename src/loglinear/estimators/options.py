@@ -21,7 +21,7 @@ from loglinear.errors import OptionError
 from loglinear.options import Option, check, declared, option, options, spec_name, spec_options
 
 # Headings of --help.
-DEV, FEATURES, MODEL, RUN = "Dev data: stop early by", "Features", "The model", "The run"
+DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
 
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
 PRECISIONS = ("float64", "float32", "float16")
@@ -29,6 +29,10 @@ BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
 M_ESTIMATION, LEAST_SQUARES, NAIVE_BAYES = "m-estimation", "least-squares", "naive-bayes"
 GENERATIVE = "generative"  # dependency parsers that are counted
+ELSEWHERE = {
+    **dict.fromkeys(("pcfg", "pcfg-em", "mecfg"), "phrase parsers (on trees in brackets)"),
+    GENERATIVE: "dependency parsers",
+}  #: criteria that one kind of estimator alone has, and what they train
 ANNOTATIONS = ("none", "parent", "rich")
 FACTORS = ("head", "right", "left")
 KINDS = ("gaussian", "multinomial")
@@ -119,7 +123,7 @@ class TaggerOptions(TrainingOptions):
         in_python="The text of a template or a TemplateSet, too. None: tokens come as features.",
     )
     structure: str = option(
-        "what is labelled: tokens one by one (chain), or whole segments of them (segments: semi-Markov models)",
+        "chain (label tokens) or segments (label spans; semi-Markov)",
         default=CHAIN,
         choices=STRUCTURES,
         panel=MODEL,
@@ -548,10 +552,17 @@ def tagger_training(structure: str) -> Any:
     from loglinear.training.plan import Trained
 
     if structure == CHAIN:
-        return Trained("tagger", "chains of labels", Chain, pieces=True)
+        return Trained("tagger", "chains of labels", Chain, pieces=True, elsewhere=ELSEWHERE)
     from loglinear.structures.segments.structure import Segments
 
-    return Trained("tagger of segments", "segments", Segments, bases=False)
+    return Trained("tagger of segments", "segments", Segments, without=("dual",), bases=False, elsewhere=ELSEWHERE)
+
+
+CHAIN_ONLY = {
+    "order": "a segment depends on one segment before it, not on several",
+    "sub_labels": "segments have no hidden sub-labels",
+    "pair_features": "segments have no features of pairs of labels",
+}  #: options of chains, and why segments do not have them
 
 
 def _check_segments(tagger: Any) -> None:
@@ -560,8 +571,8 @@ def _check_segments(tagger: Any) -> None:
         for name, value in _changed(tagger, "max_length", "segment_features"):
             raise OptionError(f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens")
         return
-    for name, value in _changed(tagger, "order", "sub_labels", "pair_features"):
-        raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: segments have none of these")
+    for name, value in _changed(tagger, *CHAIN_ONLY):
+        raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: {CHAIN_ONLY[name]}")
     from loglinear.features.segments import read_kinds
 
     if tagger.segment_features is not None:
@@ -609,7 +620,7 @@ def classifier_training() -> Any:
     from loglinear.structures.flat.structure import Flat
     from loglinear.training.plan import Trained
 
-    return Trained("classifier", "flat labels", Flat)
+    return Trained("classifier", "flat labels", Flat, elsewhere=ELSEWHERE)
 
 
 def check_classifier(classifier: Any) -> None:
@@ -678,8 +689,9 @@ def dependency_training() -> Any:
     from loglinear.training.plan import Trained
 
     return Trained(
-        "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False
-    )
+        "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False,
+        elsewhere=ELSEWHERE,
+    )  # fmt: skip
 
 
 def check_dependency_parser(parser: Any) -> None:

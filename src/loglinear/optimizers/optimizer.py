@@ -50,13 +50,17 @@ def reading_state() -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"the checkpoint's optimizer state cannot be read ({error}): train again") from None
+        raise ModelFileError(
+            f"the checkpoint's optimizer state cannot be read ({error}); delete it to start again"
+        ) from None
 
 
 def check_parts_fit(fits: bool) -> None:
     """Reject a stored state whose parts contradict each other."""
     if not fits:
-        raise ModelFileError("the parts of the checkpoint's optimizer state do not fit together: train again")
+        raise ModelFileError(
+            "the parts of the checkpoint's optimizer state do not fit together; delete it to start again"
+        )
 
 
 class StoredState:

@@ -13,7 +13,7 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
-from loglinear.errors import OptionError
+from loglinear.errors import ModelFileError, OptionError
 from loglinear.options import declared
 from loglinear.training.problem import Problem
 
@@ -73,7 +73,11 @@ class Checkpoint:
         """The run's arrays and notes; None if there is no file. Rejects the checkpoint of another training."""
         if not self.path.exists():
             return None
-        stored = model_file.load(self.path, kind=self.problem.kind)
+        try:
+            stored = model_file.load(self.path, kind=self.problem.kind)
+        except ModelFileError as error:
+            reason = str(error).partition(" copy it again")[0].rstrip(":;")
+            raise ModelFileError(f"{reason}; delete {self.path} to start again") from None
         notes = stored.header.get("training", {})
         if notes.get("fingerprint") != self.mark:
             raise OptionError(

@@ -11,8 +11,8 @@ a single estimator are checked where they are declared (:mod:`loglinear.estimato
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loglinear.arrays import Arrays, Float
@@ -23,6 +23,13 @@ from loglinear.options import Registry, spec_name
 from loglinear.training.problem import MAIN, Learnable, Phase
 
 # -- what fits together ------------------------------------------------------------------------------------------------
+
+CHAINS_ONLY = "it trains chains only"
+ONLY = {
+    "piece_normalisers": CHAINS_ONLY,
+    "add_piece_expectations": CHAINS_ONLY,
+    "squared_distance": "it trains classifiers only",
+}  #: why a criterion does not apply, by an operation that only one structure has
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Trained:
         Whether criteria apply that cut a chain into pieces or need no operation of the structure.
     bases : bool
         Whether criteria of the registry with a generative base apply.
+    elsewhere : mapping
+        Criteria that other estimators alone have: by name, what they train.
     """
 
     name: str
@@ -56,6 +65,7 @@ class Trained:
     without: tuple[str, ...] = ()
     pieces: bool = False
     bases: bool = True
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def known(self) -> Registry[Any]:
@@ -67,16 +77,16 @@ class Trained:
         if name in self.other_criteria or (self.registry is not None and name in self.registry):
             return None
         if name not in CRITERIA:
-            return "there is no such criterion"
+            return f"it trains {self.elsewhere[name]}" if name in self.elsewhere else "there is no such criterion"
         criterion = CRITERIA[name]
         missing = missing_operations(criterion, self.structure)
         if not self.pieces and (not criterion.needs or not criterion.learns_weights):
-            return "it is for chains"
+            return CHAINS_ONLY
         if missing:
-            return f"it needs {', '.join(missing)}, which {self.parts} do not have"
+            return next((ONLY[name] for name in missing if name in ONLY), f"it is not available for {self.parts}")
         if self.registry is not None:
-            return f"it has not been made for {self.parts}"
-        return "it is for chains" if criterion.uses_base and not self.bases else None
+            return f"it is not available for {self.parts}"
+        return CHAINS_ONLY if criterion.uses_base and not self.bases else None
 
     def criteria(self) -> list[str]:
         """Names of the criteria that can train it."""
@@ -99,7 +109,8 @@ def check_criterion(options: Any, trained: Trained) -> None:
     l2_factor(options.l2, options.variance)
     name = spec_name(options.criterion)
     if why := trained.unsupported_reason(name):
-        reason = f"trains no {trained.name}: {why}" if name in CRITERIA else "is not known"
+        known = name in CRITERIA or name in trained.elsewhere
+        reason = f"trains no {trained.name}: {why}" if known else "is not known"
         raise OptionError(f"criterion={name!r} {reason}; there are: {', '.join(trained.criteria())}")
     if name not in trained.other_criteria:
         check_cost(options, name, trained.known.spec(options.criterion).part.uses_cost)

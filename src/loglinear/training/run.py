@@ -350,7 +350,11 @@ class _PhaseRun:
         run, phase, state = self.run, self.phase, None
         if kept is not None:
             arrays, notes = kept
-            state = phase.optimizer.restore(_part("optimizer.", arrays))
+            try:
+                state = phase.optimizer.restore(_part("optimizer.", arrays))
+            except ModelFileError as error:
+                assert run.checkpoint is not None
+                raise ModelFileError(f"{run.checkpoint.path}: {error}") from None
             if "best.weights" in arrays:
                 self.best = Best(notes["best_score"], notes["best_iteration"], np.array(arrays["best.weights"]))
         elif score_start and self.dev is not None:

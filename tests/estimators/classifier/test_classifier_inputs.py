@@ -199,8 +199,8 @@ NUMBERS = [[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": "memm"}, "trains no classifier: it needs"),
-        ({"criterion": "hmm"}, "trains no classifier: it is for chains"),
+        ({"criterion": "memm"}, "'memm' trains no classifier: it trains chains only; there are"),
+        ({"criterion": "hmm"}, "trains no classifier: it trains chains only"),
         ({"criterion": "nonsense"}, "'nonsense' is not known; there are: cll"),
         ({"cost": "hamming:2"}, "takes no cost"),
         ({"base": "naive-bayes"}, "goes with criterion='m-estimation'"),

@@ -219,7 +219,11 @@ def test_corpora_and_files_are_taken(tmp_path):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"criterion": "memm"}, "'memm' trains no dependency parser: it needs piece_normalisers"),
+        ({"criterion": "memm"}, "'memm' trains no dependency parser: it trains chains only"),
+        (
+            {"criterion": "pcfg-em"},
+            r"trains no dependency parser: it trains phrase parsers \(on trees in brackets\); there are: generative",
+        ),
         ({"criterion": "nonsense"}, "'nonsense' is not known; there are: generative"),
         ({"criterion": "cll", "cost": "hamming:2"}, "takes no cost"),
         ({"criterion": "mira", "cost": "recall:2"}, "cost='recall:2'"),

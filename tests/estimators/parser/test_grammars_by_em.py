@@ -117,6 +117,23 @@ def test_what_em_does_not_reach_keeps_its_probability():
     assert np.isinf(tiny.closure.log_total).any() and (expected == 0.0).all()
 
 
+def test_sentences_that_the_start_cannot_parse_are_left_out_with_one_warning():
+    trees, other = ["(ROOT (S (N a) (V b)))", "(ROOT (S (N b) (V b)))"], ["a b a", "a a a"]
+    with pytest.warns(
+        UserWarning, match=r"^2 sentences that .* left out, the first: sentence 1 \(from 0\): 'a b a'; "
+    ) as said:
+        parser = Parser("pcfg-em", max_iter=2, **PLAIN).fit([trees[0], *other, trees[1]])
+    assert len(said) == 1 and "more trees" in str(said[0].message) and "start=random" in str(said[0].message)
+    alone = Parser("pcfg-em", max_iter=2, **PLAIN).fit(trees)
+    assert (parser.model_.parameters == alone.model_.parameters).all() and parser.n_trees_ == 2
+
+
+def test_it_is_an_error_if_the_start_can_parse_no_sentence():
+    start = Parser(**PLAIN).fit(["(ROOT (S (N a) (V b)))"])
+    with pytest.raises(DataError, match=r"^sentence 0 \(from 0\): 'a b a': .* neither this nor another"):
+        Parser("pcfg-em", max_iter=2, **PLAIN).fit(["a b a", "a a a"], init=start)
+
+
 @pytest.mark.parametrize(
     ("options", "data", "says"),
     [
@@ -131,7 +148,12 @@ def test_what_em_does_not_reach_keeps_its_probability():
         ({"criterion": RANDOM}, ([[]],), "no word"),
         ({"criterion": RANDOM}, ([],), "no sentence with a word to train on"),
         ({"criterion": RANDOM, "max_length": 1}, (TAGS,), "no sentence has at most max_length=1 words"),
-        ({"criterion": "pcfg-em"}, (["(ROOT (S (N a) (V b)))", "a b a"],), r"sentence 1 .from 0. has no tree: 'a b a'"),
+        ({"criterion": RANDOM}, (TAGS[:1], [[(1, 3), (0, 2)]]), r"brackets \(0, 2\) and \(1, 3\) of sentence 0 cross"),
+        (
+            {"criterion": "pcfg-em"},
+            (["(ROOT (S (N a) (V b)))"], [[(0, 1), (1, 3)]]),
+            "is no bracket of a sentence",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(options, data, says):

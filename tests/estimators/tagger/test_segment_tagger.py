@@ -221,7 +221,7 @@ def test_threads_do_not_matter(data, name):
     assert one.to_bytes() == two.to_bytes()
 
 
-def test_training_starts_from_segments_and_from_a_chain(data):
+def test_training_starts_from_segments_and_from_a_chain(data, tmp_path):
     full = make(max_iter=200).fit(*data)
     again = make(max_iter=200).fit(*data, init=full)
     assert again.n_iter_ < full.n_iter_ and again.objective_ == pytest.approx(full.objective_, rel=1e-3)
@@ -233,6 +233,9 @@ def test_training_starts_from_segments_and_from_a_chain(data):
         make().fit(*data, init=Tagger(template="words", sub_labels=2, max_iter=2).fit(*data))
     with pytest.raises(OptionError, match="segments, this one a chain"):
         Tagger(template="words").fit(*data, init=full)
+    full.save(tmp_path / "ner.model")
+    with pytest.raises(OptionError, match=r"ner\.model: .* this one a chain; .* or train with structure='segments'"):
+        Tagger(template="words").fit(*data, init=tmp_path / "ner.model")
 
 
 def test_fewer_weights(data):
@@ -289,7 +292,7 @@ def test_criteria_of_chains_are_refused(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": 2}, "order=2 goes with structure='chain'"),
+        ({"order": 2}, "order=2 goes with structure='chain': a segment depends on one segment before it"),
         ({"sub_labels": 2}, "sub_labels=2 goes with structure='chain'"),
         ({"pair_features": True}, "pair_features=True goes with structure='chain'"),
         ({"structure": "tree"}, "structure='tree' is not one of chain, segments"),
@@ -307,7 +310,9 @@ def test_criteria_of_chains_are_refused(name):
         ({"max_length": {"PER": 3}}, "'PER', which is not one of NP"),
         ({"max_length": 2.5}, "2.5 is not a whole number"),
         ({"max_length": True}, "True is not a whole number"),
-        ({"optimizer": "dual"}, "dual"),
+        ({"optimizer": "dual"}, "is trained by lbfgs, sgd, adagrad, not by 'dual': that does not go over segments"),
+        ({"optimizer": "newton"}, "'cll' is trained by lbfgs, sgd, adagrad, not by 'newton'"),
+        ({"name": "memm"}, "'memm' trains no tagger of segments: it trains chains only; there are: "),
         ({"base": "hmm"}, "m-estimation"),
         ({"constraints": {"scheme": "bio", "forbidden": [("I-NP", "B-VP")]}}, "some lengths only"),
     ],

@@ -190,3 +190,8 @@ def test_a_template_is_loaded_from_text_a_set_a_file_or_objects(tmp_path):
     for wrong, says in [(tmp_path / "absent", "no such template file"), (tmp_path, "cannot be read"), (3, "is a int")]:
         with pytest.raises((TemplateError, OptionError), match=says):
             load_template(wrong)
+
+
+def test_a_set_is_shown_in_a_line():
+    assert repr(named_set("chunking")) == "<TemplateSet of 20: U00:%x[-2,0], U01:%x[-1,0], ...>"
+    assert repr(TemplateSet.parse("U:%x[0,0]\n")) == "<TemplateSet of 1: U:%x[0,0]>"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import DataError, OptionError
 from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, em, perturbed, random_pcfg
@@ -99,6 +100,18 @@ def test_mistakes_are_named():
         em([], InsideOutside([["a"]]))
     with pytest.raises(OptionError, match="n_phrases=0"):
         random_pcfg(0, 1, ["a"], np.random.default_rng(0))
+
+
+def test_grammars_without_binary_rules_are_learnt():
+    trees = [parse_tree("(ROOT (NN a))"), parse_tree("(ROOT (NN b))"), parse_tree("(ROOT (VB a))")]
+    run, _ = em([treebank_pcfg(trees, lexicon=None)], InsideOutside([["a"], ["b"]]), max_iter=2)
+    assert len(run.model.binary) == 0 and run.model.unary.sum() == pytest.approx(1.0)
+
+
+def test_sentences_that_have_a_tree():
+    model = random_pcfg(1, 1, ["a"], np.random.default_rng(0))
+    data = InsideOutside([["a"], ["b"], *[["a", "a"]] * 20, ["a", "b"]])
+    assert data.has_tree(model).tolist() == [True, False, *[True] * 20, False]
 
 
 def test_em_that_was_stopped_goes_on_as_if_it_was_not():

@@ -180,5 +180,5 @@ def test_least_squares_is_the_distance_from_the_targets(batch, seed):
 
 
 def test_a_tagger_does_not_take_what_flat_labels_alone_have():
-    with pytest.raises(OptionError, match="squared_distance, which chains of labels do not have"):
+    with pytest.raises(OptionError, match="'least-squares' trains no tagger: it trains classifiers only; there are: "):
         Tagger(criterion="least-squares").check_options()

@@ -253,7 +253,13 @@ def read_trees(source: Source) -> list[Tree]:
     return trees
 
 
-def read_trees_and_sentences(source: Source) -> list[Tree | list[str]]:
+class TreesAndSentences(list[Tree | list[str]]):
+    """Trees and sentences of a file; ``places`` says where each begins, as ``trees.txt:12``."""
+
+    places: list[str]
+
+
+def read_trees_and_sentences(source: Source) -> TreesAndSentences:
     """Read a file of trees and of sentences: lines outside trees that do not begin with a bracket, in words.
 
     Raises
@@ -273,7 +279,10 @@ def read_trees_and_sentences(source: Source) -> list[Tree | list[str]]:
     items += [(number, tree) for number, tree in numbered_trees("\n".join(lines), name) if tree is not None]
     if not items:
         raise DataError("no tree and no sentence in the file", name)
-    return [item for _, item in sorted(items, key=lambda item: item[0])]
+    items.sort(key=lambda item: item[0])
+    result = TreesAndSentences(item for _, item in items)
+    result.places = [f"{name}:{number}" for number, _ in items]
+    return result
 
 
 def read_text_of(source: Source) -> str:

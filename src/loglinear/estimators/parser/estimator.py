@@ -81,6 +81,9 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
     n_trees_: int
     n_words_: int
     interrupted_: bool
+    _file_seconds: float | None = (
+        None  # those in a file of 0.1.0; they differ from run to run, so that new files have none
+    )
 
     def check_options(self) -> None:
         """Refuse options that make no sense, by themselves or together."""
@@ -143,7 +146,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         treebank = Treebank(
             examples, self._transform().apply([each.tree for each in examples if each.tree is not None])
         )
-        self.interrupted_ = False
+        self.interrupted_, self._file_seconds = False, None
         if isinstance(criterion, CountedPcfg):
             refuse_iterating(criterion.name, criterion.is_trained, init=init, dev=X_dev)
             self.model_, message = criterion.counted(treebank.binary)
@@ -216,7 +219,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
             **notes_of(self),
             "trees": self.n_trees_,
             "words": self.n_words_,
-            "seconds": self.seconds_,
+            **({} if self._file_seconds is None else {"seconds": self._file_seconds}),
             "message": self.message_,
         }
         return parser_file.to_storage(model, self._stored_options(), self.classes_, training)
@@ -240,4 +243,5 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         self.interrupted_ = False
         self.classes_, notes = read.names("labels"), read.section("training")
         self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
-        self.seconds_, self.message_ = notes.number("seconds"), notes.text("message")
+        self.message_ = notes.text("message")
+        self.seconds_ = self._file_seconds = notes.number("seconds") if "seconds" in notes.header else None

@@ -1,6 +1,6 @@
 """How a parser's model is stored in a model file, and read back.
 
-    header   options (of the parser), labels, training (trees, words, seconds, message), model (below)
+    header   options (of the parser), labels, training (trees, words, message), model (below)
     arrays   those of the model
 
 A grammar of probabilities (PCFG) is stored as :meth:`~loglinear.generative.pcfg.model.PCFG.to_arrays` says; one whose

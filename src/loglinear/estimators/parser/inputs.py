@@ -27,11 +27,14 @@ class Example(NamedTuple):
         Its tree, if that is known.
     brackets : list of (int, int) or None
         Spans that no constituent may cross; None if none were given.
+    place : str
+        Where it comes from, in messages.
     """
 
     words: list[str]
     tree: Tree | None
     brackets: list[Bracket] | None = None
+    place: str = ""
 
 
 def cleaned_trees(parser: Any, X: Any) -> list[Tree]:
@@ -51,6 +54,7 @@ def given_examples(parser: Any, X: Any, y: Any = None) -> list[Example]:
     known = [None] * len(items) if y is None else list(_items(y, BRACKETS))
     if len(known) != len(items):
         raise DataError(f"there are {len(items)} sentences in X and {len(known)} entries in y")
+    places = getattr(X, "places", [f"sentence {number} (from 0)" for number in range(len(items))])
     examples = []
     for number, (item, more) in enumerate(zip(items, known, strict=True)):
         is_tree = isinstance(item, Tree) or (isinstance(item, str) and item.lstrip().startswith("("))
@@ -62,7 +66,7 @@ def given_examples(parser: Any, X: Any, y: Any = None) -> list[Example]:
             tree, more = _cleaned(parser, _tree(number, more)), None
             if tree is None or tree.leaves() != words:
                 raise DataError(f"y[{number}] is a tree of other words than X[{number}]")
-        examples.append(Example(words, tree, None if more is None else _brackets(number, more)))
+        examples.append(Example(words, tree, None if more is None else _brackets(number, more), places[number]))
     return examples
 
 
@@ -72,9 +76,17 @@ def _cleaned(parser: Any, tree: Tree) -> Tree | None:
 
 def _brackets(number: int, given: Any) -> list[Bracket]:
     try:
-        return [(int(first), int(end)) for first, end in given]
+        brackets = [(int(first), int(end)) for first, end in given]
     except (TypeError, ValueError):
         raise DataError(f"y[{number}] is {given!r:.60}; give {BRACKETS}") from None
+    around: list[Bracket] = []  # brackets that are open at the current one, the innermost last
+    for first, end in sorted(brackets, key=lambda bracket: (bracket[0], -bracket[1])):
+        while around and around[-1][1] <= first:
+            around.pop()
+        if around and around[-1][1] < end:
+            raise DataError(f"brackets {around[-1]} and {(first, end)} of sentence {number} cross; leave out one")
+        around.append((first, end))
+    return brackets
 
 
 def given_trees(X: Any) -> list[Tree]:

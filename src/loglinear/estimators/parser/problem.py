@@ -12,6 +12,7 @@ its :func:`~loglinear.options.option` fields.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from loglinear.arrays import Array, Arrays, Float, Int64
+from loglinear.arrays import Array, Arrays, Bool, Float, Int64
 from loglinear.criteria.costs import hamming_factor
 from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
 from loglinear.data.trees.cleaning import clean, without_marks
@@ -32,6 +33,7 @@ from loglinear.data.trees.tree import Tree, fold
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import clone
 from loglinear.estimators.estimator import UNFINISHED, restore_notes
+from loglinear.estimators.options import ELSEWHERE
 from loglinear.estimators.parser import file as parser_file
 from loglinear.estimators.parser.inputs import Bracket, Example, given_examples, gold_trees
 from loglinear.estimators.parser.model import Parse, SpanModel, SpanProblem, TreeModel, best_parses
@@ -75,7 +77,7 @@ OTHERWISE = (
     "m-estimation",  # trees have their own, over a PCFG
     "passive-aggressive",  # looks costs up by position, and those of trees are of parts
 )  # criteria whose operations trees have, but that are not trained tree by tree
-PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",))
+PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",), elsewhere=ELSEWHERE)
 
 
 class TreeCriterion(ABC):
@@ -223,10 +225,18 @@ class PcfgByEM(TreeCriterion):
 
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> GrammarTraining:
         """What EM is to learn from, and where it starts."""
+        start = cache(self._start(treebank, parser.seed, init))
+        n_threads = thread_count(parser.threads)
+        data = self._data(treebank, n_threads)
+        if self.start != "random" or init is not None:  # a grammar of all binary rules parses everything
+            treebank, before = treebank.with_tree(data.has_tree(start(0))), treebank
+            data = data if treebank is before else self._data(treebank, n_threads)
+        return GrammarTraining(parser, treebank, self, data, start)
+
+    def _data(self, treebank: Treebank, n_threads: int) -> InsideOutside:
         sentences = [example.words for example in treebank.examples]
         brackets = [self._known(example) for example in treebank.examples]
-        data = InsideOutside(sentences, brackets, smoothing=self.smoothing, n_threads=thread_count(parser.threads))
-        return GrammarTraining(parser, treebank, self, data, cache(self._start(treebank, parser.seed, init)))
+        return InsideOutside(sentences, brackets, smoothing=self.smoothing, n_threads=n_threads)
 
     def counts(self, training: GrammarTraining) -> str:
         """What was learnt from, for the message."""
@@ -566,6 +576,25 @@ class Treebank(NamedTuple):
     examples: list[Example]
     binary: list[Tree]
 
+    def with_tree(self, has_tree: Bool) -> Treebank:
+        """The treebank without sentences [S] that EM's start cannot parse; warns of these."""
+        if has_tree.all():
+            return self
+        first = self.examples[int(np.argmin(has_tree))]
+        shown = f"{first.place}: {' '.join(first.words)!r:.100}"
+        remedy = "give more trees or a less detailed annotation (annotation='none', a smaller horizontal), "
+        remedy += "or start from a random grammar (pcfg-em:start=random)"
+        if not has_tree.any():
+            raise DataError(
+                f"{shown}: the grammar that EM starts from can parse neither this nor another sentence; {remedy}"
+            )
+        count = int((~has_tree).sum())
+        what = "a sentence" if count == 1 else f"{count:,} sentences"
+        left_out = f"{what} that the grammar EM starts from cannot parse {'is' if count == 1 else 'are'} left out"
+        warnings.warn(f"{left_out}{'' if count == 1 else ', the first'}: {shown}; {remedy}", stacklevel=4)
+        kept = [example for example, can in zip(self.examples, has_tree.tolist(), strict=True) if can]
+        return self._replace(examples=kept)
+
     def describe_in(self, parser: Any) -> None:
         """Set a parser's attributes about its training data."""
         trees = [example.tree for example in self.examples if example.tree is not None]
@@ -607,7 +636,7 @@ class ParserTraining(ABC):
         shown = copy(options)
         self.describe_in(shown)
         restore_notes(shown, notes)
-        shown.model_, shown.message_, shown.seconds_ = self.trained_model(weights), UNFINISHED, notes["seconds"]
+        shown.model_, shown.message_ = self.trained_model(weights), UNFINISHED
         header, arrays = shown._storage()
         return {**header, "training": {**header["training"], **notes}}, arrays
 

@@ -23,7 +23,7 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import TaggerOptions, check_tagger_training, kept_of
+from loglinear.estimators.options import CHAIN, TaggerOptions, check_tagger_training, kept_of
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
@@ -143,6 +143,12 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             init = opening.fit(X, y, **given)
         start = self._opened(init)
         other = None if start is None else start._fitted()
+        if other is not None and other.structure_name != self.structure == CHAIN:
+            file = f"{init}: " if isinstance(init, str | Path) else ""
+            raise OptionError(
+                f"{file}the model to start from is one of {other.structure_name}, this one a chain; start from a model "
+                f"with structure={CHAIN!r}, or train with structure={other.structure_name!r}"
+            )
         if keep is not None and other is not None:
             training = replace(training, problem=keeping(problem, other, self.seed, keep, training.n_threads))
         model, outcome = train(training, self, dev=Dev.of(training, X_dev, y_dev), init=other, **run)

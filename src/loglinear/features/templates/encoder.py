@@ -154,7 +154,8 @@ class TemplateEncoder:
         """Reject a corpus that lacks a column the templates look at."""
         if corpus.n_tokens and (widest := max(self.templates.columns, default=-1)) >= len(corpus.columns):
             raise TemplateError(
-                f"the template looks at column {widest} (from 0), but {corpus.name} has {len(corpus.columns)} columns"
+                f"the template looks at column {widest} (from 0), so that each token needs at least {widest + 1} "
+                f"columns, but {corpus.name} has {len(corpus.columns)}"
             )
 
     def _observe_values(self, corpus: Columns) -> Values:

@@ -310,7 +310,7 @@ def _is_writable(template: Template) -> bool:
     return "\n" not in line and _without_end(line) == line and str(again) == line and again.macros == template.macros
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TemplateSet:
     """All templates of a model, in order; model files store them as text, so each must be expressible as a line."""
 
@@ -372,3 +372,8 @@ class TemplateSet:
 
     def __str__(self) -> str:
         return "".join(f"{template}\n" for template in self.templates)
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(str, self.templates[:2]))
+        more = ", ..." if len(self) > 2 else ""
+        return f"<TemplateSet of {len(self)}: {first}{more}>"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from loglinear.generative.em import EM, EMState, Observed
 from loglinear.generative.pcfg.lexicon import Lexicon
 from loglinear.generative.pcfg.model import PCFG, check_constant
 from loglinear.structures.tree.grammar import spans_of
-from loglinear.structures.tree.structure import CFGTree
+from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
 
+A = TypeVar("A")
 Bracket = tuple[int, int]
 SENTENCES_AT_ONCE = 16
 
@@ -113,16 +115,9 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
 
     def __call__(self, model: PCFG) -> RuleCounts:
         """The E step."""
-        terminals = [model.lexicon.terminal_of(words) for words in self._sentences]
-        grammar, closure = model.grammar, model.closure  # cached here, before threads use them
-        tags = model.lexicon.tags
+        closure, tags = model.closure, model.lexicon.tags
 
-        def count(first: int) -> tuple[float, Float, Float, Float]:
-            some = terminals[first : first + SENTENCES_AT_ONCE]
-            tree = CFGTree(grammar, [len(words) for words in some])
-            scores = model.terminal_scores(some, sums=True)
-            if self._allowed is not None:
-                scores = tree.restrict(scores, np.concatenate(self._allowed[first : first + SENTENCES_AT_ONCE]))
+        def count(first: int, some: list[Int32], tree: CFGTree, scores: CFGScores) -> tuple[float, Float, Float, Float]:
             try:
                 log_z, expected = tree.expectations(scores)
             except InfeasibleError as error:
@@ -135,17 +130,37 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
             np.add.at(lexical, pairs[1], expected.lexical[pairs[0], tags[pairs[1]]])
             return float(log_z.sum()), expected.binary[0], expected.steps[0], lexical
 
-        parts = in_threads(count, range(0, len(terminals), SENTENCES_AT_ONCE), self._n_threads)
-        log_p, *counts = zip(*parts, strict=True)
+        log_p, *counts = zip(*self._by_block(model, count), strict=True)
         log_likelihood = sum(log_p)
         binary, steps, lexical = (np.sum(part, axis=0) for part in counts)
         unary = closure.expected_rules(steps)
         return RuleCounts(binary, unary, lexical, log_likelihood, log_likelihood + self._log_prior(model))
 
+    def has_tree(self, model: PCFG) -> Bool:
+        """Whether the model can parse each sentence [S] without crossing its brackets."""
+        log_z = self._by_block(model, lambda first, some, tree, scores: tree.log_partition(scores))
+        return np.concatenate(log_z) > -np.inf
+
+    def _by_block(self, model: PCFG, work: Callable[[int, list[Int32], CFGTree, CFGScores], A]) -> list[A]:
+        """What ``work`` makes of each block: its first sentence, its terminals, their trees and the scores of these."""
+        terminals = [model.lexicon.terminal_of(words) for words in self._sentences]
+        grammar, _ = model.grammar, model.closure  # cached here, before threads use them
+
+        def work_on(first: int) -> A:
+            some = terminals[first : first + SENTENCES_AT_ONCE]
+            tree = CFGTree(grammar, [len(words) for words in some])
+            scores = model.terminal_scores(some, sums=True)
+            if self._allowed is not None:
+                scores = tree.restrict(scores, np.concatenate(self._allowed[first : first + SENTENCES_AT_ONCE]))
+            return work(first, some, tree, scores)
+
+        return in_threads(work_on, range(0, len(terminals), SENTENCES_AT_ONCE), self._n_threads)
+
     def maximised(self, model: PCFG, found: RuleCounts) -> PCFG:
         """The M step; symbols that were never used keep their probabilities."""
         binary, unary = found.binary + self.smoothing, found.unary + self.smoothing
-        totals = np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
+        totals = np.zeros(model.n_symbols)  # bincount of no rules would give integers
+        totals += np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
         totals += np.bincount(model.unary_rules[:, 0], unary, minlength=model.n_symbols)
 
         def shares(values: Float, parents: Int32, old: Float) -> Float:
