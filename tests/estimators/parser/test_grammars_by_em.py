@@ -152,7 +152,7 @@ def test_it_is_an_error_if_the_start_can_parse_no_sentence():
         (
             {"criterion": "pcfg-em"},
             (["(ROOT (S (N a) (V b)))"], [[(0, 1), (1, 3)]]),
-            "is no bracket of a sentence",
+            "is not a bracket of a sentence",
         ),
     ],
 )  # fmt: skip

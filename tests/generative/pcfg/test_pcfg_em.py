@@ -87,7 +87,7 @@ def test_random_grammars_learn_from_raw_text():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(DataError, match="no bracket"):
+    with pytest.raises(DataError, match="not a bracket"):
         compatible_spans(3, [(2, 5)])
     with pytest.raises(DataError, match="no sentences"):
         InsideOutside([])
