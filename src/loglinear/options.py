@@ -18,6 +18,7 @@ where an option that is named without a value is switched on. A spec is parsed o
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import math
 import pkgutil
@@ -176,6 +177,11 @@ def documented(cls: C) -> C:
 
 def declared(cls: type) -> dict[str, Option]:
     """The options of a class by name, those it inherits included, in the order of its constructor."""
+    return dict(_declared(cls))
+
+
+@functools.cache
+def _declared(cls: type) -> dict[str, Option]:
     fields = sorted(dataclasses.fields(cls), key=lambda field: field.kw_only is True)
     return {field.name: _option(field) for field in fields if "option" in field.metadata}
 

@@ -41,7 +41,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
 from loglinear.errors import TemplateError
@@ -242,6 +242,7 @@ class Template:
             raise TemplateError(f"a template begins with U, B or *, not {str(first)!r}")
 
     @classmethod
+    @lru_cache(maxsize=1024)  # a set checks that its lines can be read back
     def parse(cls, line: str) -> Template:
         """Read one line."""
         pieces: list[str | Macro] = []
