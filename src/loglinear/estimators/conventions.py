@@ -106,7 +106,7 @@ class ClassifierConventions(Conventions):
         """Share of the examples whose label is predicted right."""
         from sklearn.metrics import accuracy_score
 
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]  # theirs
 
 
 class RegressorConventions(Conventions):
@@ -118,7 +118,7 @@ class RegressorConventions(Conventions):
         """R^2, the share of the targets' variance that the predictions explain."""
         from sklearn.metrics import r2_score
 
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]  # theirs
 
 
 def clone(value: T) -> T:
