@@ -6,7 +6,19 @@ import pytest
 
 import loglinear.experiments.bench.plan as plan
 
-TINY = ("--threads", "1", "--repeat", "1", "--ways", "cll/lbfgs", "--max-iter", "3", "--peer-iterations", "3")
+TINY = (
+    "--threads",
+    "1",
+    "--repeat",
+    "1",
+    "--ways",
+    "cll/lbfgs",
+    "--max-iter",
+    "3",
+    "--peer-iterations",
+    "3",
+    "--no-processes",
+)
 
 
 def test_own_file_json_markdown_and_resume(files, run):

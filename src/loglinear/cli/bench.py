@@ -46,7 +46,14 @@ class BenchOptions:
         panel=WHAT,
     )
     algorithms: str = option("python-crfsuite's other algorithms: l2sgd,ap,pa,arow or all", default="", panel=WHAT)
-    criteria: str = option("criteria whose evaluation is compared with cll's: names or all", default="", panel=WHAT)
+    criteria: str = option(
+        "criteria whose whole training and whose evaluation are compared with cll's: names or all",
+        default="",
+        panel=WHAT,
+    )
+    processes: bool = option(
+        "measure whole processes, from start to exit, first runs and Vowpal Wabbit too", default=True, panel=WHAT
+    )
     sizes: str = option("tokens of generated corpora, to see how cost grows: 1e4,1e5", default="", panel=WHAT)
     profile: bool = option("show where our time goes, by stage and by kernel", default=False, panel=WHAT)
     quick: bool = option("one round, at most 20 passes of either side", default=False, panel=WHAT)
@@ -87,6 +94,7 @@ class BenchOptions:
             ways=distinct(_way(text) for text in _listed(self.ways)),
             algorithms=tuple(others if self.full or self.algorithms == "all" else _listed(self.algorithms)),
             criteria=tuple(criteria_of(Chain) if self.full or self.criteria == "all" else _listed(self.criteria)),
+            processes=self.processes,
             sizes=tuple(size_of(text) for text in _listed(self.sizes or ("1e4,1e5,1e6,1e7" if self.full else ""))),
             max_iter=self.max_iter or passes,
             peer_iterations=self.peer_iterations or passes,
@@ -111,6 +119,7 @@ def bench_command(
     loglinear bench --task conll2000 --algorithms l2sgd,ap,pa,arow --json bench.json     (wants LOGLINEAR_DATA)
     loglinear bench --task generated:1e5 --sizes 1e4,1e5,1e6 --repeat 1 --peer-iterations 20
     loglinear bench --task bundled --criteria all --profile
+    loglinear bench train.txt --test test.txt --ways cll --repeat 1 --no-peer     (our side alone)
     loglinear bench --full --json bench.json --markdown bench.md     (all of it, for hours; --resume after Ctrl-C)
     """
     import tempfile

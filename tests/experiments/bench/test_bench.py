@@ -2,14 +2,17 @@
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.experiments import corpora
+from loglinear.experiments.bench import processes as bench_processes
 from loglinear.experiments.bench.job import Job, peak_megabytes
 from loglinear.experiments.bench.ours import Stages, kernel_places
-from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, in_child
+from loglinear.experiments.bench.plan import Benchmark, Settings, distinct, in_child, processes
 from loglinear.experiments.bench.tables import make_tables
 from loglinear.experiments.store import Store
 from loglinear.experiments.tables import markdown
@@ -130,18 +133,57 @@ def test_a_process_of_its_own_measures_and_reports_mistakes(job):
         in_child(job("peer", algorithm="nothing of the kind"), quiet)
 
 
+def test_each_process_is_measured_and_every_training_scored(job):
+    pytest.importorskip("pycrfsuite")
+    for name in processes("warm", peer=True):
+        found = measure(job("process", process=name, state="warm", max_iter=2), quiet)
+        assert found["seconds"] > 0 and found["processor"] > 0 and found["peak_mb"] > 1
+        assert ("score" in found) == name.endswith("train")
+        assert found.get("score", 100.0) > 50
+
+
+def test_a_first_run_has_an_empty_cache(job, monkeypatch):
+    seen = []
+
+    def run(arguments, environment):
+        folder = Path(environment["LOGLINEAR_CACHE"]) if environment else None
+        seen.append((arguments[-1] if folder is None else "measured", folder is not None and not any(folder.iterdir())))
+        return {"seconds": 1.0}
+
+    monkeypatch.setattr(bench_processes, "run", run)
+    measure(job("process", process="tag few", state="first"), quiet)
+    assert [empty for _, empty in seen] == [False, True]  # training the model, then the measured run
+
+
+def test_a_process_that_fails_says_what_it_said(job):
+    with pytest.raises(LoglinearError, match="no-such"):
+        bench_processes.run((*bench_processes.OURS, "tag", "no-such.model", "none.txt"), {})
+
+
+def test_the_script_makes_the_attributes_of_the_benchmark(job, tmp_path):
+    pytest.importorskip("pycrfsuite")
+    template = "U0:%x[0,0]\nU1:%suffix[-1,0,3]\nU2:%Shape[1,0]/%x[0,1]\nB\n"
+    here = replace(job("process", process="crfsuite train", state="warm", max_iter=3), template=template)
+    peer = measure(replace(here, kind="peer"), quiet)
+    found = measure(here, quiet)
+    assert found["score"] == pytest.approx(peer["score"])
+
+
 # -- the order, and what is kept -------------------------------------------------------------------------------------
 
 
 def made_up(job, observe):
     """A measurement without measuring: the peer ten times as slow, the lbfgs history that of the others."""
-    slow = 10.0 if job.kind == "peer" else 1.0
+    slow = 10.0 if job.kind == "peer" or job.process.startswith("crfsuite") else 1.0
     if job.kind == "passes":
         return {"objectives": [200.0, 100.05, 100.0], "scores": [80.0, 90.0, 91.0]}
     if job.kind == "criteria":
         return {"per_evaluation": {"cll": 2.0, "risk": 3.0}}
     if job.kind == "listed":
         return {"peak_mb": 640.0}
+    if job.kind == "process":
+        return {"seconds": 30.0 if job.criterion == "risk" else 20.0 * slow, "processor": 1.0, "peak_mb": 5.0,
+                **({"score": 90.0} if job.process.endswith("train") else {})}  # fmt: skip
     if job.kind == "profile":
         return {"optimizer": "lbfgs", "training stages": [{"name": "read", "seconds": 1.0, "calls": 2}]}
     history = [(slow * 1, 200.0), (slow * 2, 100.2), (slow * 3, 100.04)]
@@ -264,17 +306,28 @@ def test_algorithms_criteria_and_profiles_have_tables(corpus, tmp_path):
         corpus, tmp_path, algorithms=("ap",), criteria=("risk",), profile=True, sizes=(500,), peer_iterations=3
     )
     titles = [table.title.split(":")[-1] for table in tables]
-    assert len(tables) == 5 and "python-crfsuite's algorithms" in tables[1].title, titles
+    assert len(tables) == 6 and "python-crfsuite's algorithms" in tables[1].title, titles
     ap = rows_of(tables[1])["ap"]
     assert ap.figures == [3, 90.0, 30.0, 100.0, 2.0, 2.0, 15.0, 15.0, 100 / 9, 100 / 9]
-    assert rows_of(tables[2])["risk"].figures == [3.0, 1.5]
-    assert rows_of(tables[3])["read"].cells == ["1.0000", "100.0 %", "2"]
-    assert [row.name for row in tables[4].rows] == ["ours, 1 thread", "ours, 2 threads", "python-crfsuite"]
+    assert rows_of(tables[2])["risk"].figures == [30.0, 1.5, 5.0, 90.0]
+    assert rows_of(tables[3])["risk"].figures == [3.0, 1.5]
+    assert rows_of(tables[4])["read"].cells == ["1.0000", "100.0 %", "2"]
+    assert [row.name for row in tables[5].rows] == ["ours, 1 thread", "ours, 2 threads", "python-crfsuite"]
     assert any("after 3 iterations" in note for note in tables[0].notes)
     text = markdown(tables, {"cores": 2, "processor": "some", "versions": {"python": "3"}}, "loglinear bench")
     assert "| file to model (s) | 10.000 | 10.000 | 100.000 | 10.0 | 10.0 |" in text
     for table in text.split("**")[2::2]:
         assert len({line.count("|") for line in table.splitlines() if line.startswith("|")}) == 1
+
+
+def test_whole_processes_are_compared(corpus, tmp_path):
+    tables, made = run_made_up(corpus, tmp_path, processes=True, criteria=("risk",))
+    rows = rows_of(next(table for table in tables if table.title.endswith("whole processes")))
+    assert rows["a script with python-crfsuite, train"].figures == [200.0, 1.0, 5.0, 90.0, 10.0, 10.0]
+    assert rows["loglinear train, 2 threads"].figures[-2:] == [None, None]
+    assert "loglinear train, 2 threads, first run" in rows and not any("risk" in name for name in rows)
+    repeats = [job.repeat for job in made.jobs.values() if job.kind == "process" and job.state != "warm"]
+    assert repeats and not any(repeats)
 
 
 def test_a_side_that_failed_is_named(corpus, tmp_path):

@@ -8,7 +8,8 @@ from loglinear import read_columns
 from loglinear.data import Columns
 from loglinear.errors import DataError, OptionError
 from loglinear.experiments import corpora
-from loglinear.experiments.bench.peer import maker, read_sentences, unsupported_reason
+from loglinear.experiments.bench.peer import attribute_maker, unsupported_reason
+from loglinear.experiments.bench.script import read_sentences
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.features.templates.sets import SETS, load_template
@@ -26,7 +27,7 @@ def test_strings_are_the_attributes_of_the_template(sentences, name):
     ours = [
         sorted(names[a] for a in state.ids[state.pointer[t] : state.pointer[t + 1]]) for t in range(state.n_positions)
     ]
-    attributes = maker(templates)
+    attributes = attribute_maker(templates)
     assert ours == [sorted(token) for sentence in sentences for token in attributes(sentence)]
 
 
@@ -38,7 +39,7 @@ def test_what_the_peer_cannot_have_is_said(template, part):
     templates = TemplateSet.parse(template)
     assert part in unsupported_reason(templates)
     with pytest.raises(OptionError, match="python-crfsuite cannot"):
-        maker(templates)
+        attribute_maker(templates)
 
 
 @pytest.mark.parametrize("task", ["bundled", "generated:1e3"])

@@ -30,9 +30,9 @@ class Job(workers.Job):
 
     Parameters
     ----------
-    kind : {"ours", "passes", "peer", "listed", "criteria", "profile"}
+    kind : {"ours", "passes", "peer", "listed", "criteria", "profile", "process"}
         Whose training and tagging is timed; ``passes`` is our objective and test score after each pass, untimed;
-        ``listed`` is the peer's memory if all features are made first.
+        ``listed`` is the peer's memory if all features are made first; ``process`` is a whole process.
     task : str
         Name of the corpus.
     train, test : str
@@ -56,6 +56,8 @@ class Job(workers.Job):
         Which of the repetitions this is.
     names : tuple of str
         For ``criteria``, which ones.
+    process, state : str
+        For ``process``, which one of :data:`PROCESSES`, and in which state it finds its kernels, one of :data:`STATES`.
     """
 
     MEASURES: ClassVar[dict[str, str]] = {
@@ -65,6 +67,7 @@ class Job(workers.Job):
         "profile": f"{HERE}.ours:profile",
         "peer": f"{HERE}.peer:measure_peer",
         "listed": f"{HERE}.peer:measure_listed",
+        "process": f"{HERE}.processes:measure_process",
     }
 
     task: str
@@ -81,10 +84,14 @@ class Job(workers.Job):
     max_iter: int | None = None
     repeat: int = 0
     names: tuple[str, ...] = ()
+    process: str = ""
+    state: str = ""
 
     @property
     def side(self) -> str:
         """Who or what is measured, in words."""
+        if self.kind == "process":
+            return process_text(self)
         if self.kind == "peer":
             return f"python-crfsuite {self.algorithm}"
         if self.kind == "listed":
@@ -106,6 +113,32 @@ class Job(workers.Job):
         """A name that is the same for the same measurement."""
         mark = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
         return f"{self.task}: {self.side}, repeat {self.repeat} [{mark}]"
+
+
+#: Whole processes, by what people call them.
+PROCESSES = {
+    "numpy": "import numpy",
+    "import": "from loglinear import Tagger; Tagger()",
+    "help": "loglinear --help",
+    "tag few": "loglinear tag, 100 sentences",
+    "tag": "loglinear tag, the test file",
+    "train": "loglinear train",
+    "crfsuite train": "a script with python-crfsuite, train",
+    "crfsuite tag": "a script with python-crfsuite, tag the test file",
+    "vw train": "a script with Vowpal Wabbit, train",
+    "vw tag": "a script with Vowpal Wabbit, tag the test file",
+}
+#: What a process finds in the cache for kernels.
+STATES = {"warm": "", "first": "first run", "compiling": "first run, kernels not compiled ahead"}
+
+
+def process_text(job: Job) -> str:
+    """A whole process, in words."""
+    parts = [PROCESSES[job.process]]
+    if job.process == "train":
+        parts[0] += "" if job.criterion == "cll" else f" --criterion {job.criterion}"
+        parts.append(threads_text(job.threads))
+    return ", ".join(filter(None, [*parts, STATES[job.state]]))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -40,12 +40,16 @@ def optimizer_of(job: Job) -> str:
     return CRITERIA.part(job.criterion).optimizers[0] if job.optimizer is None else job.optimizer
 
 
+def takes_l2(job: Job) -> bool:
+    """Whether the training has an L2 penalty."""
+    return CRITERIA.part(job.criterion).learns_weights and OPTIMIZERS.part(optimizer_of(job)).takes_l2
+
+
 def make_tagger(job: Job, **options: Any) -> Tagger:
     """The tagger that a job asks for."""
-    penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
     asked: dict[str, Any] = {
         "criterion": job.criterion, "optimizer": job.optimizer, "template": TemplateSet.parse(job.template),
-        "l2": job.l2 if penalised else None, "max_iter": job.max_iter, "threads": job.threads,
+        "l2": job.l2 if takes_l2(job) else None, "max_iter": job.max_iter, "threads": job.threads,
     }  # fmt: skip
     return Tagger(**{**asked, **options})
 
@@ -61,8 +65,7 @@ def tag_file(tagger: Tagger, source: str | Path, target: str | Path) -> None:
 def _warm_up(job: Job) -> None:
     """Do everything that the job does on a few sentences, so that its kernels are compiled and loaded."""
     scratch = Path(job.scratch)
-    few = read_columns(job.train)
-    few = few.select(np.arange(min(WARM_SENTENCES, len(few))))
+    few = _few_sentences(read_columns(job.train))
     small, model = scratch / "warm.txt", scratch / "warm.model"
     with atomic_output(small) as out:
         write_columns(few, out)
@@ -70,6 +73,13 @@ def _warm_up(job: Job) -> None:
     tagger.save(model)
     tag_file(Tagger.load(model), small, scratch / "warm.tagged")
     evaluation_seconds(job, few, [job.criterion], lambda text: None, 1)
+
+
+def _few_sentences(corpus: Columns) -> Columns:
+    """The first sentences, and for each label the first that has it: kernels are compiled for the number of labels."""
+    _, positions = np.unique(corpus.column(-1).ids, return_index=True)
+    with_labels = np.searchsorted(corpus.offsets, positions, side="right") - 1
+    return corpus.select(np.union1d(np.arange(min(WARM_SENTENCES, len(corpus))), with_labels))
 
 
 def evaluation_seconds(job: Job, corpus: Columns, names: Sequence[str], say: Say, times: int = EVALUATIONS) -> Timings:
@@ -133,8 +143,8 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
     corpus, test = read_columns(job.train), read_columns(job.test)
     tagger = make_tagger(job, threads=available_cores(), patience=10**9)
     problem = tagger.problem(corpus)
-    penalised = OPTIMIZERS.part(optimizer_of(job)).takes_l2
-    objective = problem.objective(problem.criterion(job.criterion), job.l2, available_cores()) if penalised else None
+    known = takes_l2(job)
+    objective = problem.objective(problem.criterion(job.criterion), job.l2, available_cores()) if known else None
     objectives: list[float | None] = []
     original = Dev.score
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from loglinear.errors import OptionError
 from loglinear.experiments.bench.job import Clock, Job, peak_megabytes, score_tagged
+from loglinear.experiments.bench.script import Attributes, maker, read_sentences, write_tagged
 from loglinear.experiments.workers import Say
 from loglinear.features.templates.language import GAZETTEER, Macro, TemplateSet
 
@@ -47,7 +48,7 @@ def _watched(job: Job, say: Say) -> Any:
 
 def measure_listed(job: Job, say: Say) -> dict[str, Any]:
     """Peak memory if the features of all sentences are made before any is handed over, as in its tutorial."""
-    attributes = maker(TemplateSet.parse(job.template))
+    attributes = attribute_maker(TemplateSet.parse(job.template))
     trainer = _watched(job, say)
     say("reading and making features")
     sentences = read_sentences(job.train)
@@ -67,7 +68,7 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
     import pycrfsuite
 
     clock = Clock()
-    attributes = maker(TemplateSet.parse(job.template))
+    attributes = attribute_maker(TemplateSet.parse(job.template))
     model, tagged = (str(Path(job.scratch) / f"peer.{kind}") for kind in ("crfsuite", "tagged"))
     say("reading and making features")
     trainer = _watched(job, say)
@@ -84,11 +85,9 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
     with clock.timing("load"):
         tagger = pycrfsuite.Tagger()
         tagger.open(model)
-    with clock.timing("tag"), open(tagged, "w", encoding="utf-8") as out:
-        for sentence in read_sentences(job.test):
-            labels = tagger.tag(attributes(sentence))
-            rows = (" ".join((*row, label)) for row, label in zip(sentence, labels, strict=True))
-            out.write("\n".join(rows) + "\n\n")
+    with clock.timing("tag"):
+        sentences = read_sentences(job.test)
+        write_tagged(tagged, sentences, (tagger.tag(attributes(sentence)) for sentence in sentences))
     return {
         **clock.report(job, trainer.ended - trainer.began, len(history)),
         "file_to_model": clock.total("read", "encode", "fit"), "peak_mb": peak,
@@ -103,10 +102,6 @@ def measure_peer(job: Job, say: Say) -> dict[str, Any]:
 #
 # The attributes are those of the template; what a macro computes is cached for each distinct value, so that only the
 # concatenation of strings is measured.
-
-
-Sentence = list[tuple[str, ...]]
-Piece = str | tuple[int, int, "_Known"]
 
 
 class _Known(dict[str, str | None]):
@@ -133,51 +128,27 @@ def unsupported_reason(templates: TemplateSet) -> str | None:
     return None
 
 
-def read_sentences(path: str | Path) -> list[Sentence]:
-    """Sentences as lists of tuples, by plain Python."""
-    text = Path(path).read_text(encoding="utf-8").strip()
-    blocks = (block for block in text.split("\n\n") if block.strip())
-    return [[tuple(line.split()) for line in block.strip("\n").split("\n")] for block in blocks]
-
-
-def maker(templates: TemplateSet) -> Callable[[Sentence], list[list[str]]]:
+def attribute_maker(templates: TemplateSet) -> Attributes:
     """The function from a sentence to the attributes of each token."""
+    plans, tables = plans_of(templates)
+    return maker([[p if isinstance(p, str) else (*p[:2], tables[p[2]]) for p in plan] for plan in plans])
+
+
+def plans_of(templates: TemplateSet) -> tuple[list[list[Any]], list[_Known | None]]:
+    """The templates as lists of texts and of (row, column, number of a table), and the tables; the last is None."""
     if reason := unsupported_reason(templates):
         raise OptionError(f"python-crfsuite cannot be measured with this template: {reason}")
-    computed: dict[tuple[int, str, str, bool], _Known] = {}
+    macros = [macro for template in templates.observing for macro in template.macros if not is_plain(macro)]
+    numbers = {source: k for k, source in enumerate(dict.fromkeys(macro.source for macro in macros))}
+    first = {macro.source: macro for macro in reversed(macros)}
+    tables: list[_Known | None] = [_Known(first[source].compute()) for source in numbers]
 
-    def plan(piece: str | Macro) -> Piece:
-        if isinstance(piece, str):
-            return piece
-        known = computed.setdefault(piece.source, _Known(piece.compute()))
-        return (piece.row, piece.column, known)
+    def written(piece: str | Macro) -> Any:
+        return piece if isinstance(piece, str) else (piece.row, piece.column, numbers.get(piece.source, -1))
 
-    plans = [[plan(piece) for piece in template.pieces] for template in templates.observing]
+    return [[written(piece) for piece in template.pieces] for template in templates.observing], [*tables, None]
 
-    def attributes(sentence: Sentence) -> list[list[str]]:
-        n = len(sentence)
-        tokens = []
-        for t in range(n):
-            token = []
-            for pieces in plans:
-                text = ""
-                for piece in pieces:
-                    if isinstance(piece, str):
-                        text += piece
-                        continue
-                    row, column, known = piece
-                    place = t + row
-                    if place < 0:
-                        text += f"_B{place}"
-                    elif place >= n:
-                        text += f"_B+{place - n + 1}"
-                    elif (value := known[sentence[place][column]]) is None:
-                        break
-                    else:
-                        text += value
-                else:
-                    token.append(text)
-            tokens.append(token)
-        return tokens
 
-    return attributes
+def is_plain(macro: Macro) -> bool:
+    """Whether a macro is the value itself."""
+    return macro.function == "x" and not macro.lowered

@@ -15,7 +15,7 @@ from typing import Any
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.errors import OptionError
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.experiments.bench.job import Job
+from loglinear.experiments.bench.job import PROCESSES, STATES, Job
 from loglinear.experiments.bench.peer import ALGORITHMS
 from loglinear.experiments.corpora import Corpus, generated
 from loglinear.experiments.store import Store
@@ -24,11 +24,20 @@ from loglinear.structures.chain.structure import Chain
 
 Way = tuple[str, str | None]  # criterion, and optimizer: None is the criterion's first choice
 GROWTH_PASSES, LISTED_PASSES = 3, 2
+PEERS = {"crfsuite": "pycrfsuite", "vw": "vowpalwabbit"}  # modules of the tools whose processes are measured
 
 
 def peer_is_installed() -> bool:
     """Whether python-crfsuite can be measured."""
     return importlib.util.find_spec("pycrfsuite") is not None
+
+
+def processes(state: str, peer: bool) -> list[str]:
+    """The processes that are measured in a state, those of installed peers if ``peer``."""
+    if state != "warm":
+        return ["tag few", "train"]
+    others = [name for name in PEERS if peer and importlib.util.find_spec(PEERS[name]) is not None]
+    return [name for name in PROCESSES if (tool := name.partition(" ")[0]) not in PEERS or tool in others]
 
 
 def distinct(ways: Iterable[Way]) -> tuple[Way, ...]:
@@ -61,7 +70,9 @@ class Settings:
     algorithms : tuple of str
         The peer's other algorithms, on the first corpus.
     criteria : tuple of str
-        Criteria whose evaluation is measured on the first corpus.
+        Criteria whose evaluation, and whose training as a whole process, is measured on the first corpus.
+    processes : bool
+        Measure whole processes, from start to exit, on the first corpus.
     sizes : tuple of int
         Tokens of the generated corpora that show how cost grows.
     max_iter, peer_iterations : int or None
@@ -79,6 +90,7 @@ class Settings:
     ways: tuple[Way, ...] = (("cll", None), ("cll", "lbfgs"))
     algorithms: tuple[str, ...] = ()
     criteria: tuple[str, ...] = ()
+    processes: bool = False
     sizes: tuple[int, ...] = ()
     max_iter: int | None = None
     peer_iterations: int | None = None
@@ -188,8 +200,11 @@ class Benchmark:
             for repeat in range(settings.repeat):
                 yield from self._round(corpus, algorithms, repeat)
         first = self.corpora[:1]
+        for corpus in first if settings.processes else ():
+            yield from self._processes(corpus)
         for corpus in first if settings.criteria else ():
             yield self._job("criteria", corpus, names=settings.criteria)
+            yield from self._whole_trainings(corpus)
         for corpus in first if settings.profile else ():
             for way in settings.ways:
                 yield self._job("profile", corpus, way, max_iter=settings.max_iter)
@@ -201,6 +216,30 @@ class Benchmark:
                 yield self._job("ours", corpus, way, threads=threads, repeat=repeat, max_iter=settings.max_iter)
         for algorithm in algorithms if settings.peer else ():
             yield self._job("peer", corpus, algorithm=algorithm, repeat=repeat, max_iter=settings.peer_iterations)
+
+    def _processes(self, corpus: Corpus) -> Iterator[Job]:
+        """Whole processes, in turn; first runs once, as they compile for long where no kernels are shipped."""
+        settings = self.settings
+        for state in STATES:
+            for repeat in range(settings.repeat if state == "warm" else 1):
+                for name in processes(state, settings.peer):
+                    peer = name.startswith(tuple(PEERS))
+                    most = settings.peer_iterations if peer else settings.max_iter
+                    threads = settings.threads if name == "train" and state == "warm" else settings.threads[-1:]
+                    for n in threads:
+                        yield self._job(
+                            "process", corpus, process=name, state=state, repeat=repeat, threads=n, max_iter=most
+                        )
+
+    def _whole_trainings(self, corpus: Corpus) -> Iterator[Job]:
+        """The training of each criterion as a whole process, and that of cll."""
+        settings, chosen = self.settings, dict.fromkeys(["cll", *self.settings.criteria])
+        for repeat in range(settings.repeat):
+            for criterion in chosen:
+                yield self._job(
+                    "process", corpus, (criterion, None), process="train", state="warm", repeat=repeat,
+                    threads=settings.threads[-1], max_iter=settings.max_iter,
+                )  # fmt: skip
 
     def _growth(self) -> Iterator[Job]:
         """Generated corpora from small to large, each made when it is needed and removed afterwards."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from loglinear.experiments.bench.job import first_at_least, first_at_most, median, objective_bound, ratio, threads_text
+from loglinear.experiments.bench.job import (
+    PROCESSES,
+    first_at_least,
+    first_at_most,
+    median,
+    objective_bound,
+    ratio,
+    threads_text,
+)
 from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way
 from loglinear.experiments.tables import MISSING, Table, number, times
 
@@ -20,7 +28,7 @@ def make_tables(bench: Benchmark, peer_missing: bool = False) -> list[Table]:
     tables: list[Table] = []
     for task in dict.fromkeys(job.task for job, _ in bench.results if not job.task.startswith("growth ")):
         tables += [_comparison(bench, task, way) for way in bench.settings.ways]
-        tables += filter(None, [_algorithms(bench, task)])
+        tables += filter(None, [_algorithms(bench, task), _processes(bench, task), _whole_trainings(bench, task)])
         tables += [_criteria(bench, task)] if bench.of("criteria", task) else []
         tables += [table for way in bench.settings.ways for table in _profiles(bench, task, way)]
     tables += filter(None, [growth(bench)])
@@ -181,6 +189,61 @@ def _criteria(bench: Benchmark, task: str) -> Table:
     for name, value in seconds.items():
         share = value / seconds["cll"]
         table.add(name, [value, share], [number(value, 4), f"{share:.2f}"])
+    return table
+
+
+def _processes(bench: Benchmark, task: str) -> Table | None:
+    """Whole processes, and how many times as long as each of our trainings the other tools' take."""
+    found = {name: runs for name, runs in _runs_by_name(bench, task).items() if "--criterion" not in name}
+    if not bench.settings.processes or not found:
+        return None
+    trainings = [(n, found[name]) for n in bench.settings.threads if (name := _training(n)) in found]
+    columns = ["process", "seconds", "processor (s)", "peak (MB)", "score"]
+    table = Table(f"{task}: whole processes", [*columns, *(f"to train, {threads_text(n)}" for n, _ in trainings)])
+    for name, runs in found.items():
+        seconds, processor, peak, score = (
+            median(run.get(key) for run in runs) for key in ("seconds", "processor", "peak_mb", "score")
+        )
+        ratios = [ratio(seconds, _median(ours, "seconds")) if ", train" in name else None for _, ours in trainings]
+        shown = [number(seconds, 2), number(processor, 2), number(peak, 0), number(score, 2), *map(times, ratios)]
+        table.add(name, [seconds, processor, peak, score, *ratios], shown)
+    table.notes.append(
+        "From start to exit, medians; first runs are measured once. The last columns are the seconds of another tool's "
+        "training divided by those of loglinear train on that many threads."
+    )
+    return table
+
+
+def _training(threads: int) -> str:
+    return f"{PROCESSES['train']}, {threads_text(threads)}"
+
+
+def _runs_by_name(bench: Benchmark, task: str) -> dict[str, list[Run]]:
+    """The runs of each whole process."""
+    found: dict[str, list[Run]] = {}
+    for job, result in bench.results:
+        if job.kind == "process" and job.task == task and "failed" not in result:
+            found.setdefault(job.side, []).append(result)
+    return found
+
+
+def _whole_trainings(bench: Benchmark, task: str) -> Table | None:
+    """The training of each criterion as a whole process."""
+    threads = bench.settings.threads[-1]
+    runs = {name: bench.of("process", task, (name, None), process="train", state="warm", threads=threads)
+            for name in dict.fromkeys(["cll", *bench.settings.criteria])}  # fmt: skip
+    if not bench.settings.criteria or not all(runs.values()):
+        return None
+    table = Table(
+        f"{task}: loglinear train by each criterion, start to exit, default stop, {threads_text(threads)}",
+        ["criterion", "seconds", "to cll", "peak (MB)", "score"],
+    )
+    base = _median(runs["cll"], "seconds")
+    for name, found in runs.items():
+        seconds, peak, score = (_median(found, key) for key in ("seconds", "peak_mb", "score"))
+        share = ratio(seconds, base)
+        shown = [number(seconds, 2), times(share), number(peak, 0), number(score, 2)]
+        table.add(name, [seconds, share, peak, score], shown)
     return table
 
 
