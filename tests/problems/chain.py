@@ -66,10 +66,10 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
-def chain_objectives(draw, orders=(1,), edges=False):
+def chain_objectives(draw, orders=(1,), edges=False, labels=st.integers(1, 11)):
     """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_labels = draw(st.integers(1, 11))
+    n_labels = draw(labels)
     lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     n = int(offsets[-1])

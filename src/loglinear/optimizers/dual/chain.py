@@ -56,7 +56,7 @@ from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishS
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, start_at_gold
+from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -134,14 +134,9 @@ class DualState(StoredState):
 
     def penalty(self, l1: float, l2: float) -> float:
         """l1 |w| + l2 ||w||^2."""
-        total = 0.0
-        for part in self.laid_out:
-            sizes = np.abs(part.ravel())
-            if self.shrink:
-                sizes = np.maximum(sizes - np.float32(self.shrink), np.float32(0.0))
-                total += l1 * float(np.sum(sizes, dtype=np.float64))
-            total += l2 * float(np.einsum("i,i->", sizes, sizes, dtype=np.float64))
-        return total
+        assert self.layout is not None
+        absolute, squares = sizes(self.laid_out, self.shrink, self.layout.lanes)
+        return l1 * absolute + l2 * squares
 
 
 @register
@@ -174,6 +169,7 @@ class DualAscent(DualOptions):
         if state is not None:
             check_fits_data(isinstance(state, DualState) and _shapes(state) == _shapes(now))
             now = state
+            now.rows, now.lists, now.transition = layout.copy(now.laid_out)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
         small = GAP * self.tolerance
         while True:
@@ -201,19 +197,22 @@ class DualAscent(DualOptions):
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
             dual_pass(
-                sequences, layout.corpus, weights, layout.n_labels, now.shrink, objective.l2 / overlap, now.caution,
-                measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
+                sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
+                now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
             )  # fmt: skip
 
         if n < PARTS * ROUNDS * SEQUENCES_A_PART:
             steps(order, now.laid_out, 1.0)
         else:
+            copies = [layout.copy(now.laid_out) for _ in range(PARTS)]
+
+            def merge_piece(k: int) -> None:
+                merge(k, PARTS, layout.lanes, overlap, now.laid_out, *copies)
+
             for chosen in np.array_split(order, ROUNDS):
                 parts = np.array_split(chosen, PARTS)
-                copies = [PaddedWeights(*map(np.copy, now.laid_out)) for _ in parts]
                 in_threads(lambda k: steps(parts[k], copies[k], overlap), range(PARTS), objective.n_threads)  # noqa: B023
-                for weights, *moved in zip(now.laid_out, *copies, strict=True):
-                    weights += sum(copy - weights for copy in moved) / np.float32(overlap)
+                in_threads(merge_piece, range(PARTS), objective.n_threads)
         before = now.value
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
