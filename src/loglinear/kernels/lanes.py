@@ -91,6 +91,11 @@ def prefetch(array: Float32, place: int, width: Width) -> None:
 
 
 @lane_function
+def prefetch_line(array: npt.NDArray[np.generic], place: int) -> None:
+    """The same for the line of the cache that ``array[place]`` lies in; the array may be of any type."""
+
+
+@lane_function
 def same(number: np.float32, width: Width) -> Lanes:
     """The same number in all lanes."""
     return np.full(N_LANES * len(width.groups), number, dtype=np.float32)

@@ -5,6 +5,7 @@ Lanes are an array of K vectors of eight, which LLVM takes apart: vectors of 24 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -159,18 +160,25 @@ def store(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
     return types.none(array, types.intp, lanes), generate
 
 
+def _prefetch(context: Any, builder: Any, sig: Any, args: Any, offsets: range) -> Any:
+    byte = ir.IntType(8)
+    kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), _INT, _INT, _INT])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    how = [ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES]
+    for offset in offsets:
+        builder.call(function, [_address(context, builder, sig.args[0], *args[:2], offset, byte), *how])
+    return context.get_dummy_value()
+
+
 @intrinsic
 def prefetch(typing: Any, array: Any, place: Any, width: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8)
-        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), _INT, _INT, _INT])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        how = [ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES]
-        for offset in range(0, N_LANES * width.types[0].count, _NUMBERS_IN_A_LINE):
-            builder.call(function, [_address(context, builder, sig.args[0], *args[:2], offset, byte), *how])
-        return context.get_dummy_value()
+    offsets = range(0, N_LANES * width.types[0].count, _NUMBERS_IN_A_LINE)
+    return types.none(array, types.intp, width), functools.partial(_prefetch, offsets=offsets)
 
-    return types.none(array, types.intp, width), generate
+
+@intrinsic
+def prefetch_line(typing: Any, array: Any, place: Any) -> Any:
+    return types.none(array, types.intp), functools.partial(_prefetch, offsets=range(1))
 
 
 @intrinsic

@@ -44,7 +44,7 @@ Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,6 +98,8 @@ class DualState(StoredState):
         How far the L1 penalty moves weights towards zero.
     layout : PaddedLayout or None
         None until a stored state has been compared with the data.
+    copies : list of PaddedWeights
+        The same weights for each of the parts of a pass; none if there is one part.
     """
 
     counts = ("iteration", "evaluations", "underflown")
@@ -119,6 +121,7 @@ class DualState(StoredState):
     caution: float = 1.0
     shrink: float = 0.0
     layout: PaddedLayout | None = None
+    copies: list[PaddedWeights] = field(default_factory=list)
 
     @property
     def laid_out(self) -> PaddedWeights:
@@ -204,15 +207,12 @@ class DualAscent(DualOptions):
         if n < PARTS * ROUNDS * SEQUENCES_A_PART:
             steps(order, now.laid_out, 1.0)
         else:
-            copies = [layout.copy(now.laid_out) for _ in range(PARTS)]
-
-            def merge_piece(k: int) -> None:
-                merge(k, PARTS, layout.lanes, overlap, now.laid_out, *copies)
-
+            if not now.copies:
+                now.copies = [layout.copy(now.laid_out) for _ in range(PARTS)]
             for chosen in np.array_split(order, ROUNDS):
                 parts = np.array_split(chosen, PARTS)
-                in_threads(lambda k: steps(parts[k], copies[k], overlap), range(PARTS), objective.n_threads)  # noqa: B023
-                in_threads(merge_piece, range(PARTS), objective.n_threads)
+                in_threads(lambda k: steps(parts[k], now.copies[k], overlap), range(PARTS), objective.n_threads)  # noqa: B023
+                merge(layout.lanes, overlap, now.laid_out, *now.copies)
         before = now.value
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))

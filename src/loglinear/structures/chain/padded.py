@@ -27,6 +27,7 @@ from loglinear.kernels.lanes import (
     greatest,
     load,
     prefetch,
+    prefetch_line,
     row_length,
     same,
     store,
@@ -344,6 +345,33 @@ def workspace(corpus: PaddedCorpus, sequences: Int64, width: Width) -> Workspace
         np.empty(longest * w, np.float32), np.empty(w, np.float32), np.empty(w * w, np.float32),
         np.empty(w * w, np.float32), np.empty(w * w, np.float32), np.zeros(w * w, np.float32),
     )  # fmt: skip
+
+
+@loose_kernel
+def fetch_pointers(i: int, corpus: PaddedCorpus) -> None:
+    """Prefetch the pointers of sequence ``i``, which :func:`fetch_sequence` needs."""
+    for t in range(corpus.offsets[i], corpus.offsets[i + 1] + 8, 8):
+        at = min(t, corpus.offsets[i + 1])
+        prefetch_line(corpus.row_pointer, at)
+        prefetch_line(corpus.list_pointer, at)
+
+
+@loose_kernel
+def fetch_sequence(i: int, corpus: PaddedCorpus, alpha: Float32, width: Width) -> None:
+    """Prefetch what a step for sequence ``i`` reads beside weights, and its marginals in ``alpha`` [N, W].
+
+    Sequences are in random order, so that each begins with as many waits for memory as there are arrays.
+    """
+    first, end, w, kept = corpus.offsets[i], corpus.offsets[i + 1], row_length(width), alpha.ravel()
+    for j in range(corpus.row_pointer[first], corpus.row_pointer[end], 16):
+        prefetch_line(corpus.row_ids, j)
+    for j in range(corpus.list_pointer[first], corpus.list_pointer[end], 16):
+        prefetch_line(corpus.list_ids, j)
+        prefetch_line(corpus.list_labels, j)
+    for t in range(first, end, 16):
+        prefetch_line(corpus.gold, t)
+    for c in range(first * w, min(end * w, kept.shape[0]), 16):
+        prefetch_line(kept, c)
 
 
 @loose_kernel
@@ -706,37 +734,22 @@ def add_to_lists(
 
 
 @loose_kernel
-def merge(
-    piece: int,
-    n_pieces: int,
-    width: Width,
-    overlap: float,
-    weights: PaddedWeights,
-    one: PaddedWeights,
-    other: PaddedWeights,
-) -> None:
-    """Add to ``weights`` the changes made to two copies, divided by ``overlap``, and make the copies equal to the sum.
-
-    This does one of ``n_pieces`` pieces, which may be done at the same time.
-    """
-    share, block, w = np.float32(1.0 / overlap), block_length(width), row_length(width)
-    n_rows, n_single = weights.rows.shape[0], weights.lists.shape[0]
-    rows, ones, others = weights.rows.ravel(), one.rows.ravel(), other.rows.ravel()
-    for c in range(n_rows * piece // n_pieces * w, n_rows * (piece + 1) // n_pieces * w, block):
+def merge(width: Width, overlap: float, weights: PaddedWeights, one: PaddedWeights, other: PaddedWeights) -> None:
+    """Add to ``weights`` the changes made to two copies, divided by ``overlap``, and make the copies equal to the sum."""
+    share, rows, ones, others = np.float32(1.0 / overlap), weights.rows.ravel(), one.rows.ravel(), other.rows.ravel()
+    for c in range(0, rows.shape[0], block_length(width)):
         before = load(rows, c, width)
         now = added(before, share * ((load(ones, c, width) - before) + (load(others, c, width) - before)))
         store(rows, c, now)
         store(ones, c, now)
         store(others, c, now)
-    for f in range(n_single * piece // n_pieces, n_single * (piece + 1) // n_pieces):
-        old = weights.lists[f]
-        new = old + share * ((one.lists[f] - old) + (other.lists[f] - old))
-        weights.lists[f] = one.lists[f] = other.lists[f] = new
-    for p in range(w * piece // n_pieces, w * (piece + 1) // n_pieces):
-        for c in range(w):
-            old = weights.transition[p, c]
-            new = old + share * ((one.transition[p, c] - old) + (other.transition[p, c] - old))
-            weights.transition[p, c] = one.transition[p, c] = other.transition[p, c] = new
+    for mine, first, second in (
+        (weights.lists, one.lists, other.lists),
+        (weights.transition.ravel(), one.transition.ravel(), other.transition.ravel()),
+    ):
+        for f in range(mine.shape[0]):
+            mine[f] += share * ((first[f] - mine[f]) + (second[f] - mine[f]))
+            first[f] = second[f] = mine[f]
 
 
 @loose_kernel
@@ -747,15 +760,11 @@ def sizes(weights: PaddedWeights, shrink: float, width: Width) -> tuple[float, f
         weight = towards_zero(load(rows, c, width), less)
         squares += float(total(weight * weight))
         absolute += float(total(greater(weight, zero - weight)))
-    for f in range(weights.lists.shape[0]):
-        alone = float(max(abs(weights.lists[f]) - less, ZERO))
-        absolute += alone
-        squares += alone * alone
-    transition = weights.transition.ravel()
-    for f in range(transition.shape[0]):
-        alone = float(max(abs(transition[f]) - less, ZERO))
-        absolute += alone
-        squares += alone * alone
+    for numbers in (weights.lists, weights.transition.ravel()):
+        for f in range(numbers.shape[0]):
+            alone = float(max(abs(numbers[f]) - less, ZERO))
+            absolute += alone
+            squares += alone * alone
     return absolute, squares
 
 
@@ -801,8 +810,12 @@ def dual_pass(
     w, block, less, places = row_length(width), block_length(width), np.float32(shrink), corpus.transition_places
     work, moves = workspace(corpus, sequences, width), moves_of(corpus, sequences, weights.rows.shape[0], width)
     transition, pairs, factors = weights.transition.ravel(), work.pairs, work.factors
-    for k in range(sequences.shape[0]):
+    n_sequences = sequences.shape[0]
+    for k in range(n_sequences):
         i = sequences[k]
+        if k + 2 < n_sequences:
+            fetch_pointers(sequences[k + 2], corpus)
+            fetch_sequence(sequences[k + 1], corpus, alpha, width)
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
         weight, old = corpus.sequence_weights[i], alpha_transitions[i]
         top = set_factors(weights.transition, less, corpus.allowed, n_labels, width, work)
