@@ -77,7 +77,7 @@ import numpy as np
 from loglinear import callee
 from loglinear.callee import STEP, move
 from loglinear.kernels import kernel
-from loglinear.kernels.lanes import load, store
+from loglinear.kernels.lanes import load, store, width_of
 
 @kernel
 def between(x):  # what changes is two calls away
@@ -92,11 +92,11 @@ def double(a, b):  # lanes are only ever added here: no name says so
     return a + b
 
 @kernel
-def doubled(row):
-    store(row, 0, double(load(row, 0), load(row, 0)))
+def doubled(row, width):
+    store(row, 0, double(load(row, 0, width), load(row, 0, width)))
 
 row = np.arange(8, dtype=np.float32)
-doubled(row)
+doubled(row, width_of(8))
 print(walk(0.0), row[3])
 """
 
@@ -200,7 +200,9 @@ def moved(arguments, rng):
         copies[id(array)][...] = array
 
     def copy_of(value):
-        return type(value)(*map(copy_of, value)) if isinstance(value, tuple) else copies.get(id(value), value)
+        if hasattr(value, "_fields"):
+            return type(value)(*map(copy_of, value))
+        return copies.get(id(value), value)
 
     return [copy_of(value) for value in arguments]
 

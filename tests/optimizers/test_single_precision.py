@@ -40,6 +40,19 @@ def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale
     assert objective.value(weights) == value
 
 
+@pytest.mark.parametrize("width", [8, 16, 24, 32, 40, 48, 56, 64, 72, 130])
+@settings(max_examples=10, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1000))
+def test_rows_of_every_width(width, data, seed):
+    objective = data.draw(chain_objectives(labels=st.integers(max(1, width - 7), width)))
+    weights = np.random.default_rng(seed).normal(size=objective.features.n_features)
+    value, gradient = objective(weights)
+    found, found_gradient = quick(objective)(weights)
+    size = max(objective.sequence_weights.max(), 1.0)
+    assert found == pytest.approx(value, rel=1e-5, abs=1e-4 * size)
+    np.testing.assert_allclose(found_gradient, gradient, rtol=1e-4, atol=1e-4 * size)
+
+
 @settings(max_examples=40, deadline=None)
 @given(objective=chain_objectives(), seed=st.integers(0, 1000))
 def test_scores_far_apart_are_left_to_double_precision(objective, seed):

@@ -65,11 +65,14 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(chain, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table))
 
 
+FEW_LABELS = st.integers(1, 11)
+
+
 @st.composite
-def chain_objectives(draw, orders=(1,), edges=False):
+def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS):
     """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_labels = draw(st.integers(1, 11))
+    n_labels = draw(labels)
     lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     n = int(offsets[-1])

@@ -1,7 +1,11 @@
-"""The functions of :mod:`~loglinear.kernels.lanes` as LLVM's instructions: an extension of Numba."""
+"""The functions of :mod:`~loglinear.kernels.lanes` as LLVM's instructions: an extension of Numba.
+
+Lanes are an array of K vectors of eight, which LLVM takes apart: vectors of 24 numbers, say, it would widen to 32.
+"""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -20,23 +24,55 @@ _COEFFICIENTS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 _VECTOR, _INTS = ir.VectorType(_FLOAT, N_LANES), ir.VectorType(_INT, N_LANES)
 _FOR_READING_INTO_ALL_CACHES = (0, 3, 1)  # of data
+_NUMBERS_IN_A_LINE = 16  # of a cache
+_MINUS_ZEROS = ir.Constant(_INTS, [-(2**31)] * N_LANES)  # the bits of -0.0
 _FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
 
 class LanesType(types.Type):
-    """Numba's type of lanes."""
+    """Numba's type of lanes: ``groups`` times eight numbers."""
 
-    def __init__(self) -> None:
-        super().__init__(name="Lanes8xFloat32")
-
-
-_lanes = LanesType()
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+        super().__init__(name=f"Lanes{groups}x8xFloat32")
 
 
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
+        super().__init__(manager, kind, ir.ArrayType(_VECTOR, kind.groups))
+
+
+def _lanes_of(width: Any) -> LanesType:
+    """The lanes that a block of a ``Width`` has."""
+    return LanesType(width.types[0].count)
+
+
+def _groups(builder: Any, lanes: Any) -> list[Any]:
+    """The vectors of lanes."""
+    return [builder.extract_value(lanes, k) for k in range(lanes.type.count)]
+
+
+def _lanes(builder: Any, groups: list[Any]) -> Any:
+    """Lanes of vectors."""
+    lanes = ir.Constant(ir.ArrayType(_VECTOR, len(groups)), ir.Undefined)
+    for k, group in enumerate(groups):
+        lanes = builder.insert_value(lanes, group, k)
+    return lanes
+
+
+def _by_group(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The code of a function of lanes: ``make(builder, vector, ...)`` for each group; other arguments are splat."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        count = next(kind.groups for kind in sig.args if isinstance(kind, LanesType))
+        columns = [
+            _groups(builder, arg) if isinstance(kind, LanesType) else [_splat(builder, arg)] * count
+            for kind, arg in zip(sig.args, args, strict=True)
+        ]
+        return _lanes(builder, [make(builder, *vectors) for vectors in zip(*columns, strict=True)])
+
+    return generate
 
 
 def _splat(builder: Any, number: Any) -> Any:
@@ -55,19 +91,15 @@ def _constant(number: float) -> Any:
 @infer_global(operator.truediv)
 class _Arithmetic(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        if len(args) == 2 and _lanes in args and set(args) <= {_lanes, types.float32}:
-            return signature(_lanes, *args)
+        lanes = [kind for kind in args if isinstance(kind, LanesType)]
+        if len(args) == 2 and lanes and set(args) <= {lanes[0], types.float32}:
+            return signature(lanes[0], *args)
         return None
 
 
 def _lower(operation: Any, name: str) -> None:
-    def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one, other = (
-            _splat(builder, arg) if kind == types.float32 else arg for kind, arg in zip(sig.args, args, strict=True)
-        )
-        return getattr(builder, name)(one, other, flags=_FLAGS)
-
-    for kinds in ((_lanes, _lanes), (types.float32, _lanes), (_lanes, types.float32)):
+    lowered = _by_group(lambda builder, one, other: getattr(builder, name)(one, other, flags=_FLAGS))
+    for kinds in ((LanesType, LanesType), (types.Float, LanesType), (LanesType, types.Float)):
         lower_builtin(operation, *kinds)(lowered)
 
 
@@ -77,124 +109,189 @@ for _operation, _name in (
     _lower(_operation, _name)
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any, vector: Any) -> Any:
+def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any, offset: int, target: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
+    there = builder.gep(builder.gep(data, [place]), [ir.Constant(_INT, offset)])
+    return builder.bitcast(there, target.as_pointer())
 
 
 @intrinsic
-def load(typing: Any, array: Any, place: Any) -> Any:
+def block_length(typing: Any, width: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        loaded = builder.load(_address(context, builder, sig.args[0], args[0], args[1], _VECTOR))
-        loaded.align = 4
-        return loaded
+        return context.get_constant(types.intp, N_LANES * width.types[0].count)
 
-    return _lanes(array, types.intp), generate
+    return types.intp(width), generate
 
 
 @intrinsic
-def load_flags(typing: Any, array: Any, place: Any) -> Any:
+def row_length(typing: Any, width: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        small = ir.VectorType(ir.IntType(8), N_LANES)
-        loaded = builder.load(_address(context, builder, sig.args[0], args[0], args[1], small))
-        loaded.align = 1
-        return builder.sitofp(loaded, _VECTOR)
+        block = context.get_constant(types.intp, N_LANES * width.types[0].count)
+        if not isinstance(width.types[1], types.Integer):
+            return block
+        return builder.mul(block, builder.extract_value(args[0], 1))
 
-    return _lanes(array, types.intp), generate
+    return types.intp(width), generate
+
+
+@intrinsic
+def load(typing: Any, array: Any, place: Any, width: Any) -> Any:
+    lanes = _lanes_of(width)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        groups = []
+        for k in range(lanes.groups):
+            group = builder.load(_address(context, builder, sig.args[0], args[0], args[1], N_LANES * k, _VECTOR))
+            group.align = 4
+            groups.append(group)
+        return _lanes(builder, groups)
+
+    return lanes(array, types.intp, width), generate
 
 
 @intrinsic
 def store(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        stored = builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1], _VECTOR))
-        stored.align = 4
+        for k, group in enumerate(_groups(builder, args[2])):
+            stored = builder.store(
+                group, _address(context, builder, sig.args[0], args[0], args[1], N_LANES * k, _VECTOR)
+            )
+            stored.align = 4
         return context.get_dummy_value()
 
-    return types.none(array, types.intp, _lanes), generate
+    return types.none(array, types.intp, lanes), generate
+
+
+def _prefetch(context: Any, builder: Any, sig: Any, args: Any, offsets: range) -> Any:
+    byte = ir.IntType(8)
+    kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), _INT, _INT, _INT])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    how = [ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES]
+    for offset in offsets:
+        builder.call(function, [_address(context, builder, sig.args[0], args[0], args[1], offset, byte), *how])
+    return context.get_dummy_value()
 
 
 @intrinsic
-def prefetch(typing: Any, array: Any, place: Any) -> Any:
+def prefetch(typing: Any, array: Any, place: Any, width: Any) -> Any:
+    offsets = range(0, N_LANES * width.types[0].count, _NUMBERS_IN_A_LINE)
+    return types.none(array, types.intp, width), functools.partial(_prefetch, offsets=offsets)
+
+
+@intrinsic
+def prefetch_line(typing: Any, array: Any, place: Any) -> Any:
+    return types.none(array, types.intp), functools.partial(_prefetch, offsets=range(1))
+
+
+@intrinsic
+def same(typing: Any, number: Any, width: Any) -> Any:
+    lanes = _lanes_of(width)
+
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        address = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(8))
-        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [address, *(ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES)])
-        return context.get_dummy_value()
+        return _lanes(builder, [_splat(builder, args[0])] * lanes.groups)
 
-    return types.none(array, types.intp), generate
+    return lanes(types.float32, width), generate
 
 
-@intrinsic
-def same(typing: Any, number: Any) -> Any:
-    return _lanes(types.float32), lambda context, builder, sig, args: _splat(builder, args[0])
+def _least(builder: Any, one: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", one, other), one, other)
+
+
+def _most(builder: Any, one: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+
+def _sum(builder: Any, one: Any, other: Any) -> Any:
+    return builder.fadd(one, other, flags=_FLAGS)
 
 
 @intrinsic
 def greater(typing: Any, one: Any, other: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", *args), *args)
-
-    return _lanes(_lanes, _lanes), generate
+    return one(one, one), _by_group(_most)
 
 
 @intrinsic
 def lesser(typing: Any, one: Any, other: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered("<", *args), *args)
-
-    return _lanes(_lanes, _lanes), generate
+    return one(one, one), _by_group(_least)
 
 
 @intrinsic
 def above(typing: Any, lanes: Any, least: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        there = builder.fcmp_ordered(">", args[0], _splat(builder, args[1]))
-        return builder.select(there, args[0], _constant(0.0))
+    def make(builder: Any, vector: Any, limit: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", vector, limit), vector, _constant(0.0))
 
-    return _lanes(_lanes, types.float32), generate
+    return lanes(lanes, types.float32), _by_group(make)
 
 
-def _halved(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
-    """One number of eight, halves joined with halves."""
-    width = N_LANES
+@intrinsic
+def towards_zero(typing: Any, lanes: Any, less: Any) -> Any:
+    def make(builder: Any, vector: Any, less: Any) -> Any:
+        lower, higher = builder.fsub(vector, less, flags=_FLAGS), builder.fadd(vector, less, flags=_FLAGS)
+        return _sum(builder, _most(builder, lower, _constant(0.0)), _least(builder, higher, _constant(0.0)))
+
+    return lanes(lanes, types.float32), _by_group(make)
+
+
+def _is_missing(builder: Any, vector: Any) -> Any:
+    return builder.icmp_signed("==", builder.bitcast(vector, _INTS), _MINUS_ZEROS)
+
+
+@intrinsic
+def where_there(typing: Any, numbers: Any, lanes: Any) -> Any:
+    def make(builder: Any, number: Any, vector: Any) -> Any:
+        return builder.select(_is_missing(builder, number), _constant(0.0), vector)
+
+    return lanes(lanes, lanes), _by_group(make)
+
+
+@intrinsic
+def added(typing: Any, numbers: Any, lanes: Any) -> Any:
+    def make(builder: Any, number: Any, vector: Any) -> Any:
+        sum_bits = builder.bitcast(builder.fadd(number, vector, flags=_FLAGS), _INTS)
+        is_minus_zero = builder.icmp_signed(
+            "==", sum_bits, _MINUS_ZEROS
+        )  # bits: Numba flags all floats as unsigned zeros
+        positive = builder.select(is_minus_zero, ir.Constant(_INTS, [0] * N_LANES), sum_bits)
+        return builder.bitcast(builder.select(_is_missing(builder, number), _MINUS_ZEROS, positive), _VECTOR)
+
+    return lanes(lanes, lanes), _by_group(make)
+
+
+def _joined(builder: Any, lanes: Any, join: Callable[..., Any]) -> Any:
+    """One number of all: groups joined with groups, then halves with halves."""
+    groups, width = _groups(builder, lanes), N_LANES
+    while len(groups) > 1:
+        pairs = [join(builder, *groups[k : k + 2]) for k in range(0, len(groups) - 1, 2)]
+        groups = pairs + groups[2 * len(pairs) :]
+    vector = groups[0]
     while width > 1:
         width //= 2
         indices = [ir.Constant(_INT, k) for k in range(width)], [ir.Constant(_INT, width + k) for k in range(width)]
         low, high = (
             builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_INT, width), part)) for part in indices
         )
-        vector = join(low, high)
+        vector = join(builder, low, high)
     return builder.extract_element(vector, ir.Constant(_INT, 0))
 
 
 @intrinsic
 def total(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _halved(builder, args[0], lambda low, high: builder.fadd(low, high, flags=_FLAGS))
-
-    return types.float32(_lanes), generate
+    return types.float32(lanes), lambda context, builder, sig, args: _joined(builder, args[0], _sum)
 
 
 @intrinsic
 def greatest(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _halved(
-            builder, args[0], lambda low, high: builder.select(builder.fcmp_ordered(">", low, high), low, high)
-        )
-
-    return types.float32(_lanes), generate
+    return types.float32(lanes), lambda context, builder, sig, args: _joined(builder, args[0], _most)
 
 
 @intrinsic
 def exponential(typing: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def make(builder: Any, vector: Any) -> Any:
         def fused(a: Any, b: Any, c: Any) -> Any:
             return builder.fadd(builder.fmul(a, b, flags=_FLAGS), c, flags=_FLAGS)
 
-        there = builder.fcmp_ordered(">=", args[0], _constant(LOWEST_EXPONENT))
-        x = builder.select(there, args[0], _constant(0.0))
+        there = builder.fcmp_ordered(">=", vector, _constant(LOWEST_EXPONENT))
+        x = builder.select(there, vector, _constant(0.0))
         nearest = builder.fptosi(fused(x, _constant(_LOG2_E), _constant(-0.5)), _INTS)  # towards zero, and x <= 0
         n = builder.sitofp(nearest, _VECTOR)
         rest = fused(n, _constant(-_LN2_LOW), fused(n, _constant(-_LN2_HIGH), x))
@@ -206,4 +303,4 @@ def exponential(typing: Any, lanes: Any) -> Any:
         power = builder.bitcast(builder.shl(biased, ir.Constant(_INTS, [23] * N_LANES)), _VECTOR)
         return builder.select(there, builder.fmul(value, power), _constant(0.0))
 
-    return _lanes(_lanes), generate
+    return lanes(lanes), _by_group(make)

@@ -216,7 +216,9 @@ class SinglePrecision:
         """The value alone, which takes neither a pass backward nor the memory of gradients."""
         layout, laid_out = self.layout, self.layout.lay_out(weights)
         values = in_threads(
-            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels), self._sequences, n_threads
+            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
+            self._sequences,
+            n_threads,
         )
         total = float(sum(values))
         return total if np.isfinite(total) else None
@@ -228,7 +230,9 @@ class SinglePrecision:
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
         values = in_threads(
-            lambda k: evaluate(self._sequences[k], layout.corpus, laid_out, layout.n_labels, self._gradients[k]),
+            lambda k: evaluate(
+                self._sequences[k], layout.corpus, laid_out, layout.n_labels, layout.lanes, self._gradients[k]
+            ),
             range(len(self._sequences)),
             n_threads,
         )

@@ -67,9 +67,11 @@ def test_the_share_of_a_step_is_that_of_the_second_order(objective):
     np.testing.assert_allclose(after.weights, -share * weight * gradient / (2.0 * one.l2), atol=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
-@given(objective=chain_objectives(), passes=st.integers(1, 6))
-def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes):
+@pytest.mark.parametrize("width", [8, 16, 24, 32, 40, 48, 56, 64, 72, 130])
+@settings(max_examples=10, deadline=None)
+@given(data=st.data(), passes=st.integers(1, 6))
+def test_the_weights_are_what_the_kept_marginals_make_of_them(width, data, passes):
+    objective = data.draw(chain_objectives(labels=st.integers(max(1, width - 7), width)))
     features = objective.features
     state = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, np.zeros(features.n_features)).state
     assume(isinstance(state, chain.DualState))
@@ -87,6 +89,8 @@ def test_the_weights_are_what_the_kept_marginals_make_of_them(objective, passes)
             steps = np.sum(labels[first : end - 1] * features.n_labels + labels[first + 1 : end] == code)
             vector[features.slices[2]][f] += weight[i] * (state.alpha_transitions[i, f] - steps)
     np.testing.assert_allclose(state.weights, -vector / (2.0 * objective.l2), atol=1e-4)
+    missing = objective.padded_layout.zeros().rows
+    assert np.array_equal(np.signbit(state.rows) & (state.rows == 0.0), np.signbit(missing))
 
 
 @settings(max_examples=25, deadline=None)

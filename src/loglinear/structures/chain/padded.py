@@ -13,23 +13,28 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Float, Float32, Int8, Int16, Int32, Int64
+from loglinear.arrays import Float, Float32, Int16, Int32, Int64
 from loglinear.features.block import Features
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.lanes import (
-    N_LANES,
+    Width,
     above,
+    added,
+    block_length,
     exponential,
     greater,
     greatest,
-    lesser,
     load,
-    load_flags,
     prefetch,
+    prefetch_line,
+    row_length,
     same,
     store,
     total,
+    towards_zero,
+    where_there,
+    width_of,
 )
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
@@ -47,11 +52,12 @@ class Entries(NamedTuple):
     list_values: Float32
 
 
+LOWEST = np.float32(-1e30)  # a score whose exponential is zero
 NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
 @kernel
-def _number_singles(ids: Int32, features: Features, first: Int64, order: Int64) -> None:
+def _number_singles(ids: Int32, features: Features, first: Int32, order: Int32) -> None:
     """Number the single features by first occurrence: ``first`` [A] of each attribute (-1 before), ``order`` [F]."""
     n, n_attributes = 0, features.row_of.shape[0]
     for j in range(ids.shape[0] + n_attributes):  # finally those that never occur
@@ -78,7 +84,7 @@ def _count_entries(lists: Lists, features: Features, rows: Int64, singles: Int64
 
 
 @kernel
-def _fill_entries(lists: Lists, features: Features, first: Int64, entries: Entries) -> None:
+def _fill_entries(lists: Lists, features: Features, first: Int32, entries: Entries) -> None:
     """Fill in the rows and single features of each position."""
     _, ids, values = lists
     r, s, has_values = 0, 0, values.shape[0] > 0
@@ -123,27 +129,27 @@ class PaddedLayout:
         costs: Float | None = None,
     ) -> None:
         block, y = features.state, features.n_labels
-        self.features, self.n_labels, self.width = features, y, -(-y // N_LANES) * N_LANES
+        self.features, self.n_labels, self.lanes = features, y, width_of(y)
+        self.width = self.lanes.numbers
         in_row = block.features.row_of >= 0
         seen = np.bincount(encoded.state.ids, minlength=len(in_row))
         rows = np.flatnonzero(in_row)
         rows = rows[np.argsort(-seen[rows], kind="stable")]
         row_of = np.full(len(in_row), -1, dtype=np.int32)
         row_of[rows] = np.arange(len(rows))
-        first = np.full(len(in_row), -1, dtype=np.int64)
-        self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int64)
+        first = np.full(len(in_row), -1, dtype=np.int32)
+        self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int32)
         laid_out = Features(block.pointer, block.codes, row_of)
         _number_singles(encoded.state.ids, laid_out, first, self._single_feature)
         owner = np.repeat(row_of, np.diff(block.pointer))
-        self._row_feature = np.flatnonzero(owner >= 0)
-        self._row_place = owner[self._row_feature].astype(np.int64) * self.width + block.codes[self._row_feature]
+        self._row_feature = np.flatnonzero(owner >= 0).astype(np.int32)
+        self._row_place = owner[self._row_feature] * np.int64(self.width) + block.codes[self._row_feature]
         self.n_rows = len(rows)
         allowed, start, stop = self._allowed(penalties)
         self.corpus = PaddedCorpus(
             encoded.offsets,
             *_entries(encoded.state.lists(), laid_out, first),
             blank=self._blank(),
-            has_feature=self._has_feature(),
             transition_places=self._transition_places(),
             allowed=allowed,
             start=start,
@@ -155,13 +161,8 @@ class PaddedLayout:
 
     def _blank(self) -> Float32:
         blank = np.zeros(self.width, dtype=np.float32)
-        blank[self.n_labels :] = -1e30
+        blank[self.n_labels :] = LOWEST
         return blank
-
-    def _has_feature(self) -> Int8:
-        has_feature = np.zeros((self.n_rows, self.width), dtype=np.int8)
-        has_feature.ravel()[self._row_place] = 1
-        return has_feature
 
     def _transition_places(self) -> Int64:
         codes = self.features.transitions.astype(np.int64)
@@ -180,17 +181,27 @@ class PaddedLayout:
 
     def zeros(self) -> PaddedWeights:
         """Weights of zero."""
+        rows = aligned(self.n_rows * self.width)
+        rows.fill(-0.0)
+        rows[self._row_place] = 0.0
         return PaddedWeights(
-            np.zeros((self.n_rows, self.width), dtype=np.float32),
+            rows.reshape(self.n_rows, self.width),
             np.zeros(len(self._single_feature), dtype=np.float32),
             np.zeros((self.width, self.width), dtype=np.float32),
         )
+
+    def copy(self, weights: PaddedWeights) -> PaddedWeights:
+        """The same weights in arrays of their own, which lie as passes like them, and with missing features marked."""
+        copied = self.zeros()
+        copied.rows.ravel()[self._row_place] = weights.rows.ravel()[self._row_place]
+        copied.lists[:], copied.transition[:] = weights.lists, weights.transition
+        return copied
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
         state, _, transition, _ = self.features.slices
         laid_out = self.zeros()
-        laid_out.rows.ravel()[self._row_place] = weights[state][self._row_feature]
+        laid_out.rows.ravel()[self._row_place] = weights[state][self._row_feature] + 0.0  # -0.0 becomes 0.0
         laid_out.lists[:] = weights[state][self._single_feature]
         laid_out.transition.ravel()[self.corpus.transition_places] = weights[transition]
         return laid_out
@@ -207,12 +218,19 @@ class PaddedLayout:
         return weights
 
 
-def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
+def aligned(n: int) -> Float32:
+    """An array of ``n`` zeros that begins with a line of the cache, so that a row lies in as few lines as possible."""
+    room = np.zeros(4 * n + ALIGNMENT, dtype=np.uint8)
+    skipped = -room.ctypes.data % ALIGNMENT
+    return room[skipped : skipped + 4 * n].view(np.float32)
+
+
+def _entries(lists: Lists, features: Features, first: Int32) -> Entries:
     """The entries of all positions; the single features of attribute a are ``first[a]`` and those after it."""
     pointers = np.zeros((2, len(lists.pointer)), dtype=np.int64)
     _count_entries(lists, features, *pointers)
     sizes = pointers[:, -1].tolist()
-    ids = [np.empty(size, dtype=np.int32) for size in sizes]
+    ids = [np.zeros(size + more, dtype=np.int32) for size, more in zip(sizes, (AHEAD, 0), strict=True)]
     values = [np.empty(size if len(lists.values) else 0, dtype=np.float32) for size in sizes]
     labels = np.empty(sizes[1], dtype=np.int16)
     entries = Entries(pointers[0], ids[0], values[0], pointers[1], ids[1], labels, values[1])
@@ -225,8 +243,13 @@ def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
 #
 # For each sequence: scores of its positions, forward and backward over probabilities scaled to one at each position,
 # expected transitions; then the gradient (:func:`evaluate`), or the step (:func:`dual_pass`). All rows have W numbers,
-# a multiple of eight, and are processed eight at a time (:mod:`~loglinear.kernels.lanes`); those from Y on stay zero.
+# a multiple of eight; those from Y on stay zero. A row of at most 64 stays in registers from one array to the next
+# (:mod:`~loglinear.kernels.lanes`), a longer one is processed block by block; the kernels are compiled for each width.
 # One call does a whole sequence, because a call with many arrays costs more than the work on one position.
+#
+# **Missing features.** A row has a number for every label, also for those that its attribute has no feature with. Steps
+# must leave those numbers alone. They are -0.0, which adds nothing to a score, and `added` of the lanes leaves -0.0 as
+# it is. It never makes one of another number, so that a weight that exists is not lost when it becomes zero.
 
 
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
@@ -234,6 +257,8 @@ LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some
 NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 arithmetic is slow
 TINY = np.float32(1e-9)
 SMALL_PRODUCT = 1e-200
+AHEAD = 28  # rows are fetched into the cache so many before they are needed
+ALIGNMENT = 64  # bytes: a line of the cache
 
 
 class PaddedWeights(NamedTuple):
@@ -242,6 +267,7 @@ class PaddedWeights(NamedTuple):
     Parameters
     ----------
     rows : float32 [R, W]
+        Those of missing features are -0.0 (in a gradient: anything).
     lists : float32 [F]
     transition : float32 [W, W]
     """
@@ -258,13 +284,12 @@ class PaddedCorpus(NamedTuple):
     ----------
     offsets : int64 [S + 1]
     row_pointer, row_ids, row_values
-        Position t uses the rows ``row_ids[row_pointer[t]:row_pointer[t + 1]]``; no values if all are one.
+        Position t uses the rows ``row_ids[row_pointer[t]:row_pointer[t + 1]]``; no values if all are one. After the
+        last come ``AHEAD`` more ids, so that what is fetched ahead exists.
     list_pointer, list_ids, list_labels, list_values
         The same for single features, with the label of each.
     blank : float32 [W]
         Scores without any features: 0 for labels, and from Y on so low that their exponential is zero.
-    has_feature : int8 [R, W]
-        Whether the feature exists.
     transition_places : int64 [F]
         Where the transitions that have a feature lie in a flat [W, W].
     allowed : float32 [W, W]
@@ -286,7 +311,6 @@ class PaddedCorpus(NamedTuple):
     list_labels: Int16
     list_values: Float32
     blank: Float32
-    has_feature: Int8
     transition_places: Int64
     allowed: Float32
     start: Float32
@@ -299,87 +323,100 @@ class PaddedCorpus(NamedTuple):
 class Workspace(NamedTuple):
     """Scratch for one sequence of at most T positions."""
 
-    emission: Float32  # [T, W]
-    forward: Float32  # [T, W]
-    marginals: Float32  # [T, W]
+    scores: Float32  # [T W]
+    emission: Float32  # [T W]
+    forward: Float32  # [T W]
+    marginals: Float32  # [T W]
     backward: Float32  # [W]
-    factors: Float32  # [W, W]
-    turned: Float32  # [W, W]
-    pairs: Float32  # [W, W]
+    transition: Float32  # [W W]
+    factors: Float32  # [W W]
+    turned: Float32  # [W W]
+    pairs: Float32  # [W W]
 
 
 @loose_kernel
-def _workspace(corpus: PaddedCorpus, sequences: Int64, width: int) -> Workspace:
-    longest = 1
+def workspace(corpus: PaddedCorpus, sequences: Int64, width: Width) -> Workspace:
+    """Scratch for the longest of the ``sequences``."""
+    longest, w = 1, row_length(width)
     for k in range(sequences.shape[0]):
         longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
     return Workspace(
-        np.empty((longest, width), np.float32), np.empty((longest, width), np.float32),
-        np.empty((longest, width), np.float32), np.empty(width, np.float32), np.empty((width, width), np.float32),
-        np.empty((width, width), np.float32), np.zeros((width, width), np.float32),
+        np.empty(longest * w, np.float32), np.empty(longest * w, np.float32), np.empty(longest * w, np.float32),
+        np.empty(longest * w, np.float32), np.empty(w, np.float32), np.empty(w * w, np.float32),
+        np.empty(w * w, np.float32), np.empty(w * w, np.float32), np.zeros(w * w, np.float32),
     )  # fmt: skip
 
 
 @loose_kernel
-def _set_factors(transition: Float32, allowed: Float32, work: Workspace) -> np.float32:
-    """``work.factors = exp(transition - top) * allowed`` and its transpose; returns the top score."""
-    scores, factors, mask = transition.ravel(), work.factors.ravel(), allowed.ravel()
-    most = load(scores, 0)
-    for c in range(8, scores.shape[0], 8):
-        most = greater(most, load(scores, c))
+def fetch_pointers(i: int, corpus: PaddedCorpus) -> None:
+    """Prefetch the pointers of sequence ``i``, which :func:`fetch_sequence` needs."""
+    for t in range(corpus.offsets[i], corpus.offsets[i + 1] + 8, 8):
+        at = min(t, corpus.offsets[i + 1])
+        prefetch_line(corpus.row_pointer, at)
+        prefetch_line(corpus.list_pointer, at)
+
+
+@loose_kernel
+def fetch_sequence(i: int, corpus: PaddedCorpus, alpha: Float32, width: Width) -> None:
+    """Prefetch what a step for sequence ``i`` reads beside weights, and its marginals in ``alpha`` [N, W].
+
+    Sequences are in random order, so that each begins with as many waits for memory as there are arrays.
+    """
+    first, end, w, kept = corpus.offsets[i], corpus.offsets[i + 1], row_length(width), alpha.ravel()
+    for j in range(corpus.row_pointer[first], corpus.row_pointer[end], 16):
+        prefetch_line(corpus.row_ids, j)
+    for j in range(corpus.list_pointer[first], corpus.list_pointer[end], 16):
+        prefetch_line(corpus.list_ids, j)
+        prefetch_line(corpus.list_labels, j)
+    for t in range(first, end, 16):
+        prefetch_line(corpus.gold, t)
+    for c in range(first * w, min(end * w, kept.shape[0]), 16):
+        prefetch_line(kept, c)
+
+
+@loose_kernel
+def set_factors(
+    transition: Float32, less: np.float32, allowed: Float32, n_labels: int, width: Width, work: Workspace
+) -> np.float32:
+    """``work.transition``, the scores [W, W] moved towards zero by ``less``, and their factors.
+
+    ``work.factors = exp(work.transition - top) * allowed``, ``work.turned`` is its transpose; returns the top score.
+    """
+    scores, mask = transition.ravel(), allowed.ravel()
+    w, block, most = row_length(width), block_length(width), same(LOWEST, width)
+    for c in range(0, w * w, block):
+        now = towards_zero(load(scores, c, width), less)
+        store(work.transition, c, now)
+        most = greater(most, now)
     top = greatest(most)
-    for c in range(0, scores.shape[0], 8):
-        store(factors, c, exponential(load(scores, c) - top) * load(mask, c))
-    for c in range(work.turned.shape[0]):
-        for p in range(work.turned.shape[0]):
-            work.turned[c, p] = work.factors[p, c]
+    for c in range(0, w * w, block):
+        store(work.factors, c, exponential(load(work.transition, c, width) - top) * load(mask, c, width))
+    for c in range(n_labels + n_labels % 2):
+        for p in range(w):
+            work.turned[c * w + p] = work.factors[p * w + c]
     return top
 
 
 @loose_kernel
-def _fetch_next(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> None:
-    """Prefetch the rows of the next position from memory."""
-    last = min(position + 2, corpus.row_pointer.shape[0] - 1)
-    for j in range(corpus.row_pointer[position + 1], corpus.row_pointer[last]):
-        prefetch(rows, corpus.row_ids[j] * width)
-        prefetch(rows, corpus.row_ids[j] * width + width - 1)
-
-
-@loose_kernel
-def _set_scores(first: int, corpus: PaddedCorpus, weights: PaddedWeights, out: Float32) -> None:
-    """Scores [T, W] of the positions of the sequence that begins at ``first``."""
-    scores, rows, w = out.ravel(), weights.rows.ravel(), out.shape[1]
-    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    for t in range(out.shape[0]):
+def set_scores(
+    first: int, n: int, corpus: PaddedCorpus, weights: PaddedWeights, less: np.float32, width: Width, work: Workspace
+) -> None:
+    """``work.scores`` of the ``n`` positions from ``first`` on, with weights moved towards zero by ``less``."""
+    scores, rows, ids, values = work.scores, weights.rows.ravel(), corpus.row_ids, corpus.row_values
+    w, block = row_length(width), block_length(width)
+    has_values = values.shape[0] + corpus.list_values.shape[0] > 0
+    for t in range(n):
         begin, end = corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]
-        _fetch_next(first + t, corpus, rows, w)
-        for c in range(0, w, 8):
-            score = load(corpus.blank, c)
-            if has_values:
+        for c in range(0, w, block):
+            score = load(corpus.blank, c, width)
+            if has_values or less > ZERO:
                 for j in range(begin, end):
-                    score = score + corpus.row_values[j] * load(rows, ids[j] * w + c)
+                    value = values[j] if has_values else ONE
+                    score = score + value * towards_zero(load(rows, ids[j] * w + c, width), less)
             else:
                 for j in range(begin, end):
-                    score = score + load(rows, ids[j] * w + c)
-            store(scores, t * w + c, score)
-        for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
-            value = corpus.list_values[j] if has_values else ONE
-            scores[t * w + corpus.list_labels[j]] += value * weights.lists[corpus.list_ids[j]]
-
-
-@loose_kernel
-def _set_shrunk_scores(
-    first: int, corpus: PaddedCorpus, weights: PaddedWeights, less: np.float32, out: Float32
-) -> None:
-    """:func:`_set_scores` of the weights moved towards zero by ``less``."""
-    scores, rows, w = out.ravel(), weights.rows.ravel(), out.shape[1]
-    has_values, zero = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0, same(ZERO)
-    for t in range(out.shape[0]):
-        for c in range(0, w, 8):
-            score = load(corpus.blank, c)
-            for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
-                value, row = corpus.row_values[j] if has_values else ONE, load(rows, corpus.row_ids[j] * w + c)
-                score = score + value * (greater(row - less, zero) + lesser(row + less, zero))
+                    prefetch(rows, ids[j + AHEAD] * w + c, width)
+                    score = score + load(rows, ids[j] * w + c, width)
             store(scores, t * w + c, score)
         for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
             value, weight = corpus.list_values[j] if has_values else ONE, weights.lists[corpus.list_ids[j]]
@@ -387,64 +424,72 @@ def _set_shrunk_scores(
 
 
 @loose_kernel
-def _set_emissions(first: int, corpus: PaddedCorpus, transition: Float32, parts: Float32, work: Workspace) -> float:
-    """Scores [T, W] and costs as factors of at most one in ``work.emission``.
+def set_emissions(
+    first: int, n: int, corpus: PaddedCorpus, alpha: Float32, width: Width, work: Workspace
+) -> tuple[float, float, float]:
+    """Scores and costs as factors of at most one in ``work.emission``; ``work.scores`` then include the costs.
 
-    Returns the logarithm of the number they were divided by, less the score of the gold labelling.
+    Returns the logarithm of the number they were divided by, the score of the gold labelling, and the score and cost of
+    positions expected under the marginals ``alpha`` [N, W], 0 if these are empty.
     """
-    constant, n, w = 0.0, parts.shape[0], parts.shape[1]
-    scores, emission, costs = parts.ravel(), work.emission.ravel(), corpus.costs.ravel()
-    n_labels, has_costs = corpus.costs.shape[1], corpus.costs.shape[0] > 0
+    top_scores, gold_score, expected = 0.0, 0.0, 0.0
+    scores, emission, costs, kept = work.scores, work.emission, corpus.costs.ravel(), alpha.ravel()
+    n_labels, has_costs, has_alpha = corpus.costs.shape[1], corpus.costs.shape[0] > 0, alpha.shape[0] > 0
+    w, block = row_length(width), block_length(width)
     for t in range(n):
         label, row = corpus.gold[first + t], t * w
-        constant -= scores[row + label]
+        gold_score += scores[row + label]
         if t > 0:
-            constant -= transition[corpus.gold[first + t - 1], label]
-        if has_costs:
-            cost = ((2 if 0 < t < n - 1 else 1 if t < n - 1 else 3 if t > 0 else 0) * n_labels + label) * w
-            for c in range(0, w, 8):
-                store(scores, row + c, load(scores, row + c) + load(costs, cost + c))
-        most = load(scores, row)
-        for c in range(8, w, 8):
-            most = greater(most, load(scores, row + c))
+            gold_score += work.transition[corpus.gold[first + t - 1] * w + label]
+        kind = 2 if 0 < t < n - 1 else 1 if t < n - 1 else 3 if t > 0 else 0
+        most, here = same(LOWEST, width), same(ZERO, width)
+        for c in range(0, w, block):
+            score = load(scores, row + c, width)
+            if has_costs:
+                score = score + load(costs, (kind * n_labels + label) * w + c, width)
+                store(scores, row + c, score)
+            if has_alpha:
+                here = here + score * load(kept, (first + t) * w + c, width)
+            most = greater(most, score)
         top = greatest(most)
-        for c in range(0, w, 8):
-            store(emission, row + c, exponential(load(scores, row + c) - top))
-        constant += top
-    for c in range(0, w, 8):
-        store(emission, c, load(emission, c) * load(corpus.start, c))
-    for c in range(0, w, 8):
-        store(emission, (n - 1) * w + c, load(emission, (n - 1) * w + c) * load(corpus.stop, c))
-    return constant
+        expected += float(total(here))
+        for c in range(0, w, block):
+            store(emission, row + c, exponential(load(scores, row + c, width) - top))
+        top_scores += float(top)
+    last = (n - 1) * w
+    for c in range(0, w, block):
+        store(emission, c, load(emission, c, width) * load(corpus.start, c, width))
+    for c in range(0, w, block):
+        store(emission, last + c, load(emission, last + c, width) * load(corpus.stop, c, width))
+    return top_scores, gold_score, expected
 
 
 @loose_kernel
-def _forward(n: int, n_labels: int, work: Workspace) -> float:
+def forward(n: int, n_labels: int, width: Width, work: Workspace) -> float:
     """Forward probabilities ``work.forward`` scaled to one at each position; the emissions are divided by the same.
 
     Returns the sum of the scales' logarithms, nan if one has underflown.
     """
-    forward, emission, factors = work.forward.ravel(), work.emission.ravel(), work.factors.ravel()
-    w, summed, product = work.forward.shape[1], 0.0, 1.0
+    w, block, summed, product = row_length(width), block_length(width), 0.0, 1.0
     for t in range(n):
-        row, before, mass = t * w, (t - 1) * w, same(ZERO)
-        for c in range(0, w, 8):
-            now = load(emission, row + c)
+        row, before, mass = t * w, (t - 1) * w, same(ZERO, width)
+        for c in range(0, w, block):
+            now = load(work.emission, row + c, width)
             if t > 0:
-                one, two = same(ZERO), same(ZERO)
+                one, two = same(ZERO, width), same(ZERO, width)
                 for p in range(0, n_labels, 2):  # W is even, and beyond Y there are zeros
-                    one = one + forward[before + p] * load(factors, p * w + c)
-                    two = two + forward[before + p + 1] * load(factors, (p + 1) * w + c)
+                    one = one + work.forward[before + p] * load(work.factors, p * w + c, width)
+                    two = two + work.forward[before + p + 1] * load(work.factors, (p + 1) * w + c, width)
                 now = now * (one + two)
             mass = mass + now
-            store(forward, row + c, now)
+            store(work.forward, row + c, now)
         scale = total(mass)
         if not scale > LEAST:
             return np.nan
         inverse = ONE / scale
-        for c in range(0, w, 8):
-            store(forward, row + c, above(inverse * load(forward, row + c), NOTHING))
-            store(emission, row + c, inverse * load(emission, row + c))
+        for c in range(0, w, block):
+            store(work.forward, row + c, above(inverse * load(work.forward, row + c, width), NOTHING))
+            store(work.emission, row + c, inverse * load(work.emission, row + c, width))
         product *= float(scale)
         if product < SMALL_PRODUCT:
             summed += math.log(product)
@@ -453,107 +498,128 @@ def _forward(n: int, n_labels: int, work: Workspace) -> float:
 
 
 @loose_kernel
-def _backward(n: int, n_labels: int, work: Workspace) -> None:
-    """``work.marginals``; the emissions become the flow, emission(t) backward(t), for the expected transitions."""
-    forward, emission, turned = work.forward.ravel(), work.emission.ravel(), work.turned.ravel()
-    marginals, w = work.marginals.ravel(), work.forward.shape[1]
-    for c in range(0, w, 8):
-        store(work.backward, c, same(ONE))
+def backward(
+    first: int, n: int, n_labels: int, corpus: PaddedCorpus, alpha: Float32, width: Width, work: Workspace
+) -> tuple[np.float32, np.float32]:
+    """``work.marginals``; the emissions become the flow, emission(t) backward(t), for the expected transitions.
+
+    If there are marginals ``alpha`` [N, W], then instead of the marginals mu their change Delta = mu - alpha. Returns
+    J, the size of Delta by chi-square, and what Q, the squared norm of its effect on the features, would be if no two
+    positions shared a feature and every one existed.
+    """
+    w, block, kept, has_alpha = row_length(width), block_length(width), alpha.ravel(), alpha.shape[0] > 0
+    size, apart = same(ZERO, width), same(ZERO, width)
+    for c in range(0, w, block):
+        store(work.backward, c, same(ONE, width))
     for t in range(n - 1, -1, -1):
         row = t * w
-        for c in range(0, w, 8):
-            backward = load(work.backward, c)
-            store(marginals, row + c, above(load(forward, row + c) * backward, NOTHING))
-            store(emission, row + c, load(emission, row + c) * backward)
+        n_rows = corpus.row_pointer[first + t + 1] - corpus.row_pointer[first + t]
+        looked_at = np.float32(n_rows + corpus.list_pointer[first + t + 1] - corpus.list_pointer[first + t])
+        for c in range(0, w, block):
+            later = load(work.backward, c, width)
+            store(work.emission, row + c, load(work.emission, row + c, width) * later)
+            now = above(load(work.forward, row + c, width) * later, NOTHING)
+            if has_alpha:
+                old = load(kept, (first + t) * w + c, width)
+                change = now - old
+                size = size + change * change / (now + old + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
+                apart = apart + looked_at * change * change
+                now = change
+            store(work.marginals, row + c, now)
         if t == 0:
             break
-        for c in range(0, w, 8):
-            one, two = same(ZERO), same(ZERO)
+        for c in range(0, w, block):
+            one, two = same(ZERO, width), same(ZERO, width)
             for p in range(0, n_labels, 2):
-                one = one + emission[row + p] * load(turned, p * w + c)
-                two = two + emission[row + p + 1] * load(turned, (p + 1) * w + c)
+                one = one + work.emission[row + p] * load(work.turned, p * w + c, width)
+                two = two + work.emission[row + p + 1] * load(work.turned, (p + 1) * w + c, width)
             store(work.backward, c, above(one + two, NOTHING))
+    return TWO * total(size), total(apart)
 
 
 @loose_kernel
-def _add_pairs(n: int, n_labels: int, work: Workspace) -> None:
+def add_pairs(n: int, n_labels: int, width: Width, work: Workspace) -> None:
     """Add sum_t forward(t - 1) flow(t)' to ``work.pairs``; times the factors they are the expected transitions."""
-    forward, flow, pairs, w = work.forward.ravel(), work.emission.ravel(), work.pairs.ravel(), work.forward.shape[1]
-    for p in range(n_labels):
-        for c in range(0, w, 8):
-            both = load(pairs, p * w + c)
+    w, block = row_length(width), block_length(width)
+    for p in range(0, n_labels, 2):
+        for c in range(0, w, block):
+            one, two = load(work.pairs, p * w + c, width), load(work.pairs, (p + 1) * w + c, width)
             for t in range(1, n):
-                both = both + forward[(t - 1) * w + p] * load(flow, t * w + c)
-            store(pairs, p * w + c, both)
+                flow = load(work.emission, t * w + c, width)
+                one = one + work.forward[(t - 1) * w + p] * flow
+                two = two + work.forward[(t - 1) * w + p + 1] * flow
+            store(work.pairs, p * w + c, one)
+            store(work.pairs, (p + 1) * w + c, two)
 
 
 @loose_kernel
-def _add_gradient(first: int, corpus: PaddedCorpus, parts: Float32, gradient: PaddedWeights) -> None:
-    """Add the gradient by the part scores [T, W] of a sequence to that by the weights."""
-    flat, rows, w = parts.ravel(), gradient.rows.ravel(), parts.shape[1]
-    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    for t in range(parts.shape[0]):
-        _fetch_next(first + t, corpus, rows, w)
-        for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
-            value, row = corpus.row_values[j] if has_values else ONE, corpus.row_ids[j] * w
-            for c in range(0, w, 8):
-                store(rows, row + c, load(rows, row + c) + value * load(flat, t * w + c))
+def add_gradient(
+    first: int, n: int, corpus: PaddedCorpus, width: Width, work: Workspace, gradient: PaddedWeights
+) -> None:
+    """Add the gradient by the scores of a sequence, ``work.marginals``, to that by the weights."""
+    parts, rows, ids, values = work.marginals, gradient.rows.ravel(), corpus.row_ids, corpus.row_values
+    w, block = row_length(width), block_length(width)
+    has_values = values.shape[0] + corpus.list_values.shape[0] > 0
+    for t in range(n):
+        for c in range(0, w, block):
+            part = load(parts, t * w + c, width)
+            for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
+                place, value = ids[j] * w + c, values[j] if has_values else ONE
+                prefetch(rows, ids[j + AHEAD] * w + c, width)
+                store(rows, place, load(rows, place, width) + value * part)
         for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
             value = corpus.list_values[j] if has_values else ONE
-            gradient.lists[corpus.list_ids[j]] += value * flat[t * w + corpus.list_labels[j]]
+            gradient.lists[corpus.list_ids[j]] += value * parts[t * w + corpus.list_labels[j]]
 
 
 @loose_kernel
 def evaluate(
-    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, gradient: PaddedWeights
+    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, gradient: PaddedWeights
 ) -> float:
     """Losses of the ``sequences``, each times its weight; their gradient is added. nan if a sum has underflown.
 
     The gradient also has numbers for missing features of a row and for transitions without a feature; ignore them.
     """
-    work = _workspace(corpus, sequences, weights.rows.shape[1])
-    top = _set_factors(weights.transition, corpus.allowed, work)
-    losses = 0.0
+    work, no_alpha, w = workspace(corpus, sequences, width), np.empty((0, 0), np.float32), row_length(width)
+    top = set_factors(weights.transition, ZERO, corpus.allowed, n_labels, width, work)
+    parts, losses, transitions = work.marginals, 0.0, gradient.transition.ravel()
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
-        marginals = work.marginals[:n]
-        _set_scores(first, corpus, weights, work.forward[:n])
-        loss = _set_emissions(first, corpus, weights.transition, work.forward[:n], work)
-        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
+        set_scores(first, n, corpus, weights, ZERO, width, work)
+        top_scores, gold_score, _ = set_emissions(first, n, corpus, no_alpha, width, work)
+        loss = top_scores - gold_score + float(top) * (n - 1) + forward(n, n_labels, width, work)
         if not loss < np.inf:
             return np.nan
         losses += loss * corpus.sequence_weights[i]
-        _backward(n, n_labels, work)
+        backward(first, n, n_labels, corpus, no_alpha, width, work)
         weight = np.float32(corpus.sequence_weights[i])
         if weight != ONE:
-            for t in range(n):  # an array expression would have Numba compile its error texts, too
-                for c in range(work.emission.shape[1]):
-                    work.emission[t, c] *= weight
-                    marginals[t, c] *= weight
-        _add_pairs(n, n_labels, work)
+            for c in range(n * w):  # an array expression would have Numba compile its error texts, too
+                work.emission[c] *= weight
+                parts[c] *= weight
+        add_pairs(n, n_labels, width, work)
         for t in range(n):
-            marginals[t, corpus.gold[first + t]] -= weight
+            parts[t * w + corpus.gold[first + t]] -= weight
             if t > 0:
-                gradient.transition[corpus.gold[first + t - 1], corpus.gold[first + t]] -= weight
-        _add_gradient(first, corpus, marginals, gradient)
-    for p in range(n_labels):
-        for c in range(n_labels):
-            gradient.transition[p, c] += work.factors[p, c] * work.pairs[p, c]
+                transitions[corpus.gold[first + t - 1] * w + corpus.gold[first + t]] -= weight
+        add_gradient(first, n, corpus, width, work, gradient)
+    for c in range(n_labels * w):
+        transitions[c] += work.factors[c] * work.pairs[c]
     return losses
 
 
 @loose_kernel
-def losses(sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int) -> float:
+def losses(sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width) -> float:
     """Losses of the ``sequences`` alone, as :func:`evaluate` gives them."""
-    work, total_loss = _workspace(corpus, sequences, weights.rows.shape[1]), 0.0
-    top = _set_factors(weights.transition, corpus.allowed, work)
+    work, no_alpha, total_loss = workspace(corpus, sequences, width), np.empty((0, 0), np.float32), 0.0
+    top = set_factors(weights.transition, ZERO, corpus.allowed, n_labels, width, work)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
-        _set_scores(first, corpus, weights, work.forward[:n])
-        loss = _set_emissions(first, corpus, weights.transition, work.forward[:n], work)
-        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
+        set_scores(first, n, corpus, weights, ZERO, width, work)
+        top_scores, gold_score, _ = set_emissions(first, n, corpus, no_alpha, width, work)
+        loss = top_scores - gold_score + float(top) * (n - 1) + forward(n, n_labels, width, work)
         if not loss < np.inf:
             return np.nan
         total_loss += loss * corpus.sequence_weights[i]
@@ -565,86 +631,52 @@ class Moves(NamedTuple):
 
     slot: Int32  # [R] place of each row in the list, -1 if it is not in it
     row_ids: Int32  # the rows in the list
-    sums: Float32  # what is added to each
+    sums: Float32  # [. W] what is added to each
 
 
 @loose_kernel
-def _moves(corpus: PaddedCorpus, sequences: Int64, n_rows: int, width: int) -> Moves:
+def moves_of(corpus: PaddedCorpus, sequences: Int64, n_rows: int, width: Width) -> Moves:
+    """Room for the changes of any of the ``sequences``."""
     most = 1
     for k in range(sequences.shape[0]):
         i = sequences[k]
         most = max(most, corpus.row_pointer[corpus.offsets[i + 1]] - corpus.row_pointer[corpus.offsets[i]])
-    return Moves(np.full(n_rows, -1, np.int32), np.empty(most, np.int32), np.empty((most, width), np.float32))
+    sums = np.empty(most * row_length(width), np.float32)
+    return Moves(np.full(n_rows, -1, np.int32), np.empty(most, np.int32), sums)
 
 
 @loose_kernel
-def _set_change(
-    first: int, n: int, corpus: PaddedCorpus, alpha: Float32, work: Workspace
-) -> tuple[np.float32, np.float32]:
-    """Replace the marginals mu by Delta = mu - alpha; returns J, the size of Delta by chi-square, and what Q, the
-    squared norm of its effect on the features, would be if no two positions shared a feature and every one existed."""
-    marginals, before, w = work.marginals.ravel(), alpha.ravel(), alpha.shape[1]
-    size, apart = same(ZERO), same(ZERO)
-    for t in range(n):
-        n_rows = corpus.row_pointer[first + t + 1] - corpus.row_pointer[first + t]
-        looked_at = np.float32(n_rows + corpus.list_pointer[first + t + 1] - corpus.list_pointer[first + t])
-        for c in range(0, w, 8):
-            now, old = load(marginals, t * w + c), load(before, (first + t) * w + c)
-            change = now - old
-            size = size + change * change / (now + old + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
-            apart = apart + looked_at * change * change
-            store(marginals, t * w + c, change)
-    return TWO * total(size), total(apart)
+def add_up(
+    first: int, n: int, corpus: PaddedCorpus, weights: PaddedWeights, width: Width, work: Workspace, moves: Moves
+) -> tuple[int, np.float32]:
+    """Add up the effect of a change of marginals, ``work.marginals``, on each row.
 
-
-@loose_kernel
-def _above_gold(
-    first: int, n: int, corpus: PaddedCorpus, alpha: Float32, old: Float32, transition: Float32, work: Workspace
-) -> float:
-    """Score and cost of a sequence expected under its marginals ``alpha`` [N, W] and transitions ``old`` [F], minus
-    the score of its gold labelling; ``work.forward`` holds the scores of its positions."""
-    scores, flat, w, above_gold = work.forward.ravel(), alpha.ravel(), alpha.shape[1], 0.0
-    for t in range(n):
-        here = same(ZERO)
-        for c in range(0, w, 8):
-            here = here + load(flat, (first + t) * w + c) * load(scores, t * w + c)
-        above_gold += total(here) - scores[t * w + corpus.gold[first + t]]
-        if t > 0:
-            above_gold -= transition[corpus.gold[first + t - 1], corpus.gold[first + t]]
-    for f in range(old.shape[0]):
-        above_gold += transition.ravel()[corpus.transition_places[f]] * old[f]
-    return above_gold
-
-
-@loose_kernel
-def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> tuple[int, np.float32]:
-    """Add up the effect of a change of marginals [T, W] on each row; returns the number of rows and the squared norm.
-
-    Assumes that the sequence uses each single feature only once.
+    Returns the number of rows and the squared norm. Assumes that the sequence uses each single feature only once.
     """
-    parts, sums, has_feature, w = change.ravel(), moves.sums.ravel(), corpus.has_feature.ravel(), change.shape[1]
-    used, ids = 0, corpus.row_ids
+    parts, sums, rows, ids = work.marginals, moves.sums, weights.rows.ravel(), corpus.row_ids
+    w, block, used = row_length(width), block_length(width), 0
     has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    for t in range(change.shape[0]):
+    for t in range(n):
         for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
             place, value = moves.slot[ids[j]], corpus.row_values[j] if has_values else ONE
             if place < 0:
                 moves.slot[ids[j]] = used
                 moves.row_ids[used] = ids[j]
-                for c in range(0, w, 8):
-                    store(sums, used * w + c, value * load(parts, t * w + c))
+                for c in range(0, w, block):
+                    store(sums, used * w + c, value * load(parts, t * w + c, width))
                 used += 1
             else:
-                for c in range(0, w, 8):
-                    store(sums, place * w + c, load(sums, place * w + c) + value * load(parts, t * w + c))
-    squares = same(ZERO)
+                for c in range(0, w, block):
+                    part = value * load(parts, t * w + c, width)
+                    store(sums, place * w + c, load(sums, place * w + c, width) + part)
+    squares = same(ZERO, width)
     for place in range(used):
-        for c in range(0, w, 8):
-            there = load(sums, place * w + c) * load_flags(has_feature, moves.row_ids[place] * w + c)
+        for c in range(0, w, block):
+            row = load(rows, moves.row_ids[place] * w + c, width)
+            there = where_there(row, load(sums, place * w + c, width))
             squares = squares + there * there
-            store(sums, place * w + c, there)
     square = total(squares)
-    for t in range(change.shape[0]):
+    for t in range(n):
         for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
             alone = parts[t * w + corpus.list_labels[j]] * (corpus.list_values[j] if has_values else ONE)
             square += alone * alone
@@ -652,43 +684,86 @@ def _add_up(first: int, corpus: PaddedCorpus, change: Float32, moves: Moves) -> 
 
 
 @loose_kernel
-def _apply(first: int, corpus: PaddedCorpus, change: Float32, factor: np.float32, weights: PaddedWeights) -> None:
-    """Add ``factor`` times a change of marginals [T, W] to the features of its positions."""
-    parts, rows, has_feature, w = change.ravel(), weights.rows.ravel(), corpus.has_feature.ravel(), change.shape[1]
-    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    for t in range(change.shape[0]):
-        for c in range(0, w, 8):
-            part = factor * load(parts, t * w + c)
-            for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
-                place, value = ids[j] * w + c, corpus.row_values[j] if has_values else ONE
-                store(rows, place, load(rows, place) + value * part * load_flags(has_feature, place))
-        for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
-            value = corpus.list_values[j] if has_values else ONE
-            weights.lists[corpus.list_ids[j]] += factor * value * parts[t * w + corpus.list_labels[j]]
+def add_to_alpha(first: int, n: int, gamma: np.float32, width: Width, work: Workspace, alpha: Float32) -> None:
+    """Move the marginals ``alpha`` [N, W] by ``gamma`` times their change, ``work.marginals``."""
+    kept, w = alpha.ravel(), row_length(width)
+    for c in range(0, n * w, block_length(width)):
+        here = load(kept, first * w + c, width) + gamma * load(work.marginals, c, width)
+        store(kept, first * w + c, here)
 
 
 @loose_kernel
-def _apply_sums(
-    first: int,
-    corpus: PaddedCorpus,
-    change: Float32,
-    moves: Moves,
-    used: int,
-    factor: np.float32,
-    weights: PaddedWeights,
+def add_to_rows(
+    first: int, n: int, corpus: PaddedCorpus, factor: np.float32, width: Width, work: Workspace, weights: PaddedWeights
 ) -> None:
-    """Add ``factor`` times what :func:`_add_up` found to rows and single features; ``moves`` is empty afterwards."""
-    parts, sums, rows, w = change.ravel(), moves.sums.ravel(), weights.rows.ravel(), change.shape[1]
-    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    """Add ``factor`` times a change of marginals, ``work.marginals``, to the rows of its positions."""
+    rows, ids, values = weights.rows.ravel(), corpus.row_ids, corpus.row_values
+    w, block, has_values = row_length(width), block_length(width), values.shape[0] > 0
+    for t in range(n):
+        for c in range(0, w, block):
+            part = factor * load(work.marginals, t * w + c, width)
+            for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
+                place, value = ids[j] * w + c, values[j] if has_values else ONE
+                store(rows, place, added(load(rows, place, width), value * part))
+
+
+@loose_kernel
+def add_sums_to_rows(used: int, factor: np.float32, width: Width, moves: Moves, weights: PaddedWeights) -> None:
+    """Add ``factor`` times what :func:`add_up` found to the rows; ``moves`` is empty afterwards."""
+    rows, w = weights.rows.ravel(), row_length(width)
     for place in range(used):
         row = moves.row_ids[place] * w
-        for c in range(0, w, 8):
-            store(rows, row + c, load(rows, row + c) + factor * load(sums, place * w + c))
+        for c in range(0, w, block_length(width)):
+            part = factor * load(moves.sums, place * w + c, width)
+            store(rows, row + c, added(load(rows, row + c, width), part))
         moves.slot[moves.row_ids[place]] = -1
-    for t in range(change.shape[0]):
+
+
+@loose_kernel
+def add_to_lists(
+    first: int, n: int, corpus: PaddedCorpus, factor: np.float32, width: Width, work: Workspace, weights: PaddedWeights
+) -> None:
+    """Add ``factor`` times a change of marginals, ``work.marginals``, to the single features of its positions."""
+    w, has_values = row_length(width), corpus.list_values.shape[0] > 0
+    for t in range(n):
         for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
             value = corpus.list_values[j] if has_values else ONE
-            weights.lists[corpus.list_ids[j]] += factor * value * parts[t * w + corpus.list_labels[j]]
+            weights.lists[corpus.list_ids[j]] += factor * value * work.marginals[t * w + corpus.list_labels[j]]
+
+
+@loose_kernel
+def merge(width: Width, overlap: float, weights: PaddedWeights, one: PaddedWeights, other: PaddedWeights) -> None:
+    """Add the changes made to two copies, divided by ``overlap``, to ``weights``, and set the copies to the result."""
+    share, rows, ones, others = np.float32(1.0 / overlap), weights.rows.ravel(), one.rows.ravel(), other.rows.ravel()
+    for c in range(0, rows.shape[0], block_length(width)):
+        before = load(rows, c, width)
+        now = added(before, share * ((load(ones, c, width) - before) + (load(others, c, width) - before)))
+        store(rows, c, now)
+        store(ones, c, now)
+        store(others, c, now)
+    for mine, first, second in (
+        (weights.lists, one.lists, other.lists),
+        (weights.transition.ravel(), one.transition.ravel(), other.transition.ravel()),
+    ):
+        for f in range(mine.shape[0]):
+            mine[f] += share * ((first[f] - mine[f]) + (second[f] - mine[f]))
+            first[f] = second[f] = mine[f]
+
+
+@loose_kernel
+def sizes(weights: PaddedWeights, shrink: float, width: Width) -> tuple[float, float]:
+    """|w| and ||w||^2 of the weights moved towards zero by ``shrink``."""
+    rows, less, zero, absolute, squares = weights.rows.ravel(), np.float32(shrink), same(ZERO, width), 0.0, 0.0
+    for c in range(0, rows.shape[0], block_length(width)):
+        weight = towards_zero(load(rows, c, width), less)
+        squares += float(total(weight * weight))
+        absolute += float(total(greater(weight, zero - weight)))
+    for numbers in (weights.lists, weights.transition.ravel()):
+        for f in range(numbers.shape[0]):
+            alone = float(max(abs(numbers[f]) - less, ZERO))
+            absolute += alone
+            squares += alone * alone
+    return absolute, squares
 
 
 @loose_kernel
@@ -713,6 +788,7 @@ def dual_pass(
     corpus: PaddedCorpus,
     weights: PaddedWeights,
     n_labels: int,
+    width: Width,
     shrink: float,
     l2: float,
     caution: float,
@@ -729,54 +805,50 @@ def dual_pass(
     scores use the weights moved towards zero by ``shrink``. ``overlaps`` [S] is how much the positions of a sequence
     share features: with ``measure`` it is computed and stored, otherwise the stored number is used.
     """
-    w, less, places = weights.rows.shape[1], np.float32(shrink), corpus.transition_places
-    work, moves = _workspace(corpus, sequences, w), _moves(corpus, sequences, weights.rows.shape[0], w)
-    transition, flat, old = weights.transition.ravel(), np.zeros(w * w, np.float32), alpha.ravel()
-    shrunk, pairs, factors, zero = flat.reshape((w, w)), work.pairs.ravel(), work.factors.ravel(), same(ZERO)
-    for k in range(sequences.shape[0]):
+    w, block, less, places = row_length(width), block_length(width), np.float32(shrink), corpus.transition_places
+    work, moves = workspace(corpus, sequences, width), moves_of(corpus, sequences, weights.rows.shape[0], width)
+    transition, pairs, factors = weights.transition.ravel(), work.pairs, work.factors
+    n_sequences = sequences.shape[0]
+    for k in range(n_sequences):
         i = sequences[k]
+        if k + 2 < n_sequences:
+            fetch_pointers(sequences[k + 2], corpus)
+            fetch_sequence(sequences[k + 1], corpus, alpha, width)
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
-        change, weight = work.marginals[:n], corpus.sequence_weights[i]
-        for c in range(0, w * w, 8):
-            now = load(transition, c)
-            store(flat, c, greater(now - less, zero) + lesser(now + less, zero))
-        top = _set_factors(shrunk, corpus.allowed, work)
-        if shrink > 0.0:
-            _set_shrunk_scores(first, corpus, weights, less, work.forward[:n])
-        else:
-            _set_scores(first, corpus, weights, work.forward[:n])
-        loss = _set_emissions(first, corpus, shrunk, work.forward[:n], work)
-        above_gold = _above_gold(first, n, corpus, alpha, alpha_transitions[i], shrunk, work)
-        loss += float(top) * (n - 1) + _forward(n, n_labels, work)
+        weight, old = corpus.sequence_weights[i], alpha_transitions[i]
+        top = set_factors(weights.transition, less, corpus.allowed, n_labels, width, work)
+        set_scores(first, n, corpus, weights, less, width, work)
+        top_scores, gold_score, expected = set_emissions(first, n, corpus, alpha, width, work)
+        loss = top_scores - gold_score + float(top) * (n - 1) + forward(n, n_labels, width, work)
         if not loss < np.inf:
             losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
             continue
-        _backward(n, n_labels, work)
-        for c in range(0, w * w, 8):
-            store(pairs, c, zero)
-        _add_pairs(n, n_labels, work)
-        size, apart = _set_change(first, n, corpus, alpha, work)
+        size, apart = backward(first, n, n_labels, corpus, alpha, width, work)
+        for c in range(0, w * w, block):
+            store(pairs, c, same(ZERO, width))
+        add_pairs(n, n_labels, width, work)
         used = 0
         if measure:
-            used, square = _add_up(first, corpus, change, moves)
+            used, square = add_up(first, n, corpus, weights, width, work, moves)
             overlaps[i] = square / (apart + LEAST)
         else:
             square = overlaps[i] * apart
         for f in range(places.shape[0]):
-            there = pairs[places[f]] * factors[places[f]] - alpha_transitions[i, f]
+            expected += work.transition[places[f]] * old[f]
+            there = pairs[places[f]] * factors[places[f]] - old[f]
             pairs[places[f]] = there
             square += there * there
         # the divergence of the two is at least the second term, and about the first where they are close
+        above_gold = expected - gold_score
         losses[i], gaps[i] = weight * loss, weight * max(0.5 * size, loss - above_gold - n * math.log(n_labels))
         gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
         factor = np.float32(-weight / (2.0 * l2)) * gamma
         for f in range(places.shape[0]):
-            alpha_transitions[i, f] += gamma * pairs[places[f]]
+            old[f] += gamma * pairs[places[f]]
             transition[places[f]] += factor * pairs[places[f]]
-        parts = change.ravel()
-        for c in range(0, n * w, 8):
-            store(old, first * w + c, load(old, first * w + c) + gamma * load(parts, c))
+        add_to_alpha(first, n, gamma, width, work, alpha)
         if measure:
-            _apply_sums(first, corpus, change, moves, used, factor, weights)
+            add_sums_to_rows(used, factor, width, moves, weights)
         else:
-            _apply(first, corpus, change, factor, weights)
+            add_to_rows(first, n, corpus, factor, width, work, weights)
+        add_to_lists(first, n, corpus, factor, width, work, weights)
