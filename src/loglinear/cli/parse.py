@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 app = verbs("Train parsers on treebanks, parse sentences, score and draw trees.")
 BLOCK = 256  # sentences parsed before their trees are written
 DEPENDENCIES = "Dependencies"
-DECODING = ("time_limit", "decoding")  # options of parsing, not of training
+DECODING = ("time_limit", "beam", "decoding")  # options of parsing, not of training
 SUFFIXES = (".conllu", ".conll")
 
 
@@ -203,7 +203,7 @@ def run_command(
 
     out = console(use.quiet)
     if is_dependencies(input, use.dependencies, model):
-        reject_phrase_options(given, "--draw", "--time-limit", "--decoding")
+        reject_phrase_options(given, "--draw", "--time-limit", "--beam", "--decoding")
         _run_dependencies(model, input, output, use.threads, out)
         return
     parser = _loaded(model, use.threads, parsing)
@@ -251,7 +251,7 @@ def eval_command(
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console(use.quiet)
     if is_dependencies(gold, use.dependencies, asked.model):
-        reject_phrase_options(given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--decoding")
+        reject_phrase_options(given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--beam", "--decoding")
         _evaluate_dependencies(gold, asked, use.threads, out)
         return
     with showing_warnings(out):

@@ -187,7 +187,7 @@ class CountedPcfg(TreeCriterion):
 
     def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
         """The grammar, and a message about it."""
-        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff)
+        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff).with_prior(binary)
         return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
 
 
@@ -261,7 +261,7 @@ class PcfgByEM(TreeCriterion):
             return lambda number: random_pcfg(self.phrases, self.tags, words, np.random.default_rng([seed, number]))
         if not treebank.binary:
             raise DataError("there is no tree whose grammar EM could start from; give some, or start=random")
-        first = treebank_pcfg(treebank.binary)
+        first = treebank_pcfg(treebank.binary).with_prior(treebank.binary)
         return lambda number: perturbed(first, np.random.default_rng([seed, number])) if number else first
 
 
