@@ -147,9 +147,15 @@ class SpanProblem:
 
     @classmethod
     def of(
-        cls, binary: Sequence[Tree], attributes: SpanAttributes, *, base: PCFG | None = None, normalised: bool = False
+        cls,
+        binary: Sequence[Tree],
+        attributes: SpanAttributes,
+        *,
+        base: PCFG | None = None,
+        normalised: bool = False,
+        prior: bool = True,
     ) -> SpanProblem:
-        """The problem of binary trees.
+        """The problem of binary trees, with or without a prior from them.
 
         With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base.
         Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of the same kind.
@@ -168,8 +174,8 @@ class SpanProblem:
             offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
         pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
         features = SpanFeatures(outcomes, pieces)
-        prior = ContextPrior.of_labels(coder.grammar, lengths, labels)
-        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised, prior)
+        contexts = ContextPrior.of_labels(coder.grammar, lengths, labels) if prior else None
+        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised, contexts)
         terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])
 
         def lexical(first: int, end: int) -> Float:

@@ -94,10 +94,10 @@ class PCFG:
         return np.concatenate([self.binary, self.unary, self.lexicon.log_p])
 
     def with_parameters(self, parameters: Float) -> PCFG:
-        """The same grammar with other parameters [P]."""
+        """The same grammar with other parameters [P], without a prior."""
         ends = [len(self.binary), len(self.binary) + len(self.unary)]
         binary, unary, log_p = np.split(np.array(parameters), ends)
-        return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p))
+        return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p), prior=None)
 
     def with_prior(self, trees: Sequence[Tree]) -> PCFG:
         """The same grammar with a prior from binary trees; those that it does not generate are left out."""

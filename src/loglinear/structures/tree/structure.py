@@ -211,7 +211,9 @@ class CFGTree:
             raise OptionError(f"beam = {beam}: it must be a number above 0, in nats")
         parts = self._checked(scores)
         labels, best = np.full((self.n_positions, 3), -1, dtype=np.int32), np.full(self.n_sequences, -np.inf)
-        search = Search(float(beam), *self._contexts(parts, beam, prior), np.zeros(1, dtype=np.uint8) if stop is None else stop)
+        search = Search(
+            float(beam), *self._contexts(parts, beam, prior), np.zeros(1, dtype=np.uint8) if stop is None else stop
+        )
         tree_best.viterbi(self.word_offsets, self.offsets, self.grammar.rules, parts, search, labels, best)
         return labels, best
 
