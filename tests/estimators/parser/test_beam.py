@@ -1,4 +1,4 @@
-"""The parser's beam: a tree wherever the exact search has one, whatever the threads, and none in files without a prior."""
+"""The parser's beam: trees wherever the exact search has one, on any number of threads; no beam without a prior."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def beam_values(tree: CFGTree, scores: CFGScores, beam: float, prior: ContextPri
 def test_a_beam_keeps_what_looks_good_with_its_context(batch, seed, beam):
     tree, scores = batch
     prior = random_prior(seed, tree)
-    labels, found = tree.best(scores, beam=beam, prior=prior)
+    _, found = tree.best(scores, beam=beam, prior=prior)
     close(found, np.array(beam_values(tree, scores, beam, prior)))
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -228,7 +229,7 @@ def _with_gold(scores: Float, tags: Int32) -> Float:
 # ----------------------------------------------------------------------------------------------------------------------
 # Parsing: the best trees of many sentences, on several threads, each within a time limit, and always with an answer.
 #
-# Sentences are parsed one at a time, the longest first. A timer sets a flag when a sentence's time is up; the kernel
+# Sentences are parsed one at a time, the longest first. A watch sets a flag when a sentence's time is up; the kernel
 # checks the flag before each span and gives up.
 #
 # With a beam the search is not exact. Where it finds no tree, it is repeated with a wider beam, then exactly, so that
@@ -307,35 +308,70 @@ def best_parses(
     width = np.inf if posterior or model.prior is None else beam
 
     def parse(number: int) -> Parse:
-        found = _parse(model, [tree_word(word) for word in sentences[number]], time_limit, decoder, width)
+        found = _parse(model, [tree_word(word) for word in sentences[number]], watch, decoder, width)
         if observe is not None:
             observe()
         return found
 
     longest_first = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-    parses = dict(zip(longest_first, in_threads(parse, longest_first, n_threads), strict=True))
+    with Watch(time_limit) as watch:
+        parses = dict(zip(longest_first, in_threads(parse, longest_first, n_threads), strict=True))
     return [parses[number] for number in range(len(sentences))]
 
 
-def _parse(
-    model: TreeModel, words: list[str], time_limit: float | None, decoder: PosteriorDecoder | None, beam: float
-) -> Parse:
+class Watch:
+    """Sets the flags of sentences whose time is up: one thread for all of them, none without a time limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._running: dict[int, tuple[float, UInt8]] = {}  # by thread: when its sentence's time is up, and the flag
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self.seconds is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closed.set()
+        if self.seconds is not None:
+            self._thread.join()
+
+    @contextmanager
+    def flag(self) -> Iterator[UInt8]:
+        """A flag uint8[1] for the sentence of this thread, 0 until its time is up."""
+        stop, thread = np.zeros(1, dtype=np.uint8), threading.get_ident()
+        if self.seconds is not None:
+            self._running[thread] = time.perf_counter() + self.seconds, stop
+        try:
+            yield stop
+        finally:
+            self._running.pop(thread, None)
+
+    def _look(self) -> None:
+        """Sleep until the first sentence's time is up; one that begins meanwhile has more time than that."""
+        assert self.seconds is not None
+        wait = self.seconds
+        while not self._closed.wait(max(wait, 1e-3)):
+            now = time.perf_counter()
+            wait = self.seconds
+            for end, stop in list(self._running.values()):
+                if end <= now:
+                    stop.fill(1)
+                else:
+                    wait = min(wait, end - now)
+
+
+def _parse(model: TreeModel, words: list[str], watch: Watch, decoder: PosteriorDecoder | None, beam: float) -> Parse:
     if len(words) > MOST_WORDS:
         return _failed(model, words, f"no parse of more than {MOST_WORDS:,} words")
-    stop, begin = np.zeros(1, dtype=np.uint8), time.perf_counter()
-    watch = None
-    if time_limit is not None:
-        watch = threading.Timer(time_limit, stop.fill, (1,))
-        watch.daemon = True
-        watch.start()
-    try:
+    begin, time_limit = time.perf_counter(), watch.seconds
+    with watch.flag() as stop:
         scores = model.scores([words])
         labels, best, beam_used = _best(model, scores, beam, stop)
         if best == -np.inf and not stop[0]:  # perhaps a word lacks the tag it needs
             labels, best, beam_used = _best(model, scores.with_any_tag(), beam, stop)
-    finally:
-        if watch is not None:
-            watch.cancel()
     if best == -np.inf:
         return _failed(model, words, f"no parse within {time_limit:g} seconds" if stop[0] else "no parse")
     likeliest = None

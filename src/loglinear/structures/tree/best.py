@@ -204,8 +204,8 @@ class Rows(NamedTuple):
 class Search(NamedTuple):
     """How wide to search: drop symbols that look worse than the best of their span by more than ``beam``.
 
-    The values at a span (i, j) are compared with ``before[i]`` and ``after[j]`` added. Of each of these a sentence
-    has rows [n + 1, K], and all sentences one after the other have [words + S, K]; without a beam (inf) there need not be
+    The values at a span (i, j) are compared with ``before[i]`` and ``after[j]`` added. Of each of these a sentence has
+    rows [n + 1, K], and all sentences one after the other have [words + S, K]; without a beam (inf) there need not be
     any. The search stops once ``stop`` uint8[1] is not 0.
     """
 

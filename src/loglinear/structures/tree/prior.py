@@ -8,9 +8,9 @@ and on what surrounds it, so that the beam of :meth:`~loglinear.structures.tree.
     p(w before A) = sum over tags t of  p(w given t) p(t before A)
     p(t before A) = (c(t, A) + s p(t)) / (c(A) + s)
 
-(after Caraballo and Charniak 1998, *New figures of merit for best-first probabilistic chart parsing*: their
-boundary estimate, with the words' tags summed out). The counts c(t, A) of tags beside the constituents of training trees
-are kept; p(w given t) is what the lexical scores say of the sentence. The ends of a sentence are a tag, too.
+(after Caraballo and Charniak 1998, *New figures of merit for best-first probabilistic chart parsing*: their boundary
+estimate, with the words' tags summed out). The model keeps the counts c(t, A) of tags beside the constituents of its
+training trees; p(w given t) is what the lexical scores say of the sentence. The ends of a sentence are a tag, too.
 
 Letters: K symbols, P preterminals, n words of a sentence, S sentences, N spans of all.
 """
