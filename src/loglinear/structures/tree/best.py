@@ -266,22 +266,26 @@ def _step_up(n_active: int, rules: Rules, scores: Float, allowed: UInt8, rows: R
 
 
 @kernel
-def _drop(active: Int32, beam: float, before: Float, after: Float, best: Float) -> None:
-    """Rule out the symbols ``active`` that are outside the beam."""
+def _keep(active: Int32, beam: float, before: Float, after: Float, best: Float) -> int:
+    """Move the symbols ``active`` that are within the beam to the front, in their order; returns their number."""
     top = -np.inf
     for a in active:
         top = max(top, best[a] + before[a] + after[a])
-    for a in active:
-        if best[a] + before[a] + after[a] < top - beam:
-            best[a] = -np.inf
+    n_kept = 0
+    for m in range(active.shape[0]):
+        a = active[m]
+        if best[a] + before[a] + after[a] >= top - beam:
+            active[m], active[n_kept] = active[n_kept], a
+            n_kept += 1
+    return n_kept
 
 
 @kernel
-def _store(i: int, j: int, n_active: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
-    """Move the dense rows into the chart and clear them; returns the number of items."""
+def _store(i: int, j: int, n_kept: int, n_active: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
+    """Move the first ``n_kept`` symbols of the dense rows into the chart and clear all; returns the number of items."""
     chart, value, rule, split, step = items
     best0, best, back_rule, back_split, back_step, active = rows
-    begin, filled = filled, place(i, j, active[:n_active], best, -np.inf, rules.is_left, chart, filled)
+    begin, filled = filled, place(i, j, active[:n_kept], best, -np.inf, rules.is_left, chart, filled)
     for item in range(begin, filled):
         a = chart.symbol[item]
         u = back_step[a]
@@ -326,11 +330,12 @@ def _fill(sentence: Sentence, rules: Rules, parts: Parts, search: Search, items:
             elif mask.shape[0] != 1 or mask[0]:
                 n_active = _combine(i, j, rules, binary[x], items, rows)
             n_active = _step_up(n_active, rules, steps[x], mask, rows)
+            n_kept = n_active
             if search.beam < np.inf and j - i < sentence.n:  # of the whole sentence, only the root matters
-                _drop(active[:n_active], search.beam, search.before[i], search.after[j], rows.best)
-            if filled + n_active > items.value.shape[0]:
-                items = _grown_best(items, filled, n_active)
-            filled = _store(i, j, n_active, rules, items, filled, rows)
+                n_kept = _keep(active[:n_active], search.beam, search.before[i], search.after[j], rows.best)
+            if filled + n_kept > items.value.shape[0]:
+                items = _grown_best(items, filled, n_kept)
+            filled = _store(i, j, n_kept, n_active, rules, items, filled, rows)
     mark(sentence.n, items.chart, False)
     return items, True
 
