@@ -286,3 +286,19 @@ def test_out_of_memory_is_one_line_for_every_verb(parse_model, treebank, run, mo
     result = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model)
     assert result.status == 1 and result.err.startswith("loglinear: out of memory: try fewer --threads, shorter")
     assert "--order" not in result.err and result.err.count("\n") == 1
+
+
+def test_the_beam_is_an_option_of_parsing(treebank, parse_model, run):
+    exact = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model, "--beam", "exact")
+    narrow = run("parse", "eval", treebank / "dev.mrg", "--model", parse_model, "--beam", "3")
+    assert exact.status == narrow.status == 0
+    assert "searched again" not in exact.out and "53, 0 without a parse" in exact.out
+    assert " sentences had no tree within 3, and were searched again\n" in narrow.out
+    assert "53, 0 without a parse" in narrow.out
+    words = "The council approved the new bridge .\n"
+    found = [run("parse", "run", parse_model, "--beam", beam, stdin=words) for beam in ("exact", "10", "0.01")]
+    assert [each.status for each in found] == [0, 0, 0] and len({each.out for each in found}) == 1
+    for wrong in ("0", "-1", "wide", "inf"):
+        refused = run("parse", "run", parse_model, "--beam", wrong, stdin=words)
+        assert refused.status != 0 and "--beam" in refused.err
+    assert run("parse", "train", treebank / "dev.mrg", "-o", treebank / "x.model", "--beam", "3").status != 0

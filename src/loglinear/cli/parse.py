@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 app = verbs("Train parsers on treebanks, parse sentences, score and draw trees.")
 BLOCK = 256  # sentences parsed before their trees are written
 DEPENDENCIES = "Dependencies"
-DECODING = ("time_limit", "decoding")  # options of parsing, not of training
+DECODING = ("time_limit", "beam", "decoding")  # options of parsing, not of training
 SUFFIXES = (".conllu", ".conll")
 
 
@@ -203,7 +203,7 @@ def run_command(
 
     out = console(use.quiet)
     if is_dependencies(input, use.dependencies, model):
-        reject_phrase_options(given, "--draw", "--time-limit", "--decoding")
+        reject_phrase_options(given, "--draw", "--time-limit", "--beam", "--decoding")
         _run_dependencies(model, input, output, use.threads, out)
         return
     parser = _loaded(model, use.threads, parsing)
@@ -251,7 +251,9 @@ def eval_command(
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console(use.quiet)
     if is_dependencies(gold, use.dependencies, asked.model):
-        reject_phrase_options(given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--decoding")
+        reject_phrase_options(
+            given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--beam", "--decoding"
+        )
         _evaluate_dependencies(gold, asked, use.threads, out)
         return
     with showing_warnings(out):
@@ -263,6 +265,7 @@ def eval_command(
     if not chosen:
         raise DataError(f"no sentence has at most {asked.max_length} words", gold)
     trees, predicted, speed, failed = [trees[n] for n in chosen], [read[n] for n in chosen], None, None
+    searched_again = 0
     if asked.model is not None:
         parser = _loaded(asked.model, use.threads, parsing)
         sentences = [tree.leaves() for tree in trees]
@@ -272,6 +275,8 @@ def eval_command(
             parses = parser.parse(sentences, observe=advance)
             speed = len(sentences) / max(time.perf_counter() - began, 1e-9)
         predicted, failed = [parse.tree for parse in parses], [bool(parse.failure) for parse in parses]
+        narrowest = min(parse.beam for parse in parses)
+        searched_again = sum(parse.beam > narrowest and not parse.failure for parse in parses)
     if parsing.marks:
         trees = [without_marks(tree, parsing.marks) for tree in trees]
         predicted = [None if tree is None else without_marks(tree, parsing.marks) for tree in predicted]
@@ -280,6 +285,10 @@ def eval_command(
         typer.echo(json_module.dumps(report.to_dict(speed), indent=2))
     else:
         typer.echo(report.text(speed), nl=False)
+        if searched_again:
+            typer.echo(
+                f"beam       {searched_again:,} sentences had no tree within {narrowest:g}, and were searched again"
+            )
 
 
 def _read_predicted(source: str, parsing: ParserOptions) -> list[Tree | None]:

@@ -371,6 +371,15 @@ class ParserOptions(TrainingOptions):
     time_limit: float | None = option(
         "seconds for a sentence, after which it gets a fallback tree", default=60.0, above=0, panel=MODEL, varies=True
     )
+    beam: float | None = option(
+        "how much worse than the best of its span a symbol may look (log) before the search drops it, or exact",
+        default=10.0,
+        above=0,
+        panel=MODEL,
+        varies=True,
+        none_word="exact",
+        in_python="None is exact.",
+    )
     decoding: str = option(
         "which tree a sentence gets: the most probable, or the one of the brackets most likely to be right",
         default="viterbi",

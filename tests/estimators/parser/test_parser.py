@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from loglinear.data.trees import annotation, transforms
 from loglinear.data.trees.tree import Tree, is_fallback, parse_tree
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators import options as estimator_options
+from loglinear.estimators.parser.model import Watch
 from loglinear.evaluation import bracket_scores
 
 DATA = Path(os.environ.get("LOGLINEAR_DATA", Path(__file__).parents[3] / ".." / "shared" / "data"))
@@ -111,7 +113,7 @@ def test_a_damaged_model_is_refused(parser: Parser) -> None:
 def test_likely_brackets_are_more_often_right(parser: Parser) -> None:
     """Not a law for every corpus, but what the decoding is for: no worse than the most probable trees here."""
     sentences = [tree.leaves() for tree in DEV]
-    viterbi = parser.predict(sentences)
+    viterbi = Parser.load(parser.to_bytes()).set_params(beam=None).predict(sentences)
     likely = clone(parser).set_params(decoding="posterior").fit(TRAIN).predict(sentences)
     assert [tree.leaves() for tree in likely] == sentences
     assert likely != viterbi
@@ -166,6 +168,33 @@ def test_time_runs_out() -> None:
     begin = time.perf_counter()
     assert not is_fallback(parser.set_params(time_limit=None).predict([TRAIN[0].leaves()])[0])
     assert time.perf_counter() - begin < 60  # and no watch is left to wait for
+
+
+def test_a_watch_gives_each_sentence_its_time() -> None:
+    begun, set_after, n_threads = threading.Barrier(3), [], threading.active_count()
+
+    def sentence(watch: Watch, late: float) -> None:
+        begun.wait()
+        time.sleep(late)
+        with watch.flag() as stop:
+            start = time.perf_counter()
+            while not stop[0] and time.perf_counter() - start < 30:
+                time.sleep(1e-3)
+            set_after.append(time.perf_counter() - start)
+
+    with Watch(0.1) as watch:
+        threads = [threading.Thread(target=sentence, args=(watch, late)) for late in (0.0, 0.05)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        for thread in threads:
+            thread.join()
+        with watch.flag() as stop:
+            assert not stop[0]
+    assert len(set_after) == 2 and min(set_after) > 0.09 and max(set_after) < 20
+    assert threading.active_count() == n_threads
+    with Watch(None) as watch, watch.flag() as stop:
+        assert threading.active_count() == n_threads and not stop[0]
 
 
 def test_no_parse_is_flagged() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.tree import sums
 from loglinear.structures.tree.grammar import CFGGrammar, spans_of
+from loglinear.structures.tree.prior import ContextPrior
 from loglinear.structures.tree.structure import CFGScores, CFGTree
+from problems.problem import seeds
 from problems.tree import batches, random_scores
 from referees.tree import BruteForce, referees, scores_of
 
@@ -158,23 +160,81 @@ def test_draws_come_as_often_as_they_are_probable():
         assert not seen
 
 
-def test_a_beam_drops_symbols_and_a_wide_one_does_not():
+def random_prior(seed: int, tree: CFGTree) -> ContextPrior:
+    rng, shape = np.random.default_rng(seed), (tree.grammar.n_preterminals + 1, tree.grammar.n_symbols)
+    before, after = (rng.integers(30, size=shape) * (rng.random(shape) < 0.5) for _ in range(2))
+    return ContextPrior(before.astype(np.int32), after.astype(np.int32))
+
+
+def beam_values(tree: CFGTree, scores: CFGScores, beam: float, prior: ContextPrior) -> list[float]:
+    """The best score of each sentence by a search with a beam, written as in the books."""
+    best = []
+    for s in range(tree.n_sequences):
+        one, own = CFGTree(tree.grammar, [np.diff(tree.word_offsets)[s]]), scores_of(tree, scores, s)
+        g, n, before, after = one.grammar, one.n_words, *prior.beside(one.word_offsets, own.lexical)
+        may = own.allowed if own.allowed is not None else np.ones((one.n_positions, 1))
+        may = np.broadcast_to(may != 0, (one.n_positions, g.n_symbols))
+        chart: dict[tuple[int, int], dict[int, float]] = {}
+        for j in range(1, n + 1):
+            for i in range(j - 1, -1, -1):
+                span, found = j * (j - 1) // 2 + i, dict.fromkeys(range(g.n_symbols), -np.inf)
+                row = own.row_of_span[span]
+                if j - i == 1:
+                    found |= dict(zip(g.preterminals.tolist(), own.lexical[i].tolist(), strict=True))
+                for k in range(i + 1, j):
+                    for (a, left, right), value in zip(g.binary.tolist(), own.binary[row], strict=True):
+                        parts = chart[i, k].get(left, -np.inf), chart[k, j].get(right, -np.inf)
+                        found[a] = max(found[a], value + sum(parts))
+                found = {a: value for a, value in found.items() if may[span, a] and value > -np.inf}
+                above = dict(found)
+                for (a, child), value in zip(g.steps.tolist(), own.steps[row], strict=True):
+                    if may[span, a] and found.get(child, -np.inf) + value > above.get(a, -np.inf):
+                        above[a] = found[child] + value
+                looks = {a: value + before[i, a] + after[j, a] for a, value in above.items()}
+                least = max(looks.values(), default=0.0) - beam if j - i < n else -np.inf
+                chart[i, j] = {a: value for a, value in above.items() if looks[a] >= least}
+        best.append(chart[0, n].get(g.root, -np.inf))
+    return best
+
+
+@few
+@given(batches(), seeds, st.sampled_from([1e-9, 0.3, 2.0, 30.0, 1e9]))
+def test_a_beam_keeps_what_looks_good_with_its_context(batch, seed, beam):
+    tree, scores = batch
+    prior = random_prior(seed, tree)
+    _, found = tree.best(scores, beam=beam, prior=prior)
+    close(found, np.array(beam_values(tree, scores, beam, prior)))
+
+
+@few
+@given(batches(), seeds, st.sampled_from([1e-9, 1.0, 10.0]))
+def test_a_beam_finds_trees_that_are_at_most_the_best(batch, seed, beam):
+    tree, scores = batch
+    for prior in (None, random_prior(seed, tree)):
+        exact_labels, exact = tree.best(scores)
+        for wide in (1e9, np.inf):
+            labels, found = tree.best(scores, beam=wide, prior=prior)
+            assert (labels == exact_labels).all() and (found == exact).all()
+        labels, found = tree.best(scores, beam=beam, prior=prior)
+        assert (found <= exact).all()
+        for s in np.flatnonzero(found > -np.inf):
+            one, own = (
+                CFGTree(tree.grammar, [np.diff(tree.word_offsets)[s]]),
+                labels[tree.offsets[s] : tree.offsets[s + 1]],
+            )
+            one.check_labels(own)
+            close(one.score(scores_of(tree, scores, s), own), found[s])
+
+
+def test_a_beam_can_miss_the_best_tree_and_must_be_positive():
     grammar = CFGGrammar(3, 0, [1, 2], [[0, 0, 0], [0, 1, 2], [0, 2, 1], [1, 2, 2], [1, 1, 1]], [[0, 1], [0, 2]])
-    tree, worse = CFGTree(grammar, [6]), 0
-    for seed in range(20):
-        scores = random_scores(np.random.default_rng(seed), tree, False, 3.0)
-        exact, wide = tree.viterbi(scores), tree.best(scores, beam=1e6)
-        assert (exact[0] == wide[0]).all() and exact[1] == wide[1]
-        for beam in (1e-9, 1.0, 10.0):
-            labels, value = tree.best(scores, beam=beam, prior=np.zeros(3))
-            if np.isfinite(value[0]):
-                tree.check_labels(labels)
-                close(tree.score(scores, labels), value)
-            assert value[0] <= exact[1][0] + 1e-9
-            worse += value[0] < exact[1][0] - 1e-9
-    assert worse > 0
+    tree = CFGTree(grammar, [6])
+    scores = [random_scores(np.random.default_rng(seed), tree, False, 3.0) for seed in range(20)]
+    assert any(tree.best(each, beam=1e-9)[1] < tree.best(each)[1] for each in scores)
     with pytest.raises(OptionError, match="beam"):
-        tree.best(scores, beam=0.0)
+        tree.best(scores[0], beam=0.0)
+    with pytest.raises(DataError, match="prior"):
+        tree.best(scores[0], beam=1.0, prior=random_prior(0, CFGTree(CFGGrammar(1, 0, [0], [[0, 0, 0]]), [1])))
 
 
 def test_stopped_before_it_began_there_are_no_trees():

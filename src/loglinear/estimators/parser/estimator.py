@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+import numpy as np
+
 from loglinear import model_file
 from loglinear.arrays import Arrays
 from loglinear.data.trees.annotation import TreeTransform
@@ -193,11 +195,11 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
             Called after each sentence, by the thread that parsed it.
         """
         model = self._fitted()
-        for name in ("time_limit", "decoding"):
+        for name in ("time_limit", "beam", "decoding"):
             declared(ParserOptions)[name].check(getattr(self, name))
         sentences = given_sentences(X)
-        posterior = self.decoding == "posterior"
-        return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior)
+        posterior, beam = self.decoding == "posterior", np.inf if self.beam is None else self.beam
+        return best_parses(model, sentences, thread_count(self.threads), self.time_limit, observe, posterior, beam)
 
     def predict(self, X: Sequence[Sequence[str] | str]) -> list[Tree]:
         """The best tree of each sentence; ``(ROOT (NOPARSE ...))`` where there is none."""

@@ -9,6 +9,9 @@ rules look at the words of their spans as
     model    symbols, n_tags, root, chains, terminals, attributes, normalised
     arrays   binary_rules [B, 3]; lexicon_pointer, lexicon_tags, lexicon_log_p (for each terminal its tags);
              feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D]
+
+Both may have the counts of a prior (:class:`~loglinear.structures.tree.prior.ContextPrior`); files of 0.1.0 have none,
+and these models search without a beam.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from loglinear.model_file import Reader
 from loglinear.structures.tree.features import SpanFeatures
 from loglinear.structures.tree.grammar import CFGGrammar, Outcomes, TreeCoder
 from loglinear.structures.tree.pieces import PieceFeatures
+from loglinear.structures.tree.prior import ContextPrior
 
 KIND = "parser"
 
@@ -84,6 +88,7 @@ def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
         "feature_codes": block.codes,
         "offsets": model.features.pieces.offsets,
         "weights": model.weights,
+        **({} if model.prior is None else model.prior.to_arrays()),
     }
     return header, arrays
 
@@ -112,4 +117,5 @@ def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
     log_p = read.floats("lexicon_log_p", of_terminals[1].shape, high=float(np.finfo(np.float64).max))
     lexicon = Lexicon(n_tags, terminals, *of_terminals, log_p)
     features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets))
-    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"))
+    prior = ContextPrior.from_storage(read, n_tags, len(symbols))
+    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"), prior)

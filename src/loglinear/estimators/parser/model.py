@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32
+from loglinear.arrays import Float, Int32, UInt8
 from loglinear.criteria.costs import BracketCost
 from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
@@ -28,6 +29,7 @@ from loglinear.structures.tree.best import BracketLabels, bracketing
 from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, word_spans
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, Outcomes, TreeCoder, span_number
 from loglinear.structures.tree.pieces import Edges, PieceFeatures
+from loglinear.structures.tree.prior import ContextPrior
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
 
@@ -49,6 +51,8 @@ class SpanModel:
     weights : float64 [D]
     normalised : bool
         Whether the outcomes of each edge are normalised by themselves, as in an MECFG.
+    prior : ContextPrior, optional
+        For a search with a beam; without it, searches are exact.
     """
 
     coder: TreeCoder
@@ -57,6 +61,7 @@ class SpanModel:
     features: SpanFeatures
     weights: Float
     normalised: bool
+    prior: ContextPrior | None = None
 
     @property
     def grammar(self) -> CFGGrammar:
@@ -143,9 +148,15 @@ class SpanProblem:
 
     @classmethod
     def of(
-        cls, binary: Sequence[Tree], attributes: SpanAttributes, *, base: PCFG | None = None, normalised: bool = False
+        cls,
+        binary: Sequence[Tree],
+        attributes: SpanAttributes,
+        *,
+        base: PCFG | None = None,
+        normalised: bool = False,
+        prior: bool = True,
     ) -> SpanProblem:
-        """The problem of binary trees.
+        """The problem of binary trees, with or without a prior from them.
 
         With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base.
         Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of the same kind.
@@ -164,7 +175,8 @@ class SpanProblem:
             offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
         pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
         features = SpanFeatures(outcomes, pieces)
-        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised)
+        contexts = ContextPrior.of_labels(coder.grammar, lengths, labels) if prior else None
+        model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised, contexts)
         terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])
 
         def lexical(first: int, end: int) -> Float:
@@ -217,11 +229,15 @@ def _with_gold(scores: Float, tags: Int32) -> Float:
 # ----------------------------------------------------------------------------------------------------------------------
 # Parsing: the best trees of many sentences, on several threads, each within a time limit, and always with an answer.
 #
-# Sentences are parsed one at a time, the longest first. A timer sets a flag when a sentence's time is up; the kernel
+# Sentences are parsed one at a time, the longest first. A watch sets a flag when a sentence's time is up; the kernel
 # checks the flag before each span and gives up.
+#
+# With a beam the search is not exact. Where it finds no tree, it is repeated with a wider beam, then exactly, so that
+# each sentence with a tree gets one.
 
 
 MOST_WORDS = 1000  # of a sentence that is parsed: charts grow with the square
+WIDER = 1.5  # times as wide is the beam of the second search
 SUMS = 6.0  # sums may take this many times as long as the search for the best tree
 
 
@@ -235,6 +251,10 @@ class TreeModel(Protocol):
     @property
     def coder(self) -> TreeCoder:
         """The names of the symbols, and the chains of the steps."""
+
+    @property
+    def prior(self) -> ContextPrior | None:
+        """What a beam adds to values; without it, searches are exact."""
 
     def scores(self, sentences: Sequence[Sequence[str]]) -> CFGScores:
         """The part scores of sentences, for their best trees."""
@@ -260,11 +280,14 @@ class Parse(NamedTuple):
         Its score; -inf without a parse.
     failure : str
         Why there is no parse; empty if there is one.
+    beam : float
+        The beam that it was found with; inf if the search was exact.
     """
 
     tree: Tree
     score: float
     failure: str
+    beam: float = np.inf
 
 
 def best_parses(
@@ -274,47 +297,98 @@ def best_parses(
     time_limit: float | None = None,
     observe: Callable[[], Any] | None = None,
     posterior: bool = False,
+    beam: float = np.inf,
 ) -> list[Parse]:
     """The best tree of each sentence (of at least one word); ``observe`` is called after each.
 
-    With ``posterior`` the trees have the brackets most likely to be right, and the scores of the most probable trees.
+    With ``posterior`` the trees have the brackets most likely to be right, and the scores of the most probable trees;
+    searches are then exact. So are those of models without a prior.
     """
     decoder = PosteriorDecoder(model.coder) if posterior else None
+    width = np.inf if posterior or model.prior is None else beam
 
     def parse(number: int) -> Parse:
-        found = _parse(model, [tree_word(word) for word in sentences[number]], time_limit, decoder)
+        found = _parse(model, [tree_word(word) for word in sentences[number]], watch, decoder, width)
         if observe is not None:
             observe()
         return found
 
     longest_first = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-    parses = dict(zip(longest_first, in_threads(parse, longest_first, n_threads), strict=True))
+    with Watch(time_limit) as watch:
+        parses = dict(zip(longest_first, in_threads(parse, longest_first, n_threads), strict=True))
     return [parses[number] for number in range(len(sentences))]
 
 
-def _parse(model: TreeModel, words: list[str], time_limit: float | None, decoder: PosteriorDecoder | None) -> Parse:
+class Watch:
+    """Sets the flags of sentences whose time is up: one thread for all of them, none without a time limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._running: dict[int, tuple[float, UInt8]] = {}  # by thread: when its sentence's time is up, and the flag
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self.seconds is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closed.set()
+        if self.seconds is not None:
+            self._thread.join()
+
+    @contextmanager
+    def flag(self) -> Iterator[UInt8]:
+        """A flag uint8[1] for the sentence of this thread, 0 until its time is up."""
+        stop, thread = np.zeros(1, dtype=np.uint8), threading.get_ident()
+        if self.seconds is not None:
+            self._running[thread] = time.perf_counter() + self.seconds, stop
+        try:
+            yield stop
+        finally:
+            self._running.pop(thread, None)
+
+    def _look(self) -> None:
+        """Sleep until the first sentence's time is up; one that begins meanwhile has more time than that."""
+        assert self.seconds is not None
+        wait = self.seconds
+        while not self._closed.wait(max(wait, 1e-3)):
+            now = time.perf_counter()
+            wait = self.seconds
+            for end, stop in list(self._running.values()):
+                if end <= now:
+                    stop.fill(1)
+                else:
+                    wait = min(wait, end - now)
+
+
+def _parse(model: TreeModel, words: list[str], watch: Watch, decoder: PosteriorDecoder | None, beam: float) -> Parse:
     if len(words) > MOST_WORDS:
         return _failed(model, words, f"no parse of more than {MOST_WORDS:,} words")
-    stop, begin = np.zeros(1, dtype=np.uint8), time.perf_counter()
-    watch = None
-    if time_limit is not None:
-        watch = threading.Timer(time_limit, stop.fill, (1,))
-        watch.daemon = True
-        watch.start()
-    try:
-        tree, scores = CFGTree(model.grammar, [len(words)]), model.scores([words])
-        labels, best = tree.best(scores, stop=stop)
-        if best[0] == -np.inf and not stop[0]:  # perhaps a word lacks the tag it needs
-            labels, best = tree.best(scores.with_any_tag(), stop=stop)
-    finally:
-        if watch is not None:
-            watch.cancel()
-    if best[0] == -np.inf:
+    begin, time_limit = time.perf_counter(), watch.seconds
+    with watch.flag() as stop:
+        scores = model.scores([words])
+        labels, best, beam_used = _best(model, scores, beam, stop)
+        if best == -np.inf and not stop[0]:  # perhaps a word lacks the tag it needs
+            labels, best, beam_used = _best(model, scores.with_any_tag(), beam, stop)
+    if best == -np.inf:
         return _failed(model, words, f"no parse within {time_limit:g} seconds" if stop[0] else "no parse")
     likeliest = None
     if decoder is not None and (time_limit is None or SUMS * (time.perf_counter() - begin) < time_limit):
         likeliest = decoder.tree(words, model.sum_scores([words]))
-    return Parse(rooted(restore(model.tree(words, labels))) if likeliest is None else likeliest, float(best[0]), "")
+    tree = rooted(restore(model.tree(words, labels))) if likeliest is None else likeliest
+    return Parse(tree, best, "", beam_used)
+
+
+def _best(model: TreeModel, scores: CFGScores, beam: float, stop: UInt8) -> tuple[Int32, float, float]:
+    """The best tree of one sentence that the beam lets through, else a wider one, else any; its score; the beam."""
+    tree = CFGTree(model.grammar, [len(scores.lexical)])
+    for width in dict.fromkeys((beam, WIDER * beam, np.inf)):
+        labels, best = tree.best(scores, beam=width, prior=model.prior, stop=stop)
+        if best[0] > -np.inf or stop[0]:
+            break
+    return labels, float(best[0]), width
 
 
 def _failed(model: TreeModel, words: list[str], failure: str) -> Parse:

@@ -94,6 +94,9 @@ class TreeCriterion(ABC):
         Options of the parser's training that it has no use for.
     takes_sentences : bool
         Whether it learns from sentences without a tree, too.
+    takes_prior : bool
+        Whether the training trees have a prior for the model's scores, so that a search may have a beam: the scores
+        must be logarithms of probabilities, and of these trees.
     only_with : dict
         Options that make sense only if another one has a certain value: by name, that other one and the value.
     """
@@ -104,6 +107,7 @@ class TreeCriterion(ABC):
     is_trained: ClassVar[str] = "is trained"
     unused: ClassVar[tuple[str, ...]] = ()
     takes_sentences: ClassVar[bool] = False
+    takes_prior: ClassVar[bool] = True
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
@@ -187,7 +191,7 @@ class CountedPcfg(TreeCriterion):
 
     def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
         """The grammar, and a message about it."""
-        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff)
+        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff).with_prior(binary)
         return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
 
 
@@ -207,6 +211,7 @@ class PcfgByEM(TreeCriterion):
     is_trained = "is found by EM"
     unused = OF_WEIGHTS
     takes_sentences = True
+    takes_prior = False  # EM's symbols come to mean something else than those of the trees
     most_iterations = 50
     only_with = dict.fromkeys(("phrases", "tags", "min_count"), ("start", "random"))
 
@@ -295,7 +300,8 @@ class SpanCriterion(TreeCriterion):
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> TreeTraining:
         """The treebank in numbers, to be learnt as the options of a parser ask for."""
         attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, parser.span_features)
-        problem = SpanProblem.of(treebank.binary, attributes, **self.problem_options(treebank.binary))
+        made = self.problem_options(treebank.binary)
+        problem = SpanProblem.of(treebank.binary, attributes, prior=self.takes_prior, **made)
         return TreeTraining(parser, treebank, self, problem)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
@@ -472,6 +478,7 @@ def _tree_by_tree(name: str) -> None:
         "__annotations__": {own: annotation for own, (annotation, _) in fields.items()},
         "__doc__": f"{chain.__doc__} Of trees.", "__module__": __name__,
         "name": name, "summary": chain.summary, "chain": chain, "uses_cost": chain.uses_cost,
+        "takes_prior": "viterbi" not in chain.needs,  # what is learnt from best trees has a scale of its own
         "optimizers": tuple(dict.fromkeys([*kinks_first, *chain.optimizers])),
     }  # fmt: skip
     register(options(type(f"{chain.__name__}OfTrees", (TreeByTree,), body)))

@@ -309,6 +309,7 @@ def measure_trees(job: Job, say: Say) -> Cell:
     words = [tree.leaves() for tree in test]
     few = train[:WARM_UP_SENTENCES]
     parser, cell = _fitted(job, Parser, train, few, lambda parser: parser.predict(words[:1]), shorter=False)
+    parser.set_params(beam=None)  # what is compared are models, not searches
     report = bracket_scores(test, parser.predict(words))
     wrong = re.search(r"([\d,]+) wrong ones", parser.message_)
     return {

@@ -33,6 +33,7 @@ from loglinear.generative.pcfg.lexicon import Lexicon
 from loglinear.kernels import kernel
 from loglinear.model_file import Reader
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, TreeCoder, constituents
+from loglinear.structures.tree.prior import ContextPrior
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 
 Sentences = Sequence[Sequence[str]]
@@ -59,6 +60,8 @@ class PCFG:
         Their probabilities given the parent.
     lexicon : Lexicon
         Of the P tags.
+    prior : ContextPrior, optional
+        For a search with a beam; without it, searches are exact.
     """
 
     symbols: list[str] = field(repr=False)
@@ -68,6 +71,7 @@ class PCFG:
     unary_rules: Int32 = field(repr=False)
     unary: Float = field(repr=False)
     lexicon: Lexicon
+    prior: ContextPrior | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         grammar = CFGGrammar(len(self.symbols), self.root, np.arange(self.n_tags), self.binary_rules)
@@ -90,10 +94,19 @@ class PCFG:
         return np.concatenate([self.binary, self.unary, self.lexicon.log_p])
 
     def with_parameters(self, parameters: Float) -> PCFG:
-        """The same grammar with other parameters [P]."""
+        """The same grammar with other parameters [P], without a prior."""
         ends = [len(self.binary), len(self.binary) + len(self.unary)]
         binary, unary, log_p = np.split(np.array(parameters), ends)
-        return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p))
+        return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p), prior=None)
+
+    def with_prior(self, trees: Sequence[Tree]) -> PCFG:
+        """The same grammar with a prior from binary trees; those that it does not generate are left out."""
+        found = [(len(tree.leaves()), self.coder.labels(tree)) for tree in trees]
+        known = [(n, labels) for n, labels in found if labels is not None]
+        if not known:
+            return self
+        lengths, labels = np.array([n for n, _ in known]), np.concatenate([labels for _, labels in known])
+        return replace(self, prior=ContextPrior.of_labels(self.grammar, lengths, labels))
 
     @cached_property
     def closure(self) -> UnaryClosure:
@@ -213,6 +226,7 @@ class PCFG:
             "lexicon_pointer": self.lexicon.pointer,
             "lexicon_tags": self.lexicon.tags,
             "lexicon_log_p": self.lexicon.log_p,
+            **({} if self.prior is None else self.prior.to_arrays()),
         }
 
     @classmethod
@@ -228,9 +242,9 @@ class PCFG:
         binary_rules, unary_rules = read.ints("binary_rules", (None, 3), k), read.ints("unary_rules", (None, 2), k)
         binary = read.floats("binary", (len(binary_rules),), 0.0, 1.0 + ROUNDING)
         unary = read.floats("unary", (len(unary_rules),), 0.0, 1.0 + ROUNDING)
-        lexicon = Lexicon(n_tags, names[k:], *of_words, log_p)
+        lexicon, prior = Lexicon(n_tags, names[k:], *of_words, log_p), ContextPrior.from_storage(read, n_tags, k)
         with read.building("binary_rules"):
-            return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon)
+            return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon, prior)
 
 
 def check_constant(name: str, value: float, least: float = 0.0) -> float:

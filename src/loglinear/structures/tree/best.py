@@ -202,13 +202,16 @@ class Rows(NamedTuple):
 
 
 class Search(NamedTuple):
-    """How wide to search: drop symbols whose value plus ``prior`` [K] is worse than the best by more than ``beam``.
+    """How wide to search: drop symbols that look worse than the best of their span by more than ``beam``.
 
-    The search stops once ``stop`` uint8[1] is not 0.
+    The values at a span (i, j) are compared with ``before[i]`` and ``after[j]`` added. Of each of these a sentence has
+    rows [n + 1, K], and all sentences one after the other have [words + S, K]; without a beam (inf) there need not be
+    any. The search stops once ``stop`` uint8[1] is not 0.
     """
 
     beam: float
-    prior: Float
+    before: Float
+    after: Float
     stop: UInt8
 
 
@@ -263,22 +266,26 @@ def _step_up(n_active: int, rules: Rules, scores: Float, allowed: UInt8, rows: R
 
 
 @kernel
-def _drop(active: Int32, search: Search, best: Float) -> None:
-    """Rule out the symbols ``active`` that are outside the beam."""
-    prior, top = search.prior, -np.inf
+def _keep(active: Int32, beam: float, before: Float, after: Float, best: Float) -> int:
+    """Move the symbols ``active`` that are within the beam to the front, in their order; returns their number."""
+    top = -np.inf
     for a in active:
-        top = max(top, best[a] + prior[a])
-    for a in active:
-        if best[a] + prior[a] < top - search.beam:
-            best[a] = -np.inf
+        top = max(top, best[a] + before[a] + after[a])
+    n_kept = 0
+    for m in range(active.shape[0]):
+        a = active[m]
+        if best[a] + before[a] + after[a] >= top - beam:
+            active[m], active[n_kept] = active[n_kept], a
+            n_kept += 1
+    return n_kept
 
 
 @kernel
-def _store(i: int, j: int, n_active: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
-    """Move the dense rows into the chart and clear them; returns the number of items."""
+def _store(i: int, j: int, n_kept: int, n_active: int, rules: Rules, items: Best, filled: int, rows: Rows) -> int:
+    """Move the first ``n_kept`` symbols of the dense rows into the chart and clear all; returns the number of items."""
     chart, value, rule, split, step = items
     best0, best, back_rule, back_split, back_step, active = rows
-    begin, filled = filled, place(i, j, active[:n_active], best, -np.inf, rules.is_left, chart, filled)
+    begin, filled = filled, place(i, j, active[:n_kept], best, -np.inf, rules.is_left, chart, filled)
     for item in range(begin, filled):
         a = chart.symbol[item]
         u = back_step[a]
@@ -323,11 +330,12 @@ def _fill(sentence: Sentence, rules: Rules, parts: Parts, search: Search, items:
             elif mask.shape[0] != 1 or mask[0]:
                 n_active = _combine(i, j, rules, binary[x], items, rows)
             n_active = _step_up(n_active, rules, steps[x], mask, rows)
-            if search.beam < np.inf:
-                _drop(active[:n_active], search, rows.best)
-            if filled + n_active > items.value.shape[0]:
-                items = _grown_best(items, filled, n_active)
-            filled = _store(i, j, n_active, rules, items, filled, rows)
+            n_kept = n_active
+            if search.beam < np.inf and j - i < sentence.n:  # of the whole sentence, only the root matters
+                n_kept = _keep(active[:n_active], search.beam, search.before[i], search.after[j], rows.best)
+            if filled + n_kept > items.value.shape[0]:
+                items = _grown_best(items, filled, n_kept)
+            filled = _store(i, j, n_kept, n_active, rules, items, filled, rows)
     mark(sentence.n, items.chart, False)
     return items, True
 
@@ -374,7 +382,9 @@ def viterbi(
     )  # fmt: skip
     for s in range(word_offsets.shape[0] - 1):
         n, spans = word_offsets[s + 1] - word_offsets[s], span_offsets[s]
-        items, is_finished = _fill(Sentence(n, word_offsets[s], spans), rules, parts, search, items, rows)
+        row = word_offsets[s] + s
+        own = Search(search.beam, search.before[row : row + n + 1], search.after[row : row + n + 1], search.stop)
+        items, is_finished = _fill(Sentence(n, word_offsets[s], spans), rules, parts, own, items, rows)
         if not is_finished:
             return s
         best[s] = _trace(n, rules, items, labels[spans : span_offsets[s + 1]])

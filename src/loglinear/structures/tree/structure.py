@@ -30,11 +30,13 @@ from loglinear.structures.tree import best as tree_best
 from loglinear.structures.tree import log_sums, sums
 from loglinear.structures.tree.best import BracketLabels, Parts, Search, Sentence, push
 from loglinear.structures.tree.grammar import CFGGrammar, Rules
+from loglinear.structures.tree.prior import ContextPrior
 from loglinear.structures.tree.sums import Brackets
 
 NO_PARTS = Parts(
     np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0)), np.empty(0, dtype=np.int32), np.empty((0, 1), dtype=np.uint8)
 )
+NO_CONTEXTS = np.empty((0, 0)), np.empty((0, 0))
 NO_BRACKETS = Brackets(
     np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty((0, 0))
 )
@@ -189,7 +191,7 @@ class CFGTree:
         scores: CFGScores,
         *,
         beam: float = np.inf,
-        prior: npt.ArrayLike | None = None,
+        prior: ContextPrior | None = None,
         stop: UInt8 | None = None,
     ) -> tuple[Int32, Float]:
         """Best trees int32[N, 3] and their scores [S]; -1 and -inf for sentences that have none.
@@ -200,22 +202,32 @@ class CFGTree:
         beam : float
             Symbols of a span that are worse than its best by more than this are dropped. The result may then be a tree
             that is not the best, or none. inf is exact.
-        prior : float64[K], optional
-            Added to the values that ``beam`` compares, such as the logarithm of how frequent a symbol is.
+        prior : ContextPrior, optional
+            What ``beam`` adds to the values that it compares.
         stop : uint8[1], optional
             Another thread may set it to 1 to stop the search: sentences not done by then have no tree.
         """
         if not beam > 0.0:
             raise OptionError(f"beam = {beam}: it must be a number above 0, in nats")
         parts = self._checked(scores)
-        k = self.grammar.n_symbols
-        priors = np.zeros(k) if prior is None else np.ascontiguousarray(prior, dtype=np.float64)
-        if priors.shape != (k,):
-            raise DataError(f"prior has the shape {list(priors.shape)}, not [{k}]")
         labels, best = np.full((self.n_positions, 3), -1, dtype=np.int32), np.full(self.n_sequences, -np.inf)
-        search = Search(float(beam), priors, np.zeros(1, dtype=np.uint8) if stop is None else stop)
+        search = Search(
+            float(beam), *self._contexts(parts, beam, prior), np.zeros(1, dtype=np.uint8) if stop is None else stop
+        )
         tree_best.viterbi(self.word_offsets, self.offsets, self.grammar.rules, parts, search, labels, best)
         return labels, best
+
+    def _contexts(self, parts: Parts, beam: float, prior: ContextPrior | None) -> tuple[Float, Float]:
+        """What the beam adds to values, by the first word and by the end of a span."""
+        if beam == np.inf:
+            return NO_CONTEXTS
+        g = self.grammar
+        if prior is None:
+            nothing = np.zeros((self.n_words + self.n_sequences, g.n_symbols))
+            return nothing, nothing
+        if prior.before.shape != (g.n_preterminals + 1, g.n_symbols):
+            raise DataError("the prior is that of another grammar")
+        return prior.beside(self.word_offsets, parts.lexical)
 
     def k_best(self, scores: CFGScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sentence its K <= k best trees int32[K, spans, 3], best first, and their scores [K]."""
