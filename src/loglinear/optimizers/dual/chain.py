@@ -53,10 +53,11 @@ from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
-from loglinear.optimizers.objective import Objective, unsupported_reason
+from loglinear.optimizers.objective import Layout, Objective, local_unsupported_reason, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
+from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_pass
+from loglinear.structures.chain.padded import PaddedWeights, dual_pass, merge, sizes, start_at_gold
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -96,7 +97,7 @@ class DualState(StoredState):
         Factor that makes steps smaller.
     shrink : float
         How far the L1 penalty moves weights towards zero.
-    layout : PaddedLayout or None
+    layout : PaddedLayout, ConditionalLayout or None
         None until a stored state has been compared with the data.
     copies : list of PaddedWeights
         The same weights for each of the parts of a pass; none if there is one part.
@@ -120,7 +121,7 @@ class DualState(StoredState):
     gap: float = np.inf
     caution: float = 1.0
     shrink: float = 0.0
-    layout: PaddedLayout | None = None
+    layout: Layout | None = None
     copies: list[PaddedWeights] = field(default_factory=list)
 
     @property
@@ -189,7 +190,7 @@ class DualAscent(DualOptions):
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
 
-    def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
+    def _pass(self, objective: Objective, layout: Layout, l1: float, now: DualState) -> None:
         """One more pass, in place."""
         n = objective.corpus.n_sequences
         order = self.order(n, now.iteration)
@@ -199,6 +200,12 @@ class DualAscent(DualOptions):
         overlap = float(PARTS) if careful else OVERLAP
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
+            if isinstance(layout, ConditionalLayout):
+                conditional_pass(
+                    sequences, layout.corpus, weights, layout.n_labels, layout.lanes, layout.after, now.shrink,
+                    objective.l2 / overlap, now.caution, now.alpha, losses, gaps,
+                )  # fmt: skip
+                return
             dual_pass(
                 sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
                 now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
@@ -229,10 +236,12 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
+    if local_unsupported_reason(criterion, features, gold) is None:
+        return None
     return unsupported_reason(criterion, features, gold)
 
 
-def _start(layout: PaddedLayout) -> DualState:
+def _start(layout: Layout) -> DualState:
     """The state with the gold labellings' marginals, and so with weights of zero."""
     corpus, n = layout.corpus, len(layout.corpus.offsets) - 1
     alpha = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
