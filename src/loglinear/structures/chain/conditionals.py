@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Float, Float32, Int16, Int32, Int64
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.kernels import kernel, loose_kernel
+from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.lanes import (
     exponential,
     greater,
@@ -248,7 +248,7 @@ class ConditionalLayout:
 # Passes: for each position its scores, the softmax of what constraints leave, and in dual ascent a step.
 
 
-@loose_kernel
+@inlined_kernel
 def _fetch(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> None:
     """Prefetch the rows of a position from memory."""
     if position < corpus.row_pointer.shape[0] - 1:
@@ -257,7 +257,7 @@ def _fetch(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> No
             prefetch(rows, corpus.row_ids[j] * width + width - 1)
 
 
-@loose_kernel
+@inlined_kernel
 def _set_scores(
     t: int, corpus: PaddedCorpus, weights: PaddedWeights, less: np.float32, scores: Float32
 ) -> None:
@@ -280,7 +280,7 @@ def _set_scores(
         scores[corpus.list_labels[j]] += value * (max(weight - less, ZERO) + min(weight + less, ZERO))
 
 
-@loose_kernel
+@inlined_kernel
 def _normalise(
     t: int, first: int, last: int, corpus: PaddedCorpus, turned: Float32, after: bool, scores: Float32,
     marginals: Float32,
@@ -348,7 +348,7 @@ def conditional_losses(
     return losses
 
 
-@loose_kernel
+@inlined_kernel
 def _step(
     t: int, corpus: PaddedCorpus, alpha: Float32, rate: float, marginals: Float32, change: Float32
 ) -> tuple[np.float32, np.float32]:
@@ -376,7 +376,7 @@ def _step(
     return distance, np.float32(distance / (distance + rate * square + LEAST))
 
 
-@loose_kernel
+@inlined_kernel
 def _apply(t: int, corpus: PaddedCorpus, change: Float32, factor: np.float32, weights: PaddedWeights) -> None:
     """Add ``factor`` times a change of marginals [W] to the features of position ``t``."""
     rows, has_feature, w = weights.rows.ravel(), corpus.has_feature.ravel(), change.shape[0]
