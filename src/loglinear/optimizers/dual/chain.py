@@ -53,7 +53,7 @@ from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
-from loglinear.optimizers.objective import Layout, Objective, local_unsupported_reason, unsupported_reason
+from loglinear.optimizers.objective import GIVEN_AFTER, Layout, Objective, local_unsupported_reason, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_pass
@@ -236,8 +236,8 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
-    if local_unsupported_reason(criterion, features, gold) is None:
-        return None
+    if criterion.name in GIVEN_AFTER:
+        return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold)
 
 

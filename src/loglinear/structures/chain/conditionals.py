@@ -26,20 +26,35 @@ from loglinear.arrays import Float, Float32, Int16, Int32, Int64
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.lanes import (
+    Width,
+    added,
+    block_length,
     exponential,
     greater,
     greatest,
-    lesser,
     load,
-    load_flags,
     prefetch,
+    row_length,
     same,
     store,
     total,
+    towards_zero,
+    where_there,
 )
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.padded import LEAST, ONE, TINY, TWO, ZERO, PaddedCorpus, PaddedLayout, PaddedWeights
+from loglinear.structures.chain.padded import (
+    AHEAD,
+    LEAST,
+    LOWEST,
+    ONE,
+    TINY,
+    TWO,
+    ZERO,
+    PaddedCorpus,
+    PaddedLayout,
+    PaddedWeights,
+)
 
 NO_CODES = np.zeros(0, dtype=np.int32)
 NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()
@@ -193,7 +208,8 @@ class ConditionalLayout:
     ) -> None:
         alone = replace(features, order=1, edge=None, transitions=NO_CODES, trigrams=NO_CODES)
         self._states = PaddedLayout(alone, encoded, penalties, gold, sequence_weights)
-        self.n_labels, self.width, self.after = features.n_labels, self._states.width, after
+        self.n_labels, self.after = features.n_labels, after
+        self.lanes, self.width = self._states.lanes, self._states.width
         self._n_states, self._n_contexts = alone.n_features, features.n_features - alone.n_features
         self._n_singles = len(self._states.zeros().lists)
         groups, keys = context_groups(features, gold, encoded.offsets, after)
@@ -230,6 +246,11 @@ class ConditionalLayout:
         states = self._states.zeros()
         return states._replace(lists=np.zeros(self._n_singles + self._n_contexts, dtype=np.float32))
 
+    def copy(self, weights: PaddedWeights) -> PaddedWeights:
+        """The same weights in arrays of their own."""
+        states = self._states.copy(weights._replace(lists=weights.lists[: self._n_singles]))
+        return states._replace(lists=weights.lists.copy())
+
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
         states = self._states.lay_out(weights[: self._n_states])
@@ -246,183 +267,164 @@ class ConditionalLayout:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Passes: for each position its scores, the softmax of what constraints leave, and in dual ascent a step.
+#
+# The steps of a position are inlined, because a call with many arrays costs more than the work on one position.
 
 
-@inlined_kernel
-def _fetch(position: int, corpus: PaddedCorpus, rows: Float32, width: int) -> None:
-    """Prefetch the rows of a position from memory."""
-    if position < corpus.row_pointer.shape[0] - 1:
-        for j in range(corpus.row_pointer[position], corpus.row_pointer[position + 1]):
-            prefetch(rows, corpus.row_ids[j] * width)
-            prefetch(rows, corpus.row_ids[j] * width + width - 1)
+class Room(NamedTuple):
+    """Scratch for one position."""
+
+    scores: Float32  # [W]
+    marginals: Float32  # [W]
+    features: Float32  # [W] sum of the squared values of each label's features in rows
+    turned: Float32  # [W W] the transitions that constraints allow, transposed; empty if they allow everything
+
+
+@loose_kernel
+def _room(corpus: PaddedCorpus, n_labels: int, width: Width) -> Room:
+    w, free = row_length(width), True
+    turned = np.zeros(w * w, np.float32)
+    for p in range(n_labels):
+        free = free and corpus.start[p] == ONE and corpus.stop[p] == ONE
+        for c in range(n_labels):
+            turned[c * w + p] = corpus.allowed[p, c]
+            free = free and corpus.allowed[p, c] == ONE
+    room = np.zeros(w, np.float32), np.zeros(w, np.float32), np.zeros(w, np.float32)
+    return Room(room[0], room[1], room[2], np.zeros(0, np.float32) if free else turned)
 
 
 @inlined_kernel
 def _set_scores(
-    t: int, corpus: PaddedCorpus, weights: PaddedWeights, less: np.float32, scores: Float32
+    t: int, corpus: PaddedCorpus, rows: Float32, lists: Float32, less: np.float32, width: Width, room: Room
 ) -> None:
-    """Scores [W] of position ``t``, of the weights moved towards zero by ``less``."""
-    rows, w, zero = weights.rows.ravel(), scores.shape[0], same(ZERO)
-    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    """``room.scores`` of position ``t``, with weights moved towards zero by ``less``, and ``room.features``."""
+    ids, values, single, scores = corpus.row_ids, corpus.row_values, corpus.list_ids, room.scores
+    w, block, has_values = row_length(width), block_length(width), values.shape[0] + corpus.list_values.shape[0] > 0
     begin, end = corpus.row_pointer[t], corpus.row_pointer[t + 1]
-    for c in range(0, w, 8):
-        score = load(corpus.blank, c)
+    for c in range(0, w, block):
+        store(scores, c, load(corpus.blank, c, width))
+    if has_values or less > ZERO:
+        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+            value, weight = corpus.list_values[j] if has_values else ONE, lists[single[j]]
+            scores[corpus.list_labels[j]] += value * (max(weight - less, ZERO) + min(weight + less, ZERO))
+    else:
+        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+            scores[corpus.list_labels[j]] += lists[single[j]]
+    for c in range(0, w, block):
+        score, there = same(ZERO, width), same(ZERO, width)
         if has_values or less > ZERO:
             for j in range(begin, end):
-                value, row = corpus.row_values[j] if has_values else ONE, load(rows, ids[j] * w + c)
-                score = score + value * (greater(row - less, zero) + lesser(row + less, zero))
+                value, row = values[j] if has_values else ONE, load(rows, ids[j] * w + c, width)
+                score = score + value * towards_zero(row, less)
+                there = there + where_there(row, same(value * value, width))
         else:
             for j in range(begin, end):
-                score = score + load(rows, ids[j] * w + c)
-        store(scores, c, score)
-    for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
-        value, weight = corpus.list_values[j] if has_values else ONE, weights.lists[corpus.list_ids[j]]
-        scores[corpus.list_labels[j]] += value * (max(weight - less, ZERO) + min(weight + less, ZERO))
+                prefetch(rows, ids[j + AHEAD] * w + c, width)
+                row = load(rows, ids[j] * w + c, width)
+                score = score + row
+                there = there + where_there(row, same(ONE, width))
+        store(room.features, c, there)
+        store(scores, c, load(scores, c, width) + score)
 
 
 @inlined_kernel
 def _normalise(
-    t: int, first: int, last: int, corpus: PaddedCorpus, turned: Float32, after: bool, scores: Float32,
-    marginals: Float32,
-) -> float:  # fmt: skip
-    """``marginals`` [W] of the labels that the constraints allow between the gold neighbours; returns log Z.
-
-    ``turned`` [W, W] are the transitions that constraints allow, transposed; empty if they allow all. nan after an
-    underflow.
-    """
-    w, mass = scores.shape[0], same(ZERO)
-    most = load(scores, 0)
-    for c in range(8, w, 8):
-        most = greater(most, load(scores, c))
-    top, allowed, follow = greatest(most), corpus.allowed.ravel(), turned.ravel()
-    for c in range(0, w, 8):
-        now = exponential(load(scores, c) - top)
-        if turned.shape[0]:
+    t: int, first: int, last: int, corpus: PaddedCorpus, after: bool, width: Width, room: Room
+) -> float:
+    """``room.marginals`` of the labels that constraints allow between the gold neighbours; returns log Z or nan."""
+    w, block, mass, most = row_length(width), block_length(width), same(ZERO, width), same(LOWEST, width)
+    for c in range(0, w, block):
+        most = greater(most, load(room.scores, c, width))
+    top, allowed = greatest(most), corpus.allowed.ravel()
+    for c in range(0, w, block):
+        now = exponential(load(room.scores, c, width) - top)
+        if room.turned.shape[0]:
             if t > first:
-                now = now * load(allowed, corpus.gold[t - 1] * w + c)
+                now = now * load(allowed, corpus.gold[t - 1] * w + c, width)
             else:
-                now = now * load(corpus.start, c)
+                now = now * load(corpus.start, c, width)
             if t == last:
-                now = now * load(corpus.stop, c)
+                now = now * load(corpus.stop, c, width)
             elif after:
-                now = now * load(follow, corpus.gold[t + 1] * w + c)
+                now = now * load(room.turned, corpus.gold[t + 1] * w + c, width)
         mass = mass + now
-        store(marginals, c, now)
+        store(room.marginals, c, now)
     scale = total(mass)
     if not scale > LEAST:
         return np.nan
     inverse = ONE / scale
-    for c in range(0, w, 8):
-        store(marginals, c, inverse * load(marginals, c))
+    for c in range(0, w, block):
+        store(room.marginals, c, inverse * load(room.marginals, c, width))
     return float(top) + math.log(scale)
 
 
 @loose_kernel
-def _turned(corpus: PaddedCorpus, n_labels: int) -> Float32:
-    """The transitions that constraints allow, transposed [W, W]; [0, 0] if they allow everything."""
-    width, ruled_out = corpus.allowed.shape[0], False
-    turned = np.zeros((width, width), np.float32)
-    for p in range(n_labels):
-        ruled_out = ruled_out or corpus.start[p] != ONE or corpus.stop[p] != ONE
-        for c in range(n_labels):
-            turned[c, p] = corpus.allowed[p, c]
-            ruled_out = ruled_out or corpus.allowed[p, c] != ONE
-    return turned if ruled_out else np.zeros((0, 0), np.float32)
-
-
-@loose_kernel
 def conditional_losses(
-    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, after: bool
+    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool
 ) -> float:
     """Losses of the ``sequences``, each times its weight; nan after an underflow."""
-    width, losses, turned = weights.rows.shape[1], 0.0, _turned(corpus, n_labels)
-    scores, marginals, rows = np.empty(width, np.float32), np.empty(width, np.float32), weights.rows.ravel()
+    losses, room, rows, lists = 0.0, _room(corpus, n_labels, width), weights.rows.ravel(), weights.lists
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, last = corpus.offsets[i], corpus.offsets[i + 1] - 1
         for t in range(first, last + 1):
-            _fetch(t + 1, corpus, rows, width)
-            _set_scores(t, corpus, weights, ZERO, scores)
-            log_z = _normalise(t, first, last, corpus, turned, after, scores, marginals)
-            losses += corpus.sequence_weights[i] * (log_z - scores[corpus.gold[t]])
+            _set_scores(t, corpus, rows, lists, ZERO, width, room)
+            log_z = _normalise(t, first, last, corpus, after, width, room)
+            losses += corpus.sequence_weights[i] * (log_z - room.scores[corpus.gold[t]])
     return losses
-
-
-@inlined_kernel
-def _step(
-    t: int, corpus: PaddedCorpus, alpha: Float32, rate: float, marginals: Float32, change: Float32
-) -> tuple[np.float32, np.float32]:
-    """``change`` [W] = marginals - alpha; returns J and the share gamma of the change to make.
-
-    J is the distance of both, Q the squared norm of the change's effect on the features of position ``t``, and
-    gamma = J / (J + rate Q). A weight in the lists of two labels counts as two.
-    """
-    w, old, has_feature, ids = change.shape[0], alpha.ravel(), corpus.has_feature.ravel(), corpus.row_ids
-    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    size, squares = same(ZERO), same(ZERO)
-    for c in range(0, w, 8):
-        now, before, features = load(marginals, c), load(old, t * w + c), same(ZERO)
-        for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
-            value = corpus.row_values[j] if has_values else ONE
-            features = features + value * value * load_flags(has_feature, ids[j] * w + c)
-        moved = now - before
-        size = size + moved * moved / (now + before + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
-        squares = squares + features * moved * moved
-        store(change, c, moved)
-    square, distance = total(squares), TWO * total(size)
-    for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
-        alone = change[corpus.list_labels[j]] * (corpus.list_values[j] if has_values else ONE)
-        square += alone * alone
-    return distance, np.float32(distance / (distance + rate * square + LEAST))
-
-
-@inlined_kernel
-def _apply(t: int, corpus: PaddedCorpus, change: Float32, factor: np.float32, weights: PaddedWeights) -> None:
-    """Add ``factor`` times a change of marginals [W] to the features of position ``t``."""
-    rows, has_feature, w = weights.rows.ravel(), corpus.has_feature.ravel(), change.shape[0]
-    ids, has_values = corpus.row_ids, corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    for c in range(0, w, 8):
-        part = factor * load(change, c)
-        for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
-            place, value = ids[j] * w + c, corpus.row_values[j] if has_values else ONE
-            store(rows, place, load(rows, place) + value * part * load_flags(has_feature, place))
-    for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
-        value = corpus.list_values[j] if has_values else ONE
-        weights.lists[corpus.list_ids[j]] += factor * value * change[corpus.list_labels[j]]
 
 
 @loose_kernel
 def conditional_pass(
-    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, after: bool, shrink: float,
-    l2: float, caution: float, alpha: Float32, losses: Float, gaps: Float,
+    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool,
+    shrink: float, l2: float, caution: float, alpha: Float32, losses: Float, gaps: Float,
 ) -> None:  # fmt: skip
     """A step for each position of the ``sequences`` in turn; losses and gaps [S] before the steps, nan after an underflow.
 
     The weights are a function of ``alpha`` [N, W], the positions' kept marginals; scores use the weights moved towards
-    zero by ``shrink``.
+    zero by ``shrink``. With J the distance of alpha_t and the marginals mu_t, and Q the squared norm of the effect of
+    Delta = mu_t - alpha_t on the position's features (a weight in the lists of two labels counts as two), the step is
+    gamma Delta with  gamma = J / (J + caution c Q / 2 l2).
     """
-    width, less, turned = weights.rows.shape[1], np.float32(shrink), _turned(corpus, n_labels)
-    scores, marginals = np.empty(width, np.float32), np.empty(width, np.float32)
-    change, rows, old = np.empty(width, np.float32), weights.rows.ravel(), alpha.ravel()
+    w, block, less, room = row_length(width), block_length(width), np.float32(shrink), _room(corpus, n_labels, width)
+    rows, lists, kept, change = weights.rows.ravel(), weights.lists, alpha.ravel(), room.marginals
+    ids, values, single, labels = corpus.row_ids, corpus.row_values, corpus.list_ids, corpus.list_labels
+    has_values, most_entropy = values.shape[0] + corpus.list_values.shape[0] > 0, math.log(n_labels)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, last, weight = corpus.offsets[i], corpus.offsets[i + 1] - 1, corpus.sequence_weights[i]
-        rate, loss, gap = caution * weight / (2.0 * l2), 0.0, 0.0
+        rate, loss, gap = weight / (2.0 * l2), 0.0, 0.0
         for t in range(first, last + 1):
-            _fetch(t + 1, corpus, rows, width)
-            _set_scores(t, corpus, weights, less, scores)
-            log_z = _normalise(t, first, last, corpus, turned, after, scores, marginals)
-            own = log_z - float(scores[corpus.gold[t]])
+            _set_scores(t, corpus, rows, lists, less, width, room)
+            log_z = _normalise(t, first, last, corpus, after, width, room)
+            own = log_z - float(room.scores[corpus.gold[t]])
             loss += own
             if not own < np.inf:  # alpha_t stays as it is
                 continue
-            expected = same(ZERO)
-            for c in range(0, width, 8):
-                expected = expected + load(old, t * width + c) * load(scores, c)
-            distance, gamma = _step(t, corpus, alpha, rate, marginals, change)
+            expected, size, squares = same(ZERO, width), same(ZERO, width), same(ZERO, width)
+            for c in range(0, w, block):
+                now, before = load(room.marginals, c, width), load(kept, t * w + c, width)
+                moved = now - before
+                expected = expected + before * load(room.scores, c, width)
+                size = size + moved * moved / (now + before + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
+                squares = squares + load(room.features, c, width) * (moved * moved)
+                store(change, c, moved)
+            square, distance = total(squares), TWO * total(size)
+            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                alone = change[labels[j]] * (corpus.list_values[j] if has_values else ONE)
+                square += alone * alone
             # the divergence of the two is at least the second term, and about the first where they are close
-            gap += max(0.5 * distance, log_z - float(total(expected)) - math.log(n_labels))
-            for c in range(0, width, 8):
-                store(old, t * width + c, load(old, t * width + c) + gamma * load(change, c))
-            _apply(t, corpus, change, np.float32(-weight / (2.0 * l2)) * gamma, weights)
+            gap += max(0.5 * float(distance), log_z - float(total(expected)) - most_entropy)
+            gamma = np.float32(distance / (distance + caution * rate * square + LEAST))
+            factor = np.float32(-rate) * gamma
+            for c in range(0, w, block):
+                moved = load(change, c, width)
+                store(kept, t * w + c, load(kept, t * w + c, width) + gamma * moved)
+                part = factor * moved
+                for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+                    place, value = ids[j] * w + c, values[j] if has_values else ONE
+                    store(rows, place, added(load(rows, place, width), value * part))
+            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                value = corpus.list_values[j] if has_values else ONE
+                lists[single[j]] += factor * value * change[labels[j]]
         losses[i], gaps[i] = weight * loss, weight * gap
