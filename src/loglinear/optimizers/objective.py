@@ -27,6 +27,7 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_losses
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
+from loglinear.structures.chain.padded_pieces import PieceLayout, piece_losses
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
@@ -98,8 +99,10 @@ class Objective:
         costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
         data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
-        after = GIVEN_AFTER.get(self.criterion.name)
-        return PaddedLayout(*data, costs) if after is None else ConditionalLayout(*data, after)
+        name = self.criterion.name
+        if name in GIVEN_AFTER:
+            return ConditionalLayout(*data, GIVEN_AFTER[name])
+        return PieceLayout(*data, name == "nota", self.gold.contexts) if name in PIECES else PaddedLayout(*data, costs)
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:
@@ -190,6 +193,7 @@ class Objective:
 
 SHARDS = 4
 GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
+PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
 Layout = PaddedLayout | ConditionalLayout
 
 
@@ -208,8 +212,10 @@ def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold)
 
 def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
     """Why the pieces of a chain cannot be trained in single precision, or None if they can."""
-    if not isinstance(features, ChainFeatures) or criterion.name not in GIVEN_AFTER:
+    if not isinstance(features, ChainFeatures) or criterion.name not in (*GIVEN_AFTER, *PIECES):
         return "it goes over chains, by criteria of their pieces"
+    if criterion.name in PIECES and (features.order != 1 or features.edge is not None):
+        return "pieces whose contexts are free must be of order 1 and have no pair features"
     if criterion.predicts_fields:
         return "it predicts labels only, not observed columns"
     if gold.allowed is not None:
@@ -240,7 +246,12 @@ class SingleValue:
                 return conditional_losses(
                     sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes, layout.after
                 )
-            return losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes)
+            data = (sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes)
+            return (
+                piece_losses(*data, layout.nothing, layout.contexts)
+                if isinstance(layout, PieceLayout)
+                else losses(*data)
+            )
 
         total = float(sum(in_threads(some, self._sequences, n_threads)))
         return total if np.isfinite(total) else None

@@ -53,11 +53,19 @@ from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
-from loglinear.optimizers.objective import GIVEN_AFTER, Layout, Objective, local_unsupported_reason, unsupported_reason
+from loglinear.optimizers.objective import (
+    GIVEN_AFTER,
+    PIECES,
+    Layout,
+    Objective,
+    local_unsupported_reason,
+    unsupported_reason,
+)
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_pass
 from loglinear.structures.chain.padded import PaddedWeights, dual_pass, merge, sizes, start_at_gold
+from loglinear.structures.chain.padded_pieces import PieceLayout, piece_pass
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -143,6 +151,21 @@ class DualState(StoredState):
         return l1 * absolute + l2 * squares
 
 
+@dataclass
+class PieceState(DualState):
+    """The same for pieces with free contexts.
+
+    Attributes
+    ----------
+    entropies : float64 [S]
+        At least minus the entropy of what is kept of each sequence.
+    """
+
+    arrays = (*DualState.arrays, "entropies")
+
+    entropies: Float = field(default_factory=lambda: np.zeros(0))
+
+
 @register
 @dataclass(frozen=True)
 class DualAscent(DualOptions):
@@ -156,7 +179,9 @@ class DualAscent(DualOptions):
         """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
-        return FlatDualState.from_arrays(arrays) if "table" in arrays else DualState.from_arrays(arrays)
+        if "table" in arrays:
+            return FlatDualState.from_arrays(arrays)
+        return PieceState.from_arrays(arrays) if "entropies" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
@@ -165,13 +190,14 @@ class DualAscent(DualOptions):
             flat = FlatDual(self.max_iter, self.tolerance, self.seed)
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
-        check_supported("it starts from zero, not from another model" if weights0.any() else None)
+        elsewhere = weights0.any() and not self.from_zero
+        check_supported("it starts from zero, not from another model" if elsewhere else None)
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
         layout = objective.padded_layout
         now = _start(layout)
         if state is not None:
-            check_fits_data(isinstance(state, DualState) and _shapes(state) == _shapes(now))
+            check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
             now = state
             now.rows, now.lists, now.transition = layout.copy(now.laid_out)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
@@ -206,9 +232,16 @@ class DualAscent(DualOptions):
                     objective.l2 / overlap, now.caution, now.alpha, losses, gaps,
                 )  # fmt: skip
                 return
+            kept = now.alpha, now.alpha_transitions, now.overlaps
+            if isinstance(layout, PieceLayout):
+                piece_pass(
+                    sequences, layout.corpus, weights, layout.n_labels, layout.lanes, layout.nothing, layout.contexts,
+                    now.shrink, objective.l2 / overlap, now.caution, measure, *kept, now.entropies, losses, gaps,
+                )  # fmt: skip
+                return
             dual_pass(
                 sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
-                now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
+                now.caution, measure, *kept, losses, gaps,
             )  # fmt: skip
 
         if n < PARTS * ROUNDS * SEQUENCES_A_PART:
@@ -236,7 +269,7 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
-    if criterion.name in GIVEN_AFTER:
+    if criterion.name in (*GIVEN_AFTER, *PIECES):
         return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold)
 
@@ -247,7 +280,11 @@ def _start(layout: Layout) -> DualState:
     alpha = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
     transitions = np.zeros((n, len(corpus.transition_places)), dtype=np.float32)
     start_at_gold(corpus, alpha, transitions)
-    return DualState(*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
+    kind = PieceState if isinstance(layout, PieceLayout) else DualState
+    now = kind(*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
+    if isinstance(now, PieceState):
+        now.entropies = np.zeros(n)
+    return now
 
 
 def _shapes(state: DualState) -> list[tuple[int, ...]]:

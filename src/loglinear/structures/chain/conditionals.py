@@ -328,9 +328,7 @@ def _set_scores(
 
 
 @inlined_kernel
-def _normalise(
-    t: int, first: int, last: int, corpus: PaddedCorpus, after: bool, width: Width, room: Room
-) -> float:
+def _normalise(t: int, first: int, last: int, corpus: PaddedCorpus, after: bool, width: Width, room: Room) -> float:
     """``room.marginals`` of the labels that constraints allow between the gold neighbours; returns log Z or nan."""
     w, block, mass, most = row_length(width), block_length(width), same(ZERO, width), same(LOWEST, width)
     for c in range(0, w, block):

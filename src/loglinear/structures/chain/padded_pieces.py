@@ -25,7 +25,8 @@ import math
 
 import numpy as np
 
-from loglinear.arrays import Float, Float32, Int64, UInt8
+from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
+from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
 from loglinear.kernels.lanes import (
     Width,
@@ -39,6 +40,7 @@ from loglinear.kernels.lanes import (
     store,
     total,
 )
+from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import (
     LEAST,
     LOWEST,
@@ -49,6 +51,7 @@ from loglinear.structures.chain.padded import (
     TWO,
     ZERO,
     PaddedCorpus,
+    PaddedLayout,
     PaddedWeights,
     Workspace,
     add_pairs,
@@ -65,6 +68,34 @@ from loglinear.structures.chain.padded import (
 )
 
 LARGE_PRODUCT = 1e200
+ALL_CONTEXTS = np.zeros((0, 0), dtype=np.uint8)
+
+
+class PieceLayout(PaddedLayout):
+    """Weights and corpus for passes over pieces.
+
+    Parameters
+    ----------
+    features, encoded, penalties, gold, sequence_weights
+        As for a :class:`~loglinear.structures.chain.padded.PaddedLayout`.
+    nothing : bool
+        Whether "none of the above", of score 0, is one more outcome.
+    contexts : uint8 [N, Y] or None
+        With none of the above: the contexts that count beside the right ones, at their positions; None for all.
+    """
+
+    def __init__(
+        self,
+        features: ChainFeatures,
+        encoded: EncodedCorpus,
+        penalties: Penalties,
+        gold: Int32,
+        sequence_weights: Float,
+        nothing: bool,
+        contexts: UInt8 | None = None,
+    ) -> None:
+        super().__init__(features, encoded, penalties, gold, sequence_weights)
+        self.nothing, self.contexts = nothing, ALL_CONTEXTS if contexts is None else np.array(contexts)
 
 
 @loose_kernel
@@ -108,9 +139,7 @@ def _abstain(
     first: int, n: int, n_labels: int, top: np.float32, corpus: PaddedCorpus, contexts: UInt8, width: Width,
     work: Workspace,
 ) -> float:  # fmt: skip
-    """The same with none of the above, maxima included; of the wrong ``contexts`` [N, Y], or all if they are empty.
-
-    """
+    """The same with none of the above, maxima included; of the wrong ``contexts`` [N, Y], or all if they are empty."""
     w, block, log_z, product = row_length(width), block_length(width), 0.0, 1.0
     for c in range(0, w * w, block):
         store(work.pairs, c, same(ZERO, width))
