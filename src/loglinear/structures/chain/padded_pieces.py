@@ -294,6 +294,8 @@ def piece_pass(
             expected_before += work.transition[places[f]] * old[f]
             pairs[places[f]] = now - old[f]
             square += (now - old[f]) * (now - old[f])
+            if not nothing:
+                size += 2.0 * (now - old[f]) * (now - old[f]) / (now + old[f] + TINY)
         losses[i] = weight * (log_z - gold_score)
         gaps[i] = weight * max(log_z - expected_before + entropies[i], 0.0)
         gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
