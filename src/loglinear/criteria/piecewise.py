@@ -35,6 +35,7 @@ class Piecewise(Criterion):
     summary = "piecewise: log-likelihood of each label pair by itself"
     convex = True
     needs = ("piece_normalisers", "add_piece_expectations", "score", "add_labelling", "restrict")
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -33,6 +33,7 @@ class Pseudolikelihood(Criterion):
     convex = True
     needs = ("piece_normalisers",)  # not called itself: the pieces around each label are a chain's
     takes_partial = False
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     joint: bool = option("predict the observed columns too, each given the rest", default=False)
 

@@ -24,8 +24,10 @@ from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_losses
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
+from loglinear.structures.chain.padded_pieces import PieceLayout, piece_losses
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
@@ -92,11 +94,15 @@ class Objective:
         self._single_precision = single_precision
 
     @cached_property
-    def padded_layout(self) -> PaddedLayout:
+    def padded_layout(self) -> Layout:
         """Weights and corpus laid out for passes in single precision."""
         costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
-        return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
+        data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
+        name = self.criterion.name
+        if name in GIVEN_AFTER:
+            return ConditionalLayout(*data, GIVEN_AFTER[name])
+        return PieceLayout(*data, name == "nota", self.gold.contexts) if name in PIECES else PaddedLayout(*data, costs)
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:
@@ -104,6 +110,13 @@ class Objective:
         if unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
         return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+
+    @cached_property
+    def _quick_value(self) -> SingleValue | None:
+        """The value alone in single precision, if that is supported."""
+        if self._quick is not None or local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
+            return self._quick
+        return SingleValue(self.padded_layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _shards(self) -> list[tuple[int, int]]:
@@ -136,8 +149,8 @@ class Objective:
     def value(self, weights: Float) -> float:
         """The value alone; quicker than a call where passes are made in single precision."""
         found = None
-        if self._single_precision and self._quick is not None and not self.terms:
-            found = self._quick.value(weights, self.n_threads)
+        if self._single_precision and not self.terms and self._quick_value is not None:
+            found = self._quick_value.value(weights, self.n_threads)
         if found is None:
             return self(weights)[0]
         return found + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
@@ -179,6 +192,9 @@ class Objective:
 # the result is the same for any number of threads.
 
 SHARDS = 4
+GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
+PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
+Layout = PaddedLayout | ConditionalLayout
 
 
 def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
@@ -194,34 +210,59 @@ def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold)
     return None
 
 
-class SinglePrecision:
+def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
+    """Why the pieces of a chain cannot be trained in single precision, or None if they can."""
+    if not isinstance(features, ChainFeatures) or criterion.name not in (*GIVEN_AFTER, *PIECES):
+        return "it goes over chains, by criteria of their pieces"
+    if criterion.name in PIECES and (features.order != 1 or features.edge is not None):
+        return "pieces whose contexts are free must be of order 1 and have no pair features"
+    if criterion.predicts_fields:
+        return "it predicts labels only, not observed columns"
+    if gold.allowed is not None:
+        return "it needs one label for each token, and no sub-labels"
+    return None
+
+
+class SingleValue:
     """Losses of a corpus, without the penalty, as a function of the weights.
 
     Parameters
     ----------
-    layout : PaddedLayout
+    layout : PaddedLayout or ConditionalLayout
     shards : list of (int, int)
         Runs of sequences.
     """
 
-    def __init__(self, layout: PaddedLayout, shards: list[tuple[int, int]]) -> None:
+    def __init__(self, layout: Layout, shards: list[tuple[int, int]]) -> None:
         self.layout = layout
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
+
+    def value(self, weights: Float, n_threads: int) -> float | None:
+        """The value, without the work and the memory of a gradient; None if scores exceed single precision."""
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+
+        def some(sequences: Int64) -> float:
+            if isinstance(layout, ConditionalLayout):
+                return conditional_losses(
+                    sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes, layout.after
+                )
+            data = (sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes)
+            return (
+                piece_losses(*data, layout.nothing, layout.contexts)
+                if isinstance(layout, PieceLayout)
+                else losses(*data)
+            )
+
+        total = float(sum(in_threads(some, self._sequences, n_threads)))
+        return total if np.isfinite(total) else None
+
+
+class SinglePrecision(SingleValue):
+    """The same with the gradient."""
 
     @cached_property
     def _gradients(self) -> list[PaddedWeights]:
         return [self.layout.zeros() for _ in self._sequences]
-
-    def value(self, weights: Float, n_threads: int) -> float | None:
-        """The value alone, which takes neither a pass backward nor the memory of gradients."""
-        layout, laid_out = self.layout, self.layout.lay_out(weights)
-        values = in_threads(
-            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
-            self._sequences,
-            n_threads,
-        )
-        total = float(sum(values))
-        return total if np.isfinite(total) else None
 
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""

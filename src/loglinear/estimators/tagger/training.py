@@ -33,6 +33,7 @@ from loglinear.generative.em import EM, EMState
 from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
 from loglinear.optimizers.dual.chain import dual_unsupported_reason
+from loglinear.optimizers.dual.general import DualOptions
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
@@ -165,6 +166,8 @@ class TaggerTraining(Learnable):
 
         after = min(criterion.chooses_after, optimizer.max_iter)
         beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
+        if isinstance(rest, DualOptions):
+            rest = replace(rest, from_zero=True)
         return [Phase(OPENING, beginning, without_contexts), Phase(MAIN, rest, with_probable_contexts)]
 
     def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:

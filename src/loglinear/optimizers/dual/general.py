@@ -70,6 +70,9 @@ class DualOptions(Optimizer):
         How small the gap between primal and dual must be, as a share of the objective.
     seed : int
         Of the order of the steps.
+    from_zero : bool
+        Whether to begin at zero whatever the starting weights are: the minimum is the same. Training sets it for the
+        second phase of a criterion that has two; other starting weights are refused.
     """
 
     name = "dual"
@@ -79,6 +82,7 @@ class DualOptions(Optimizer):
     max_iter: int = 1000
     tolerance: float = 1e-5
     seed: int = 0
+    from_zero: bool = False
 
     def order(self, n: int, iteration: int) -> Array:
         """The order of ``n`` sequences in a pass."""

@@ -1,0 +1,428 @@
+"""Each position's label given its neighbours' gold labels, in single precision: MEMMs and pseudolikelihood.
+
+With the labels y* of the other positions fixed, a position is a logistic regression of its own. Its scores r_t(y) are
+those of :mod:`~loglinear.structures.chain.pieces`: the part scores that touch it, given the labels before it (an MEMM)
+or also those after it (pseudolikelihood). Which features these have is known before training, at any order and with
+edge features, so that all of them are lists of weights for each position:
+
+    state         rows and single features, as in :class:`~loglinear.structures.chain.padded.PaddedLayout`
+    contexts      single features (weight, label): transition(y*_{t-1}, y), edge_t(y*_{t-1}, y), trigram(y*_{t-2}, ...)
+                  and, given the labels after, transition(y, y*_{t+1}), edge_{t+1}(y, y*_{t+1}), and two trigrams
+
+A weight may be in the lists of two labels, before one position and after another; it is stored once. Memory is linear
+in the number of observed features of all positions' contexts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from loglinear.arrays import Float, Float32, Int16, Int32, Int64
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.kernels import inlined_kernel, kernel, loose_kernel
+from loglinear.kernels.lanes import (
+    Width,
+    added,
+    block_length,
+    exponential,
+    greater,
+    greatest,
+    load,
+    prefetch,
+    row_length,
+    same,
+    store,
+    total,
+    towards_zero,
+    where_there,
+)
+from loglinear.kernels.tables import Lists
+from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.padded import (
+    AHEAD,
+    LEAST,
+    LOWEST,
+    ONE,
+    TINY,
+    TWO,
+    ZERO,
+    PaddedCorpus,
+    PaddedLayout,
+    PaddedWeights,
+)
+
+NO_CODES = np.zeros(0, dtype=np.int32)
+NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()
+
+
+class Groups(NamedTuple):
+    """The label n-grams with a weight, by what is fixed of them: those of key k are ``pointer[k]`` to ``pointer[k + 1]``.
+
+    Parameters
+    ----------
+    pointer : int64 [K + 1]
+    numbers : int32
+        The weight of each, counted from the first edge weight on.
+    labels : int32
+        The label that is not fixed.
+    """
+
+    pointer: Int64
+    numbers: Int32
+    labels: Int32
+
+
+class EdgeFeatures(NamedTuple):
+    """Attributes joined with pairs of labels: where each attribute's features begin [A + 1], and their codes."""
+
+    pointer: Int64
+    codes: Int32
+
+
+class Singles(NamedTuple):
+    """The single features of each position, as in :class:`~loglinear.structures.chain.padded.PaddedCorpus`."""
+
+    pointer: Int64
+    ids: Int32
+    labels: Int16
+    values: Float32
+
+
+def context_groups(features: ChainFeatures, gold: Int32, offsets: Int64, after: bool) -> tuple[Groups, Int64]:
+    """The n-grams around a label grouped by the gold labels in them, and the keys [N, 2 or 5] of each position.
+
+    A key of -1 is that of a part which reaches beyond the sequence, or looks at a label that is not given.
+    """
+    y, n = features.n_labels, len(gold)
+    slices = features.slices
+    bigrams, trigrams = features.transitions.astype(np.int64), features.trigrams.astype(np.int64)
+    from_edges = slices[1].start
+    pairs, triples = slices[2].start - from_edges, slices[3].start - from_edges
+    lengths = np.diff(offsets)
+    before = np.arange(n) - np.repeat(offsets[:-1], lengths)
+    behind = np.repeat(lengths, lengths) - 1 - before
+    one_back, two_back, next_one, next_two = (np.roll(gold.astype(np.int64), shift) for shift in (1, 2, -1, -2))
+    kinds = [  # codes, number of the first, what is fixed of a code, its label, the number of keys, the positions' keys
+        (bigrams, pairs, bigrams // y, bigrams % y, y, np.where(before > 0, one_back, -1)),
+        (trigrams, triples, trigrams // y, trigrams % y, y * y, np.where(before > 1, two_back * y + one_back, -1)),
+    ]
+    if after:
+        between = (before > 0) & (behind > 0)
+        middle, fixed = trigrams // y % y, trigrams // (y * y) * y + trigrams % y
+        kinds += [
+            (bigrams, pairs, bigrams % y, bigrams // y, y, np.where(behind > 0, next_one, -1)),
+            (trigrams, triples, fixed, middle, y * y, np.where(between, one_back * y + next_one, -1)),
+            (trigrams, triples, trigrams % (y * y), trigrams // (y * y), y * y,
+             np.where(behind > 1, next_one * y + next_two, -1)),
+        ]  # fmt: skip
+    counts, numbers, labels, keys, first_key = [], [], [], [], 0
+    for codes, first, fixed, label, n_keys, at in kinds:
+        if not len(codes):
+            continue
+        order = np.argsort(fixed, kind="stable")
+        counts.append(np.bincount(fixed, minlength=n_keys))
+        numbers.append(first + order)
+        labels.append(label[order])
+        keys.append(np.where(at >= 0, at + first_key, -1))
+        first_key += n_keys
+    pointer = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *counts]))]).astype(np.int64)
+    join = [np.concatenate([NO_CODES, *parts]).astype(np.int32) for parts in (numbers, labels)]
+    table = np.stack(keys, axis=1) if keys else np.zeros((n, 0), dtype=np.int64)
+    return Groups(pointer, *join), np.ascontiguousarray(table)
+
+
+@kernel
+def _list_contexts(
+    offsets: Int64, gold: Int32, n_labels: int, after: bool, keys: Int64, groups: Groups, edges: Lists,
+    edge_features: EdgeFeatures, first_id: int, state: Singles, out: Singles,
+) -> int:  # fmt: skip
+    """Append the features of each position's contexts to its single ``state`` features; empty ids only count them."""
+    filled, counting, has_values = 0, out.ids.shape[0] == 0, out.values.shape[0] > 0
+    has_edges, edge_values = edges.pointer.shape[0] > 1, edges.values.shape[0] > 0
+    for i in range(offsets.shape[0] - 1):
+        for t in range(offsets[i], offsets[i + 1]):
+            out.pointer[t] = filled
+            for j in range(state.pointer[t], state.pointer[t + 1]):
+                if not counting:
+                    out.ids[filled], out.labels[filled] = state.ids[j], state.labels[j]
+                    if has_values:
+                        out.values[filled] = state.values[j] if state.values.shape[0] else ONE
+                filled += 1
+            for k in range(keys.shape[1]):
+                if keys[t, k] < 0:
+                    continue
+                for j in range(groups.pointer[keys[t, k]], groups.pointer[keys[t, k] + 1]):
+                    if not counting:
+                        out.ids[filled], out.labels[filled] = first_id + groups.numbers[j], groups.labels[j]
+                        if has_values:
+                            out.values[filled] = ONE
+                    filled += 1
+            for side in range(2 if has_edges and after else 1 if has_edges else 0):
+                at = t + side
+                if at == offsets[i] or at == offsets[i + 1]:
+                    continue
+                known = gold[t - 1] if side == 0 else gold[t + 1]
+                for j in range(edges.pointer[at], edges.pointer[at + 1]):
+                    a = edges.ids[j]
+                    for f in range(edge_features.pointer[a], edge_features.pointer[a + 1]):
+                        one, other = edge_features.codes[f] // n_labels, edge_features.codes[f] % n_labels
+                        if known != (one if side == 0 else other):
+                            continue
+                        if not counting:
+                            out.ids[filled], out.labels[filled] = first_id + f, other if side == 0 else one
+                            if has_values:
+                                out.values[filled] = edges.values[j] if edge_values else 1.0
+                        filled += 1
+    out.pointer[offsets[-1]] = filled
+    return filled
+
+
+class ConditionalLayout:
+    """Where each weight is stored, and the features of each position given its neighbours' gold labels.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+        Of any order, with or without edge features.
+    encoded : EncodedCorpus
+    penalties : Penalties
+    gold : int32 [N]
+    sequence_weights : float64 [S]
+    after : bool
+        Whether the labels after a position are given, too.
+    """
+
+    def __init__(
+        self,
+        features: ChainFeatures,
+        encoded: EncodedCorpus,
+        penalties: Penalties,
+        gold: Int32,
+        sequence_weights: Float,
+        after: bool,
+    ) -> None:
+        alone = replace(features, order=1, edge=None, transitions=NO_CODES, trigrams=NO_CODES)
+        self._states = PaddedLayout(alone, encoded, penalties, gold, sequence_weights)
+        self.n_labels, self.after = features.n_labels, after
+        self.lanes, self.width = self._states.lanes, self._states.width
+        self._n_states, self._n_contexts = alone.n_features, features.n_features - alone.n_features
+        self._n_singles = len(self._states.zeros().lists)
+        groups, keys = context_groups(features, gold, encoded.offsets, after)
+        edges, codes = NO_LISTS, EdgeFeatures(np.zeros(1, dtype=np.int64), NO_CODES)
+        if features.edge is not None and encoded.edge is not None:
+            edges, codes = encoded.edge.lists(), EdgeFeatures(features.edge.pointer, features.edge.codes)
+        self.corpus = self._with_contexts(keys, groups, edges, codes)
+
+    def _with_contexts(self, keys: Int64, groups: Groups, edges: Lists, edge_features: EdgeFeatures) -> PaddedCorpus:
+        """The corpus with the features of contexts among the single features of each position."""
+        corpus = self._states.corpus
+        state = Singles(corpus.list_pointer, corpus.list_ids, corpus.list_labels, corpus.list_values)
+        has_values = len(corpus.row_values) + len(state.values) + len(edges.values) > 0
+
+        def filled(n: int) -> tuple[int, Singles]:
+            values = np.empty(n if has_values else 0, dtype=np.float32)
+            out = Singles(np.zeros_like(state.pointer), np.empty(n, np.int32), np.empty(n, np.int16), values)
+            more = (self.n_labels, self.after, keys, groups, edges, edge_features, self._n_singles)
+            return _list_contexts(corpus.offsets, corpus.gold, *more, state, out), out
+
+        n, out = filled(0)
+        if n:
+            n, out = filled(n)
+        row_values = corpus.row_values
+        if has_values and not len(row_values):  # they must all have values then
+            row_values = np.ones(len(corpus.row_ids), dtype=np.float32)
+        return corpus._replace(
+            row_values=row_values, list_pointer=out.pointer, list_ids=out.ids, list_labels=out.labels,
+            list_values=out.values,
+        )  # fmt: skip
+
+    def zeros(self) -> PaddedWeights:
+        """Weights of zero."""
+        states = self._states.zeros()
+        return states._replace(lists=np.zeros(self._n_singles + self._n_contexts, dtype=np.float32))
+
+    def copy(self, weights: PaddedWeights) -> PaddedWeights:
+        """The same weights in arrays of their own."""
+        states = self._states.copy(weights._replace(lists=weights.lists[: self._n_singles]))
+        return states._replace(lists=weights.lists.copy())
+
+    def lay_out(self, weights: Float) -> PaddedWeights:
+        """A weight vector [D] in this layout."""
+        states = self._states.lay_out(weights[: self._n_states])
+        contexts = weights[self._n_states :].astype(np.float32)
+        return states._replace(lists=np.concatenate([states.lists, contexts]))
+
+    def vector(
+        self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]
+    ) -> Float:
+        """The weight vector [D] of a layout."""
+        states = self._states.vector(rows, lists[: self._n_singles], transition)
+        return np.concatenate([states, lists[self._n_singles :]])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Passes: for each position its scores, the softmax of what constraints leave, and in dual ascent a step.
+#
+# The steps of a position are inlined, because a call with many arrays costs more than the work on one position.
+
+
+class Room(NamedTuple):
+    """Scratch for one position."""
+
+    scores: Float32  # [W]
+    marginals: Float32  # [W]
+    features: Float32  # [W] sum of the squared values of each label's features in rows
+    turned: Float32  # [W W] the transitions that constraints allow, transposed; empty if they allow everything
+
+
+@loose_kernel
+def _room(corpus: PaddedCorpus, n_labels: int, width: Width) -> Room:
+    w, free = row_length(width), True
+    turned = np.zeros(w * w, np.float32)
+    for p in range(n_labels):
+        free = free and corpus.start[p] == ONE and corpus.stop[p] == ONE
+        for c in range(n_labels):
+            turned[c * w + p] = corpus.allowed[p, c]
+            free = free and corpus.allowed[p, c] == ONE
+    room = np.zeros(w, np.float32), np.zeros(w, np.float32), np.zeros(w, np.float32)
+    return Room(room[0], room[1], room[2], np.zeros(0, np.float32) if free else turned)
+
+
+@inlined_kernel
+def _set_scores(
+    t: int, corpus: PaddedCorpus, rows: Float32, lists: Float32, less: np.float32, width: Width, room: Room
+) -> None:
+    """``room.scores`` of position ``t``, with weights moved towards zero by ``less``, and ``room.features``."""
+    ids, values, single, scores = corpus.row_ids, corpus.row_values, corpus.list_ids, room.scores
+    w, block, has_values = row_length(width), block_length(width), values.shape[0] + corpus.list_values.shape[0] > 0
+    begin, end = corpus.row_pointer[t], corpus.row_pointer[t + 1]
+    for c in range(0, w, block):
+        store(scores, c, load(corpus.blank, c, width))
+    if has_values or less > ZERO:
+        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+            value, weight = corpus.list_values[j] if has_values else ONE, lists[single[j]]
+            scores[corpus.list_labels[j]] += value * (max(weight - less, ZERO) + min(weight + less, ZERO))
+    else:
+        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+            scores[corpus.list_labels[j]] += lists[single[j]]
+    for c in range(0, w, block):
+        score, there = same(ZERO, width), same(ZERO, width)
+        if has_values or less > ZERO:
+            for j in range(begin, end):
+                value, row = values[j] if has_values else ONE, load(rows, ids[j] * w + c, width)
+                score = score + value * towards_zero(row, less)
+                there = there + where_there(row, same(value * value, width))
+        else:
+            for j in range(begin, end):
+                prefetch(rows, ids[j + AHEAD] * w + c, width)
+                row = load(rows, ids[j] * w + c, width)
+                score = score + row
+                there = there + where_there(row, same(ONE, width))
+        store(room.features, c, there)
+        store(scores, c, load(scores, c, width) + score)
+
+
+@inlined_kernel
+def _normalise(t: int, first: int, last: int, corpus: PaddedCorpus, after: bool, width: Width, room: Room) -> float:
+    """``room.marginals`` of the labels that constraints allow between the gold neighbours; returns log Z or nan."""
+    w, block, mass, most = row_length(width), block_length(width), same(ZERO, width), same(LOWEST, width)
+    for c in range(0, w, block):
+        most = greater(most, load(room.scores, c, width))
+    top, allowed = greatest(most), corpus.allowed.ravel()
+    for c in range(0, w, block):
+        now = exponential(load(room.scores, c, width) - top)
+        if room.turned.shape[0]:
+            if t > first:
+                now = now * load(allowed, corpus.gold[t - 1] * w + c, width)
+            else:
+                now = now * load(corpus.start, c, width)
+            if t == last:
+                now = now * load(corpus.stop, c, width)
+            elif after:
+                now = now * load(room.turned, corpus.gold[t + 1] * w + c, width)
+        mass = mass + now
+        store(room.marginals, c, now)
+    scale = total(mass)
+    if not scale > LEAST:
+        return np.nan
+    inverse = ONE / scale
+    for c in range(0, w, block):
+        store(room.marginals, c, inverse * load(room.marginals, c, width))
+    return float(top) + math.log(scale)
+
+
+@loose_kernel
+def conditional_losses(
+    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool
+) -> float:
+    """Losses of the ``sequences``, each times its weight; nan after an underflow."""
+    losses, room, rows, lists = 0.0, _room(corpus, n_labels, width), weights.rows.ravel(), weights.lists
+    for k in range(sequences.shape[0]):
+        i = sequences[k]
+        first, last = corpus.offsets[i], corpus.offsets[i + 1] - 1
+        for t in range(first, last + 1):
+            _set_scores(t, corpus, rows, lists, ZERO, width, room)
+            log_z = _normalise(t, first, last, corpus, after, width, room)
+            losses += corpus.sequence_weights[i] * (log_z - room.scores[corpus.gold[t]])
+    return losses
+
+
+@loose_kernel
+def conditional_pass(
+    sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool,
+    shrink: float, l2: float, caution: float, alpha: Float32, losses: Float, gaps: Float,
+) -> None:  # fmt: skip
+    """A step for each position of the ``sequences`` in turn; losses and gaps [S] before the steps, nan after an underflow.
+
+    The weights are a function of ``alpha`` [N, W], the positions' kept marginals; scores use the weights moved towards
+    zero by ``shrink``. With J the distance of alpha_t and the marginals mu_t, and Q the squared norm of the effect of
+    Delta = mu_t - alpha_t on the position's features (a weight in the lists of two labels counts as two), the step is
+    gamma Delta with  gamma = J / (J + caution c Q / 2 l2).
+    """
+    w, block, less, room = row_length(width), block_length(width), np.float32(shrink), _room(corpus, n_labels, width)
+    rows, lists, kept, change = weights.rows.ravel(), weights.lists, alpha.ravel(), room.marginals
+    ids, values, single, labels = corpus.row_ids, corpus.row_values, corpus.list_ids, corpus.list_labels
+    has_values, most_entropy = values.shape[0] + corpus.list_values.shape[0] > 0, math.log(n_labels)
+    for k in range(sequences.shape[0]):
+        i = sequences[k]
+        first, last, weight = corpus.offsets[i], corpus.offsets[i + 1] - 1, corpus.sequence_weights[i]
+        rate, loss, gap = weight / (2.0 * l2), 0.0, 0.0
+        for t in range(first, last + 1):
+            _set_scores(t, corpus, rows, lists, less, width, room)
+            log_z = _normalise(t, first, last, corpus, after, width, room)
+            own = log_z - float(room.scores[corpus.gold[t]])
+            loss += own
+            if not own < np.inf:  # alpha_t stays as it is
+                continue
+            expected, size, squares = same(ZERO, width), same(ZERO, width), same(ZERO, width)
+            for c in range(0, w, block):
+                now, before = load(room.marginals, c, width), load(kept, t * w + c, width)
+                moved = now - before
+                expected = expected + before * load(room.scores, c, width)
+                size = size + moved * moved / (now + before + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
+                squares = squares + load(room.features, c, width) * (moved * moved)
+                store(change, c, moved)
+            square, distance = total(squares), TWO * total(size)
+            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                alone = change[labels[j]] * (corpus.list_values[j] if has_values else ONE)
+                square += alone * alone
+            # the divergence of the two is at least the second term, and about the first where they are close
+            gap += max(0.5 * float(distance), log_z - float(total(expected)) - most_entropy)
+            gamma = np.float32(distance / (distance + caution * rate * square + LEAST))
+            factor = np.float32(-rate) * gamma
+            for c in range(0, w, block):
+                moved = load(change, c, width)
+                store(kept, t * w + c, load(kept, t * w + c, width) + gamma * moved)
+                part = factor * moved
+                for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+                    place, value = ids[j] * w + c, values[j] if has_values else ONE
+                    store(rows, place, added(load(rows, place, width), value * part))
+            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                value = corpus.list_values[j] if has_values else ONE
+                lists[single[j]] += factor * value * change[labels[j]]
+        losses[i], gaps[i] = weight * loss, weight * gap
