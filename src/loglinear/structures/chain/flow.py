@@ -27,12 +27,31 @@ import numpy as np
 
 from loglinear.arrays import Float, Float32, Int8, Int32, Int64
 from loglinear.kernels import inlined_kernel, loose_kernel, small_kernel
-from loglinear.structures.chain.padded import PaddedCorpus
+from loglinear.kernels.lanes import (
+    Width,
+    block_length,
+    greater,
+    load,
+    row_length,
+    same,
+    store,
+    towards_zero,
+)
+from loglinear.structures.chain.padded import (
+    ONE,
+    ZERO,
+    PaddedCorpus,
+    PaddedLayout,
+    PaddedWeights,
+    Workspace,
+    set_scores,
+    workspace,
+)
 
-ONE, ZERO = np.float32(1.0), np.float32(0.0)
 UNIT = 1 << 30  # the mass of a whole labelling
 TINY_SLOPE = np.float32(1e-6)  # less than this is rounding
-NOWHERE = np.float32(np.inf)
+INFINITE = np.float32(np.inf)
+BOLDNESS = np.float32(1.5)  # of the steps of a sweep, as a multiple of the best ones
 
 
 class Flow(NamedTuple):
@@ -97,18 +116,16 @@ class Exchanges(NamedTuple):
 
 
 class FlatWeights(NamedTuple):
-    """Weights before the L1 penalty in one array, and how a step changes them.
+    """Weights before the L1 penalty, and how they enter steps.
 
     Parameters
     ----------
     flat : float32 [R * W + F + W * W]
-        Rows, single features and transitions, one after the other; transitions that constraints rule out are -inf.
+        Rows, single features and transitions, one after the other; places are counted here.
+    laid_out : PaddedWeights
+        The same memory.
     exists : int8 [R * W + F + W * W]
         Whether the feature exists.
-    n_rows : int
-        R.
-    n_labels, width : int
-        Y and W.
     shrink : float
         How far the L1 penalty moves weights towards zero.
     l2 : float
@@ -116,12 +133,17 @@ class FlatWeights(NamedTuple):
     """
 
     flat: Float32
+    laid_out: PaddedWeights
     exists: Int8
-    n_rows: int
-    n_labels: int
-    width: int
     shrink: float
     l2: float
+
+
+def in_flat(flat: Float32, layout: PaddedLayout) -> PaddedWeights:
+    """The parts of flat weights, in the same memory."""
+    w = layout.width
+    rows, transitions = layout.n_rows * w, len(flat) - w * w
+    return PaddedWeights(flat[:rows].reshape(-1, w), flat[rows:transitions], flat[transitions:].reshape(w, w))
 
 
 @small_kernel
@@ -170,7 +192,13 @@ def _add_mass(t: int, edge: int, mass: int, room: int, edges: Int32, masses: Int
 
 @loose_kernel
 def _make_steps(
-    first: int, end: int, corpus: PaddedCorpus, weights: FlatWeights, flow: Flow, exchanges: Exchanges
+    first: int,
+    end: int,
+    boldness: np.float32,
+    corpus: PaddedCorpus,
+    weights: FlatWeights,
+    flow: Flow,
+    exchanges: Exchanges,
 ) -> None:
     """Make the best step of each exchange from ``first`` to ``end`` in turn.
 
@@ -201,7 +229,7 @@ def _make_steps(
                     there = masses[k]
             most = min(most, there if counts[begin + u] < room else 0)
         weight = share[sequence[x]]
-        best, norm = 2.0 * weights.l2 * abs(float(slope)) * UNIT, weight * float(squares[x])
+        best, norm = 2.0 * weights.l2 * float(boldness) * abs(float(slope)) * UNIT, weight * float(squares[x])
         mass = most if best >= norm * most else int(best / norm)
         if mass == 0:
             continue
@@ -214,15 +242,6 @@ def _make_steps(
         for j in range(pointer[x], pointer[x + 1]):
             flat[np.uint32(places[j])] += factor * values[j]
         idle[x] = 0
-
-
-@loose_kernel
-def _has_room(begin: int, n: int, flow: Flow) -> bool:
-    """Whether each of ``n`` positions has room for another edge."""
-    for u in range(n):
-        if flow.counts[begin + u] >= flow.edges.shape[1]:
-            return False
-    return True
 
 
 @loose_kernel
@@ -242,7 +261,7 @@ def _note(place: int, value: np.float32, slot: Int32, exchanges: Exchanges) -> N
 @loose_kernel
 def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, slot: Int32, exchanges: Exchanges) -> None:
     """Set features, cost and q of exchange ``x``, the last one, from its edges; ``slot`` is -1 everywhere."""
-    w, n_rows, i = weights.width, weights.n_rows, exchanges.sequence[x]
+    w, lists, i = weights.laid_out.rows.shape[1], weights.laid_out.rows.size, exchanges.sequence[x]
     begin, edge = exchanges.begin[x], exchanges.edge_pointer[x]
     first, end = corpus.offsets[i], corpus.offsets[i + 1]
     transitions = weights.flat.shape[0] - w * w
@@ -258,9 +277,8 @@ def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, slot: Int32, e
         new, old = gained % w, lost % w
         if new == old:
             continue
-        if corpus.costs.shape[0] > 0:
-            costs = corpus.costs[_kind(t - first, end - first), corpus.gold[t]]
-            cost += costs[new] - costs[old]
+        costs = corpus.costs[_kind(t - first, end - first), corpus.gold[t]]
+        cost += costs[new] - costs[old]
         for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
             row, value = corpus.row_ids[j] * w, corpus.row_values[j] if has_values else ONE
             if weights.exists[row + new]:
@@ -270,7 +288,7 @@ def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, slot: Int32, e
         for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
             label, value = corpus.list_labels[j], corpus.list_values[j] if has_values else ONE
             if label == new or label == old:
-                _note(n_rows * w + corpus.list_ids[j], value if label == new else -value, slot, exchanges)
+                _note(lists + corpus.list_ids[j], value if label == new else -value, slot, exchanges)
     for j in range(exchanges.pointer[x], exchanges.used[2]):
         slot[exchanges.places[j]] = -1
         square += exchanges.values[j] * exchanges.values[j]
@@ -372,101 +390,94 @@ def forget(most_idle: int, exchanges: Exchanges) -> None:
 
 
 @loose_kernel
-def _set_scores(i: int, corpus: PaddedCorpus, weights: FlatWeights, scores: Float32) -> float:
-    """Scores and costs [T, W] of the positions of sequence ``i``; returns the score of its gold labelling."""
-    first, n, w = corpus.offsets[i], scores.shape[0], weights.width
-    rows, lists = weights.flat, weights.flat[weights.n_rows * w :]
-    transitions, less = weights.flat[weights.flat.shape[0] - w * w :], np.float32(weights.shrink)
-    has_values, gold_score = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0, 0.0
+def _set_transitions(transition: Float32, less: np.float32, allowed: Float32, width: Width, work: Workspace) -> None:
+    """``work.transition``: scores [W, W] moved towards zero by ``less``, -inf where constraints rule them out."""
+    scores, mask = transition.ravel(), allowed.ravel()
+    for c in range(0, scores.shape[0], block_length(width)):
+        store(work.transition, c, towards_zero(load(scores, c, width), less))
+    for c in range(scores.shape[0]):
+        if mask[c] == ZERO:
+            work.transition[c] = -INFINITE
+
+
+@loose_kernel
+def _add_costs(first: int, n: int, corpus: PaddedCorpus, width: Width, work: Workspace) -> float:
+    """Add costs and constraints to ``work.scores``; returns the score of the gold labelling, without costs."""
+    scores, costs, w, gold_score = work.scores, corpus.costs.ravel(), row_length(width), 0.0
+    n_labels = corpus.costs.shape[1]
     for t in range(n):
-        out, gold = scores[t], corpus.gold[first + t]
-        for c in range(w):
-            out[c] = ZERO
-        for j in range(corpus.row_pointer[first + t], corpus.row_pointer[first + t + 1]):
-            place, value = corpus.row_ids[j] * w, corpus.row_values[j] if has_values else ONE
-            row = rows[place : place + w]
-            if less > ZERO:
-                for c in range(w):
-                    out[c] += value * _shrunk(row[c], less)
-            else:
-                for c in range(w):
-                    out[c] += value * row[c]
-        for j in range(corpus.list_pointer[first + t], corpus.list_pointer[first + t + 1]):
-            value = corpus.list_values[j] if has_values else ONE
-            out[corpus.list_labels[j]] += value * _shrunk(lists[corpus.list_ids[j]], less)
-        gold_score += out[gold]
+        gold = corpus.gold[first + t]
+        gold_score += scores[t * w + gold]
         if t > 0:
-            gold_score += _shrunk(transitions[corpus.gold[first + t - 1] * w + gold], less)
-        if corpus.costs.shape[0] > 0:
-            costs = corpus.costs[_kind(t, n), gold]
-            for c in range(w):
-                out[c] += costs[c]
-    for c in range(weights.n_labels):
+            gold_score += work.transition[corpus.gold[first + t - 1] * w + gold]
+        cost = (_kind(t, n) * n_labels + gold) * w
+        for c in range(0, w, block_length(width)):
+            store(scores, t * w + c, load(scores, t * w + c, width) + load(costs, cost + c, width))
+    for c in range(w):
         if corpus.start[c] == ZERO:
-            scores[0, c] = -NOWHERE
+            scores[c] = -INFINITE
         if corpus.stop[c] == ZERO:
-            scores[n - 1, c] = -NOWHERE
+            scores[(n - 1) * w + c] = -INFINITE
     return gold_score
 
 
 @loose_kernel
-def _best(n_labels: int, scores: Float32, transition: Float32, prefixes: Float32, path: Int32) -> float:
-    """The best path [T] by scores [T, W], and its score; ``prefixes`` [T, W] is scratch."""
-    n = scores.shape[0]
-    for c in range(n_labels):
-        prefixes[0, c] = scores[0, c]
-    for t in range(1, n):
-        before, now, here = prefixes[t - 1], prefixes[t], scores[t]
-        for c in range(n_labels):
-            now[c] = -NOWHERE
-        for p in range(n_labels):
-            so_far, follow = before[p], transition[p]
-            for c in range(n_labels):
-                now[c] = max(now[c], so_far + follow[c])
-        for c in range(n_labels):
-            now[c] += here[c]
-    best = 0
+def _set_best(n: int, n_labels: int, width: Width, work: Workspace, path: Int32) -> float:
+    """The best path [T] by ``work.scores``, and its score; ``work.forward`` is used."""
+    scores, prefixes, transition, w = work.scores, work.forward, work.transition, row_length(width)
+    for t in range(n):
+        for c in range(0, w, block_length(width)):
+            now = load(scores, t * w + c, width)
+            if t > 0:
+                most = same(-INFINITE, width)
+                for p in range(n_labels):
+                    most = greater(most, load(transition, p * w + c, width) + prefixes[(t - 1) * w + p])
+                now = now + most
+            store(prefixes, t * w + c, now)
+    best, row = 0, (n - 1) * w
     for c in range(1, n_labels):
-        if prefixes[n - 1, c] > prefixes[n - 1, best]:
+        if prefixes[row + c] > prefixes[row + best]:
             best = c
-    path[n - 1] = best
+    path[n - 1], score = best, prefixes[row + best]
     for t in range(n - 1, 0, -1):
-        here, before = path[t], 0
+        here, row, before = path[t], (t - 1) * w, 0
+        most = prefixes[row] + transition[here]
         for p in range(1, n_labels):
-            if prefixes[t - 1, p] + transition[p, here] > prefixes[t - 1, before] + transition[before, here]:
-                before = p
+            so_far = prefixes[row + p] + transition[p * w + here]
+            if so_far > most:
+                most, before = so_far, p
         path[t - 1] = before
-    return float(prefixes[n - 1, best])
+    return float(score)
 
 
 @loose_kernel
-def _worst(
-    first: int, flow: Flow, scores: Float32, transition: Float32, prefixes: Float32, back: Int32, path: Int32
-) -> float:
+def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, back: Int32, path: Int32) -> float:
     """The worst path [T] that mass flows along; returns the score expected under the flow."""
-    n, w, expected = scores.shape[0], scores.shape[1], 0.0
+    scores, prefixes, transition, w = work.scores, work.forward, work.transition, row_length(width)
+    edges, masses, counts, room, expected = flow.edges.ravel(), flow.masses.ravel(), flow.counts, flow.edges.shape[1], 0.0
     for t in range(n):
-        for k in range(flow.counts[first + t]):
-            prefixes[t, flow.edges[first + t, k] % w] = NOWHERE
-        for k in range(flow.counts[first + t]):
-            before, label = flow.edges[first + t, k] // w, flow.edges[first + t, k] % w
-            score = scores[t, label]
+        begin = (first + t) * room
+        for k in range(begin, begin + counts[first + t]):
+            prefixes[t * w + edges[k] % w] = INFINITE
+        for k in range(begin, begin + counts[first + t]):
+            before, label = edges[k] // w, edges[k] % w
+            score = scores[t * w + label]
             if t > 0:
-                score += transition[before, label]
-            expected += float(score) * flow.masses[first + t, k]
+                score += transition[edges[k]]
+            expected += float(score) * masses[k]
             if t > 0:
-                score += prefixes[t - 1, before]
-            if score < prefixes[t, label]:
-                prefixes[t, label] = score
-                back[t, label] = before
-    worst = flow.edges[first + n - 1, 0] % w
-    for k in range(flow.counts[first + n - 1]):
-        label = flow.edges[first + n - 1, k] % w
-        if prefixes[n - 1, label] < prefixes[n - 1, worst]:
-            worst = label
+                score += prefixes[(t - 1) * w + before]
+            if score < prefixes[t * w + label]:
+                prefixes[t * w + label] = score
+                back[t * w + label] = before
+    begin, row = (first + n - 1) * room, (n - 1) * w
+    worst = edges[begin] % w
+    for k in range(begin, begin + counts[first + n - 1]):
+        if prefixes[row + edges[k] % w] < prefixes[row + worst]:
+            worst = edges[k] % w
     path[n - 1] = worst
     for t in range(n - 1, 0, -1):
-        path[t - 1] = back[t, path[t]]
+        path[t - 1] = back[t * w + path[t]]
     return expected / UNIT
 
 
@@ -476,39 +487,33 @@ def margin_pass(
     sweeps: int,
     corpus: PaddedCorpus,
     weights: FlatWeights,
+    n_labels: int,
+    width: Width,
     flow: Flow,
     exchanges: Exchanges,
     losses: Float,
     gaps: Float,
-) -> int:
+) -> None:
     """Visit the ``sequences`` in turn, then sweep over all exchanges.
 
-    Losses and gaps [S] are those of the sequences when they were visited. Returns how many exchanges were left out for
-    lack of room.
+    Losses and gaps [S] are those of the sequences when they were visited. Exchanges for which there is no room are left
+    out.
     """
-    longest, w, left_out = 1, weights.width, 0
-    for k in range(sequences.shape[0]):
-        longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
-    all_scores, prefixes = np.empty((longest, w), np.float32), np.empty((longest, w), np.float32)
-    back, best, worst = np.empty((longest, w), np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
+    work, w, less = workspace(corpus, sequences, width), row_length(width), np.float32(weights.shrink)
+    longest = work.scores.shape[0] // w
+    back, best, worst = np.empty(longest * w, np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
     gained, lost = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    slot, shrunk = np.full(weights.flat.shape[0], -1, np.int32), np.empty((w, w), np.float32)
-    own = weights.flat[weights.flat.shape[0] - w * w :].reshape((w, w))
+    slot = np.full(weights.flat.shape[0], -1, np.int32)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n, weight = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], corpus.sequence_weights[i]
         if weight == 0.0:
             continue
-        transition = own
-        if weights.shrink > 0.0:
-            transition = shrunk
-            for p in range(w):
-                for c in range(w):
-                    shrunk[p, c] = _shrunk(own[p, c], np.float32(weights.shrink))
-        scores = all_scores[:n]
-        gold_score = _set_scores(i, corpus, weights, scores)
-        score = _best(weights.n_labels, scores, transition, prefixes, best)
-        gap = score - _worst(first, flow, scores, transition, prefixes, back, worst)
+        _set_transitions(weights.laid_out.transition, less, corpus.allowed, width, work)
+        set_scores(first, n, corpus, weights.laid_out, less, width, work)
+        gold_score = _add_costs(first, n, corpus, width, work)
+        score = _set_best(n, n_labels, width, work, best)
+        gap = score - _set_worst(first, n, flow, width, work, back, worst)
         losses[i], gaps[i] = weight * (score - gold_score), weight * max(gap, 0.0)
         t = 0
         while t < n:
@@ -525,10 +530,93 @@ def margin_pass(
                     gained[u] += best[begin + u - 1] * w
                     lost[u] += worst[begin + u - 1] * w
             x = _found(i, first + begin, n_edges, gained, lost, corpus, weights, slot, exchanges)
-            if x < 0 or not _has_room(first + begin, n_edges, flow):
-                left_out += 1
             if x >= 0:
-                _make_steps(x, x + 1, corpus, weights, flow, exchanges)
+                _make_steps(x, x + 1, ONE, corpus, weights, flow, exchanges)
     for _ in range(sweeps):
-        _make_steps(0, exchanges.used[0], corpus, weights, flow, exchanges)
-    return left_out
+        _make_steps(0, exchanges.used[0], BOLDNESS, corpus, weights, flow, exchanges)
+
+
+# -- the certificate, in double precision ------------------------------------------------------------------------------
+
+
+@loose_kernel
+def add_differences(corpus: PaddedCorpus, flow: Flow, width: int, n_rows: int, sums: Float) -> float:
+    """Add  sum_i c_i (E_i[f] - f(gold_i)),  expectations under the flow, to flat ``sums``; returns the expected cost.
+
+    There are numbers for missing features as well; ignore them.
+    """
+    lists, transitions, cost = n_rows * width, sums.shape[0] - width * width, 0.0
+    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    for i in range(corpus.offsets.shape[0] - 1):
+        first, end, weight = corpus.offsets[i], corpus.offsets[i + 1], corpus.sequence_weights[i]
+        for t in range(first, end):
+            gold = corpus.gold[t]
+            gold_edge = gold + (corpus.gold[t - 1] * width if t > first else 0)
+            if flow.counts[t] == 1 and flow.edges[t, 0] == gold_edge:
+                continue
+            if t > first:
+                sums[transitions + gold_edge] -= weight
+            for k in range(-1, flow.counts[t]):  # first the gold label, which is taken away
+                label, mass = gold, -weight
+                if k >= 0:
+                    label, mass = flow.edges[t, k] % width, weight * flow.masses[t, k] / UNIT
+                    cost += mass * corpus.costs[_kind(t - first, end - first), gold, label]
+                    if t > first:
+                        sums[transitions + flow.edges[t, k]] += mass
+                for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+                    value = float(corpus.row_values[j]) if has_values else 1.0
+                    sums[corpus.row_ids[j] * width + label] += mass * value
+                for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                    if corpus.list_labels[j] == label:
+                        value = float(corpus.list_values[j]) if has_values else 1.0
+                        sums[lists + corpus.list_ids[j]] += mass * value
+    return cost
+
+
+@loose_kernel
+def margin_losses(
+    first_sequence: int, end_sequence: int, corpus: PaddedCorpus, flat: Float, n_rows: int, n_labels: int, width: int
+) -> float:
+    """Losses of a run of sequences, each times its weight, by flat weights in double precision."""
+    longest, total_loss = 1, 0.0
+    for i in range(first_sequence, end_sequence):
+        longest = max(longest, corpus.offsets[i + 1] - corpus.offsets[i])
+    scores, before, now = np.empty(width), np.empty(width), np.empty(width)
+    lists, transition = flat[n_rows * width :], flat[flat.shape[0] - width * width :].copy().reshape((width, width))
+    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
+    for p in range(n_labels):
+        for c in range(n_labels):
+            if corpus.allowed[p, c] == ZERO:
+                transition[p, c] = -np.inf
+    for i in range(first_sequence, end_sequence):
+        first, end, gold_score = corpus.offsets[i], corpus.offsets[i + 1], 0.0
+        for t in range(first, end):
+            gold = corpus.gold[t]
+            for c in range(width):
+                scores[c] = 0.0
+            for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+                row = corpus.row_ids[j] * width
+                value = float(corpus.row_values[j]) if has_values else 1.0
+                for c in range(width):
+                    scores[c] += value * flat[row + c]
+            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+                value = float(corpus.list_values[j]) if has_values else 1.0
+                scores[corpus.list_labels[j]] += value * lists[corpus.list_ids[j]]
+            gold_score += scores[gold]
+            costs = corpus.costs[_kind(t - first, end - first), gold]
+            for c in range(n_labels):
+                now[c] = -np.inf if t > first else 0.0 if corpus.start[c] > ZERO else -np.inf
+            if t > first:
+                gold_score += transition[corpus.gold[t - 1], gold]
+                for p in range(n_labels):
+                    so_far, follow = before[p], transition[p]
+                    for c in range(n_labels):
+                        now[c] = max(now[c], so_far + follow[c])
+            for c in range(n_labels):
+                before[c] = now[c] + scores[c] + costs[c]
+        best = -np.inf
+        for c in range(n_labels):
+            if corpus.stop[c] > ZERO:
+                best = max(best, before[c])
+        total_loss += corpus.sequence_weights[i] * (best - gold_score)
+    return total_loss
