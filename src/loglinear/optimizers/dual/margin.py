@@ -1,41 +1,44 @@
 """Dual ascent for max-margin on first-order chains: steps on flows through the trellis, and a certified gap.
 
     primal   sum_i c_i max_y (s(y) + cost_i(y) - s(gold_i)) + l1 |w| + l2 ||w||^2
-    dual     sum_i c_i E_i[cost_i] - l2 ||w||^2      w = -(1 / 2 l2) sum_i c_i (E_i[f] - f(gold_i)), moved towards zero by
-                                                     l1 / 2 l2
-    gap      sum_i c_i (max_y (s(y) + cost_i(y)) - E_i[s + cost_i])
+    dual     sum_i c_i E_i[cost_i] - l2 ||w||^2
+    weights  w = -(1 / 2 l2) sum_i c_i (E_i[f] - f(gold_i)),  moved towards zero by l1 / 2 l2
 
 E_i are expectations under any distribution over the labellings of sequence i, which is kept as a flow of mass through
-its trellis (:mod:`~loglinear.structures.chain.flow`). For any flows the dual is at most the least primal, so that the gap
-bounds how far the weights are from the minimum. Block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013) moves the mass
-of one sequence at a time towards its best labelling. It needs many passes, because one step size serves all positions of
-a sentence, because a step towards a vertex cannot undo earlier ones (Osokin et al. 2016), and because most of a pass
-looks at labels that play no part. Here
+its trellis (:mod:`~loglinear.structures.chain.flow`). For any flows the dual is at most the least primal, so that the
+gap between both bounds how far the weights are from the minimum. Without an L1 penalty it is the sum of the sequences'
+gaps  c_i (max_y (s(y) + cost_i(y)) - E_i[s + cost_i]).
 
-1. a visit of a sequence exchanges each piece in which its best labelling and the worst one that still has mass differ,
-   each with its own best step;
-2. several sweeps over the exchanges found so far, which cost about a tenth of a pass each, follow the visits of a round
-   (in the spirit of the cached planes of Shah, Kolmogorov & Lampert 2015); an exchange without a step for two passes is
-   forgotten.
+Block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013) moves the mass of one sequence at a time towards its best
+labelling. It needs many passes, because one step size serves all positions of a sentence, because a step towards a
+labelling cannot undo earlier ones (Osokin et al. 2016), and because most of a pass looks at labels that play no part.
+Here a pass goes through the sequences in rounds, in a shuffled order:
+
+1. find the best labelling of each sequence, and the worst one that has mass, under the same weights;
+2. where the two differ, exchange the pieces, each with its own best step under the weights of that moment;
+3. sweep over all exchanges found so far, which costs a fraction of finding them (in the spirit of the cached planes of
+   Shah, Kolmogorov & Lampert 2015). Sweeps take one and a half times the best step (successive over-relaxation, for
+   support vector machines Mangasarian & Musicant 1999), which also raises the dual, and ends sooner. An exchange without
+   a step for two passes is forgotten.
 
 Passes end when the gap, computed in double precision from the flows, is below a hundred times the tolerance.
 
-**Threads.** Two parts share a pass as for other criteria (:mod:`~loglinear.optimizers.dual.chain`), for any number of
-threads; each has its own sequences throughout, and takes its own changes to be twice as large as they are, which is safe
-for any data (CoCoA+, Ma et al. 2015).
+**Threads.** All of them find labellings, which changes no weights, and one makes the exchanges, so that the result is the
+same for any number. Dividing the exchanges between two parts that add up their changes, as dual ascent does for smooth
+criteria, needs many times as many passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Array, Arrays, Float, Float32, Int32, Int64
-from loglinear.optimizers.dual.flat import add_changes, sizes
-from loglinear.optimizers.dual.general import PARTS, DualOptions, check_fits_data
+from loglinear.arrays import Array, Arrays, Float, Float32, Int64
+from loglinear.optimizers.dual.flat import sizes
+from loglinear.optimizers.dual.general import DualOptions, check_fits_data
 from loglinear.optimizers.objective import Objective, shards
 from loglinear.optimizers.optimizer import Callback, Result, check_parts_fit, reading_state
 from loglinear.optimizers.passes import passes
@@ -46,20 +49,21 @@ from loglinear.structures.chain.flow import (
     Flow,
     add_differences,
     describe_all,
+    find_paths,
     forget,
     in_flat,
+    make_exchanges,
     margin_losses,
-    margin_pass,
     start_at_gold,
 )
 from loglinear.structures.chain.padded import aligned
 from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
-ROUNDS, SWEEPS = 2, 5  # of a pass; after the visits of a round
+ROUNDS, SWEEPS = 16, 16  # of a pass
+REFRESH_EVERY = 50  # passes after which the weights are made of the flow again, without accumulated rounding
 MOST_IDLE = 2  # passes after which an exchange without a step is forgotten
 NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
-SEQUENCES_A_PART = 500  # in a round; smaller corpora are not split
 LEAST_ROOM, EDGES_EACH, FEATURES_EACH = 1_024, 4, 96  # of exchanges
 LEAST_EDGES = 8  # room of a position
 COUNTS = ("iteration", "evaluations")
@@ -88,16 +92,13 @@ class Certificate(NamedTuple):
 class MarginProblem:
     """Sequences, weights and penalties of an :class:`~loglinear.optimizers.objective.Objective` over chains."""
 
-    def __init__(self, objective: Objective, l1: float, seed: int) -> None:
+    def __init__(self, objective: Objective, l1: float) -> None:
         self.layout, self.l1, self.l2 = objective.padded_layout, l1, objective.l2
         self.n_threads, self.shrink = objective.n_threads, l1 / (2.0 * objective.l2)
-        layout, n = self.layout, objective.corpus.n_sequences
+        layout = self.layout
         self.n_positions, self.n_rows = int(layout.corpus.offsets[-1]), layout.n_rows
         exists = self.flat_of(np.ones(layout.features.n_features)) > 0.0
         self.exists = exists.astype(np.int8)
-        order = np.random.default_rng(seed).permutation(n)
-        split = n >= PARTS * ROUNDS * SEQUENCES_A_PART
-        self.parts: list[Int64] = np.array_split(order, PARTS) if split else [order]
         self.shards = shards(layout.corpus.offsets)
 
     def flat_of(self, weights: Float) -> Float32:
@@ -112,21 +113,26 @@ class MarginProblem:
         weights = self.layout.vector(*in_flat(flat, self.layout))
         return weights if self.shrink == 0.0 else np.sign(weights) * np.maximum(np.abs(weights) - self.shrink, 0.0)
 
-    def weights(self, flat: Float32, overlap: float) -> FlatWeights:
-        """Flat weights for steps that several parts make at once, each as if the others made the same ones."""
-        return FlatWeights(flat, in_flat(flat, self.layout), self.exists, self.shrink, self.l2 / overlap)
+    def weights(self, flat: Float32) -> FlatWeights:
+        """Flat weights for kernels."""
+        return FlatWeights(flat, in_flat(flat, self.layout), self.exists, self.shrink, self.l2)
 
     def penalty(self, flat: Float | Float32) -> tuple[float, float]:
         """l2 ||w||^2 and l1 |w|."""
         squares, total = sizes(flat, self.shrink)
         return self.l2 * squares, self.l1 * total
 
+    def sums(self, flow: Flow) -> tuple[Float, float]:
+        """The flat weights that a flow makes, before the L1 penalty, and its expected cost."""
+        flat = np.zeros(len(self.exists))
+        cost = add_differences(self.layout.corpus, flow, self.layout.width, self.n_rows, flat)
+        flat *= self.exists / (-2.0 * self.l2)
+        return flat, cost
+
     def certificate(self, flow: Flow) -> Certificate:
         """The weights for a flow; all in double precision."""
         layout = self.layout
-        flat = np.zeros(len(self.exists))
-        cost = add_differences(layout.corpus, flow, layout.width, self.n_rows, flat)
-        flat *= self.exists / (-2.0 * self.l2)
+        flat, cost = self.sums(flow)
         shrunk = np.sign(flat) * np.maximum(np.abs(flat) - self.shrink, 0.0)
 
         def losses(shard: tuple[int, int]) -> float:
@@ -146,35 +152,38 @@ class MarginState:
     flat : float32
         The weights before the L1 penalty moves them towards zero, as :class:`FlatWeights` has them.
     flow : Flow
-    exchanges : list of Exchanges
-        Of each part.
+    exchanges : Exchanges
     iteration, evaluations : int
         Passes so far.
     value, gap : float
         The objective and the gap between primal and dual: accumulated during the last pass, or certified.
+    certified : float64 [D] or None
+        The weights that the value and the gap are certified for.
     problem : MarginProblem or None
         None until a stored state has been compared with the data.
     """
 
     flat: Float32
     flow: Flow
-    exchanges: list[Exchanges]
+    exchanges: Exchanges
     iteration: int = 0
     evaluations: int = 0
     value: float = np.inf
     gap: float = np.inf
+    certified: Float | None = None
     problem: MarginProblem | None = None
 
     @property
     def weights(self) -> Float:
         """The weights [D]."""
+        if self.certified is not None:
+            return self.certified
         assert self.problem is not None
         return self.problem.vector_of(self.flat)
 
     def to_arrays(self) -> Arrays:
         """The state as named arrays, for a checkpoint: what carries mass, and the edges of the exchanges."""
         flow, carries = self.flow, np.arange(self.flow.edges.shape[1]) < self.flow.counts[:, None]
-        found = zip(*map(_found_arrays, self.exchanges), strict=True)
         return {
             "counts": np.array([getattr(self, name) for name in COUNTS], dtype=np.int64),
             "values": np.array([getattr(self, name) for name in NUMBERS], dtype=np.float64),
@@ -182,22 +191,23 @@ class MarginState:
             "edge_counts": flow.counts.copy(),
             "edges": flow.edges[carries],
             "masses": flow.masses[carries],
-            **{name: np.concatenate(parts) for name, parts in zip(FOUND, found, strict=True)},
+            **dict(zip(FOUND, _found_arrays(self.exchanges), strict=True)),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> MarginState:
-        """Inverse of :meth:`to_arrays`; the exchanges are one list until the data is known."""
+        """Inverse of :meth:`to_arrays`; what follows from the exchanges' edges is added when the data is known."""
         with reading_state():
             counts = np.array(arrays["edge_counts"], dtype=np.int32)
-            flow = _room_for_edges(Flow(*np.zeros((2, len(counts), 0), dtype=np.int32), counts))
+            nothing = np.zeros((len(counts), 0), dtype=np.int32)
+            flow = _room_for_edges(Flow(nothing, nothing, counts))
             carries = np.arange(flow.edges.shape[1]) < counts[:, None]
             flow.edges[carries], flow.masses[carries] = arrays["edges"], arrays["masses"]
             found = [np.array(arrays[name]) for name in FOUND]
             exchanges = _exchanges_of(found, int(found[0].max(initial=-1)) + 1)
             flat = np.array(arrays["flat"], dtype=np.float32)
             names = zip((*COUNTS, *NUMBERS), [*arrays["counts"].tolist(), *arrays["values"].tolist()], strict=True)
-            state = cls(flat, flow, [exchanges], **dict(names))
+            state = cls(flat, flow, exchanges, **dict(names))
             fits = bool((flow.masses.sum(axis=1, dtype=np.int64) == UNIT).all()) and state.iteration >= 0
         check_parts_fit(fits)
         return state
@@ -207,18 +217,18 @@ class MarginDual(DualOptions):
     """Passes of visits and sweeps until primal and dual are nearly the same."""
 
     def minimise(  # the weights it starts from are zero, which the caller has checked
-        self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: object = None
+        self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
-        problem = MarginProblem(objective, l1, self.seed)
+        problem = MarginProblem(objective, l1)
         now = _start(problem) if state is None else _fitting(state, problem)
         small = GAP * self.tolerance
         while True:
             ends = now.iteration >= self.max_iter
             if ends or (now.iteration and now.gap <= NEAR * small * abs(now.value)):
                 now.value, now.gap, flat = problem.certificate(now.flow)
-                now.flat[:] = flat
                 near = now.gap <= small * abs(now.value)
                 if near or ends:
+                    now.certified = problem.vector_of(flat)
                     return Result(now, near, self._message(now, near, small))
             self._pass(problem, now)
             if callback is not None and callback(now):
@@ -233,74 +243,60 @@ class MarginDual(DualOptions):
 
     def _pass(self, problem: MarginProblem, now: MarginState) -> None:
         """One more pass, in place."""
-        layout, n_parts = problem.layout, len(problem.parts)
-        losses, gaps = np.zeros(len(layout.corpus.offsets) - 1), np.zeros(len(layout.corpus.offsets) - 1)
-        now.flow = _room_for_edges(now.flow)
-        now.exchanges = [_room_for_more(found) for found in now.exchanges]
-        copies = [now.flat] if n_parts == 1 else [_copy(now.flat) for _ in range(n_parts)]
-        orders = [part[self.order(len(part), now.iteration)] for part in problem.parts]
-        rounds = [np.array_split(order, ROUNDS) for order in orders]
+        layout, corpus = problem.layout, problem.layout.corpus
+        losses, gaps = np.zeros((2, len(corpus.offsets) - 1))
+        best, worst = np.zeros((2, problem.n_positions), dtype=np.int32)
+        if now.iteration % REFRESH_EVERY == REFRESH_EVERY - 1:
+            now.flat[:] = problem.sums(now.flow)[0]
+        now.flow, now.exchanges = _room_for_edges(now.flow), _room_for_more(now.exchanges)
+        weights = problem.weights(now.flat)
 
-        def steps(k: int, number: int) -> None:
-            margin_pass(
-                rounds[k][number], SWEEPS, layout.corpus, problem.weights(copies[k], float(n_parts)), layout.n_labels,
-                layout.lanes, now.flow, now.exchanges[k], losses, gaps,
+        def find(sequences: Int64) -> None:
+            find_paths(
+                sequences, corpus, weights, layout.n_labels, layout.lanes, now.flow, best, worst, losses, gaps
             )  # fmt: skip
 
-        for number in range(ROUNDS):
-            in_threads(lambda k: steps(k, number), range(n_parts), problem.n_threads)  # noqa: B023
-            if n_parts > 1:
-                add_changes(now.flat, copies[0], copies[1], float(n_parts))
-        for found in now.exchanges:
-            forget(MOST_IDLE, found)
+        slot = np.full(len(now.flat), -1, dtype=np.int32)
+        for r, sequences in enumerate(np.array_split(self.order(len(losses), now.iteration), ROUNDS)):
+            in_threads(find, np.array_split(sequences, problem.n_threads), problem.n_threads)
+            sweeps = (r + 1) * SWEEPS // ROUNDS - r * SWEEPS // ROUNDS
+            make_exchanges(sequences, sweeps, corpus, weights, now.flow, now.exchanges, best, worst, slot)
+        forget(MOST_IDLE, now.exchanges)
         now.value = float(losses.sum()) + sum(problem.penalty(now.flat))
         now.gap = float(gaps.sum())
         now.iteration += 1
         now.evaluations += 1
 
 
-def _copy(flat: Float32) -> Float32:
-    copied = aligned(len(flat))
-    copied[:] = flat
-    return copied
-
-
 def _start(problem: MarginProblem) -> MarginState:
     """The state in which all mass flows along the gold labellings, and the weights are zero."""
-    layout, n, corpus = problem.layout, problem.n_positions, problem.layout.corpus
-    flow = Flow(*np.zeros((2, n, LEAST_EDGES), dtype=np.int32), np.zeros(n, dtype=np.int32))
-    start_at_gold(corpus, layout.width, flow)
-    exchanges = [_no_exchanges(len(corpus.offsets) - 1, LEAST_ROOM) for _ in problem.parts]
+    n, corpus = problem.n_positions, problem.layout.corpus
+    edges, masses = np.zeros((2, n, LEAST_EDGES), dtype=np.int32)
+    flow = Flow(edges, masses, np.zeros(n, dtype=np.int32))
+    start_at_gold(corpus, problem.layout.width, flow)
+    exchanges = _no_exchanges(len(corpus.offsets) - 1, LEAST_ROOM)
     return MarginState(aligned(len(problem.exists)), flow, exchanges, problem=problem)
 
 
-def _fitting(state: object, problem: MarginProblem) -> MarginState:
+def _fitting(state: Any, problem: MarginProblem) -> MarginState:
     """A stored state, if it fits the problem, with what it does not store."""
-    n_sequences, width = len(problem.layout.corpus.offsets) - 1, problem.layout.width
-    fits = isinstance(state, MarginState) and (len(state.flat), len(state.flow.counts)) == (
-        len(problem.exists),
-        problem.n_positions,
-    )
+    check_fits_data(isinstance(state, MarginState) and len(state.flat) == len(problem.exists))
+    now: MarginState = state
+    corpus, found, n = problem.layout.corpus, now.exchanges, int(now.exchanges.used[0])
+    n_sequences, most_edges = len(corpus.offsets) - 1, problem.layout.width**2
+    fits = len(now.flow.counts) == problem.n_positions and len(found.newest) <= n_sequences
+    fits = fits and max(part.max(initial=0) for part in (now.flow.edges, found.gained, found.lost)) < most_edges
+    sequence, ends = found.sequence[:n], found.begin[:n] + np.diff(found.edge_pointer[: n + 1])
+    fits = fits and bool(((found.begin[:n] >= corpus.offsets[sequence]) & (ends <= corpus.offsets[sequence + 1])).all())
     check_fits_data(fits)
-    assert isinstance(state, MarginState)
-    found = _found_arrays(state.exchanges[0])
-    edges = [state.flow.edges, *found[4:]]
-    check_fits_data(
-        len(state.exchanges[0].newest) <= n_sequences and all((part < width * width).all() for part in edges)
-    )
-    state.flat, state.problem = _copy(state.flat), problem
-    part_of = np.zeros(n_sequences, dtype=np.int64)
-    for k, part in enumerate(problem.parts):
-        part_of[part] = k
-    state.exchanges = []
-    for k in range(len(problem.parts)):
-        chosen = part_of[found[0]] == k
-        of_part = [array[chosen] for array in found[:4]] + [array[np.repeat(chosen, found[2])] for array in found[4:]]
-        exchanges = _exchanges_of(of_part, n_sequences)
-        exchanges = _with_room(exchanges, len(exchanges.sequence), features=_most_features(exchanges, problem))
-        describe_all(problem.layout.corpus, problem.weights(state.flat, 1.0), exchanges)
-        state.exchanges.append(exchanges)
-    return state
+    flat = aligned(len(now.flat))
+    flat[:] = now.flat
+    entries = 2 * (corpus.row_pointer + corpus.list_pointer + np.arange(problem.n_positions + 1))
+    features = int(np.sum(entries[ends] - entries[found.begin[:n]]))
+    exchanges = _with_room(found, len(found.sequence), features)
+    exchanges = exchanges._replace(newest=np.full(n_sequences, -1, dtype=np.int32))
+    describe_all(corpus, problem.weights(flat), exchanges)
+    return replace(now, flat=flat, exchanges=exchanges, problem=problem, certified=None)
 
 
 # -- arrays with room --------------------------------------------------------------------------------------------------
@@ -372,7 +368,7 @@ def _found_arrays(exchanges: Exchanges) -> list[Array]:
     """What a checkpoint stores of exchanges: :data:`FOUND`."""
     n, n_edges = exchanges.used[:2].tolist()
     lengths = np.diff(exchanges.edge_pointer[: n + 1])
-    each = [exchanges.sequence[:n], exchanges.begin[:n], lengths, exchanges.idle[:n]]
+    each: list[Array] = [exchanges.sequence[:n], exchanges.begin[:n], lengths, exchanges.idle[:n]]
     return [array.copy() for array in (*each, exchanges.gained[:n_edges], exchanges.lost[:n_edges])]
 
 
@@ -386,12 +382,3 @@ def _exchanges_of(found: list[Array], n_sequences: int) -> Exchanges:
     exchanges.edge_pointer[1 : n + 1] = np.cumsum(lengths)
     exchanges.gained[:n_edges], exchanges.lost[:n_edges] = gained, lost
     return exchanges
-
-
-def _most_features(exchanges: Exchanges, problem: MarginProblem) -> int:
-    """No fewer features than exchanges have."""
-    corpus, n = problem.layout.corpus, int(exchanges.used[0])
-    begin, lengths = exchanges.begin[:n], np.diff(exchanges.edge_pointer[: n + 1])
-    end = np.minimum(begin + lengths, problem.n_positions)
-    entries = 2 * (corpus.row_pointer + corpus.list_pointer)
-    return int(np.sum(entries[end] - entries[begin] + 2 * lengths))

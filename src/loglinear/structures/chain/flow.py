@@ -422,8 +422,8 @@ def _add_costs(first: int, n: int, corpus: PaddedCorpus, width: Width, work: Wor
 
 
 @loose_kernel
-def _set_best(n: int, n_labels: int, width: Width, work: Workspace, path: Int32) -> float:
-    """The best path [T] by ``work.scores``, and its score; ``work.forward`` is used."""
+def _set_best(first: int, n: int, n_labels: int, width: Width, work: Workspace, path: Int32) -> float:
+    """Set the best path by ``work.scores`` in ``path`` [N]; returns its score. ``work.forward`` is used."""
     scores, prefixes, transition, w = work.scores, work.forward, work.transition, row_length(width)
     for t in range(n):
         for c in range(0, w, block_length(width)):
@@ -438,23 +438,29 @@ def _set_best(n: int, n_labels: int, width: Width, work: Workspace, path: Int32)
     for c in range(1, n_labels):
         if prefixes[row + c] > prefixes[row + best]:
             best = c
-    path[n - 1], score = best, prefixes[row + best]
+    path[first + n - 1], score = best, prefixes[row + best]
     for t in range(n - 1, 0, -1):
-        here, row, before = path[t], (t - 1) * w, 0
+        here, row, before = path[first + t], (t - 1) * w, 0
         most = prefixes[row] + transition[here]
         for p in range(1, n_labels):
             so_far = prefixes[row + p] + transition[p * w + here]
             if so_far > most:
                 most, before = so_far, p
-        path[t - 1] = before
+        path[first + t - 1] = before
     return float(score)
 
 
 @loose_kernel
 def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, back: Int32, path: Int32) -> float:
-    """The worst path [T] that mass flows along; returns the score expected under the flow."""
+    """Set the worst path that mass flows along in ``path`` [N]; returns the score expected under the flow."""
     scores, prefixes, transition, w = work.scores, work.forward, work.transition, row_length(width)
-    edges, masses, counts, room, expected = flow.edges.ravel(), flow.masses.ravel(), flow.counts, flow.edges.shape[1], 0.0
+    edges, masses, counts, room, expected = (
+        flow.edges.ravel(),
+        flow.masses.ravel(),
+        flow.counts,
+        flow.edges.shape[1],
+        0.0,
+    )
     for t in range(n):
         begin = (first + t) * room
         for k in range(begin, begin + counts[first + t]):
@@ -475,61 +481,82 @@ def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, ba
     for k in range(begin, begin + counts[first + n - 1]):
         if prefixes[row + edges[k] % w] < prefixes[row + worst]:
             worst = edges[k] % w
-    path[n - 1] = worst
+    path[first + n - 1] = worst
     for t in range(n - 1, 0, -1):
-        path[t - 1] = back[t * w + path[t]]
+        path[first + t - 1] = back[t * w + path[first + t]]
     return expected / UNIT
 
 
 @loose_kernel
-def margin_pass(
+def find_paths(
     sequences: Int64,
-    sweeps: int,
     corpus: PaddedCorpus,
     weights: FlatWeights,
     n_labels: int,
     width: Width,
     flow: Flow,
-    exchanges: Exchanges,
+    best: Int32,
+    worst: Int32,
     losses: Float,
     gaps: Float,
 ) -> None:
-    """Visit the ``sequences`` in turn, then sweep over all exchanges.
+    """Set the best and the worst path [N] of each of the ``sequences``, their losses and their gaps [S].
 
-    Losses and gaps [S] are those of the sequences when they were visited. Exchanges for which there is no room are left
-    out.
+    Nothing else is changed, so that several threads can do different sequences at the same time.
     """
     work, w, less = workspace(corpus, sequences, width), row_length(width), np.float32(weights.shrink)
-    longest = work.scores.shape[0] // w
-    back, best, worst = np.empty(longest * w, np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
+    back = np.empty(work.scores.shape[0], np.int32)
+    _set_transitions(weights.laid_out.transition, less, corpus.allowed, width, work)
+    for k in range(sequences.shape[0]):
+        i = sequences[k]
+        first, n, weight = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], corpus.sequence_weights[i]
+        set_scores(first, n, corpus, weights.laid_out, less, width, work)
+        gold_score = _add_costs(first, n, corpus, width, work)
+        score = _set_best(first, n, n_labels, width, work, best)
+        gap = score - _set_worst(first, n, flow, width, work, back, worst)
+        losses[i], gaps[i] = weight * (score - gold_score), weight * max(gap, 0.0)
+
+
+@loose_kernel
+def make_exchanges(
+    sequences: Int64,
+    sweeps: int,
+    corpus: PaddedCorpus,
+    weights: FlatWeights,
+    flow: Flow,
+    exchanges: Exchanges,
+    best: Int32,
+    worst: Int32,
+) -> None:
+    """Exchange what the best and the worst path [N] of the ``sequences`` differ in, then sweep over all exchanges.
+
+    Exchanges for which there is no room are left out.
+    """
+    w, longest = weights.laid_out.rows.shape[1], 1
+    for k in range(sequences.shape[0]):
+        longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
     gained, lost = np.empty(longest, np.int32), np.empty(longest, np.int32)
     slot = np.full(weights.flat.shape[0], -1, np.int32)
     for k in range(sequences.shape[0]):
         i = sequences[k]
-        first, n, weight = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], corpus.sequence_weights[i]
-        if weight == 0.0:
+        first, end = corpus.offsets[i], corpus.offsets[i + 1]
+        if corpus.sequence_weights[i] == 0.0:
             continue
-        _set_transitions(weights.laid_out.transition, less, corpus.allowed, width, work)
-        set_scores(first, n, corpus, weights.laid_out, less, width, work)
-        gold_score = _add_costs(first, n, corpus, width, work)
-        score = _set_best(n, n_labels, width, work, best)
-        gap = score - _set_worst(first, n, flow, width, work, back, worst)
-        losses[i], gaps[i] = weight * (score - gold_score), weight * max(gap, 0.0)
-        t = 0
-        while t < n:
+        t = first
+        while t < end:
             if best[t] == worst[t]:
                 t += 1
                 continue
             begin = t
-            while t < n and best[t] != worst[t]:
+            while t < end and best[t] != worst[t]:
                 t += 1
-            n_edges = min(t + 1, n) - begin
+            n_edges = min(t + 1, end) - begin
             for u in range(n_edges):
                 gained[u], lost[u] = best[begin + u], worst[begin + u]
-                if begin + u > 0:
+                if begin + u > first:
                     gained[u] += best[begin + u - 1] * w
                     lost[u] += worst[begin + u - 1] * w
-            x = _found(i, first + begin, n_edges, gained, lost, corpus, weights, slot, exchanges)
+            x = _found(i, begin, n_edges, gained, lost, corpus, weights, slot, exchanges)
             if x >= 0:
                 _make_steps(x, x + 1, ONE, corpus, weights, flow, exchanges)
     for _ in range(sweeps):
