@@ -1,4 +1,4 @@
-"""Dual ascent for max-margin on chains: the optimum by enumeration, a gap that is a bound, flows, threads, resumption."""
+"""Dual ascent for max-margin on chains: the optimum by enumeration, a gap that is a bound, flows, resumption."""
 
 from itertools import pairwise, product
 
@@ -21,14 +21,14 @@ from problems.chain import chain_objectives
 
 
 @st.composite
-def margin_objectives(draw, labels=st.integers(1, 9), n_threads=1):
+def margin_objectives(draw, most_labels=9):
     """Random problems of max-margin: costs by kind of position, constraints, weights, values."""
-    other = draw(chain_objectives(labels=labels))
+    other = draw(chain_objectives(labels=st.integers(1, most_labels)))
     y, rng = other.features.n_labels, np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     table = rng.random((4, y, y)) * draw(st.sampled_from([0.0, 1.0, 5.0])) * (1.0 - np.eye(y))
     return Objective(
         other.features, other.corpus, other.gold, make_criterion("max-margin", Cost(table)), other.penalties,
-        draw(st.sampled_from([0.1, 1.0])), other.sequence_weights, n_threads,
+        draw(st.sampled_from([0.1, 1.0])), other.sequence_weights,
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def the_constraints(objective):
 
 
 @settings(max_examples=15, deadline=None)
-@given(objective=margin_objectives(labels=st.integers(2, 3)))
+@given(objective=margin_objectives(most_labels=3))
 def test_it_ends_at_the_minimum_of_the_quadratic_programme(objective):
     """min l2 ||w||^2 + sum_i c_i x_i  with  x_i >= cost(y) + w . (f(y) - f(gold_i))  for every labelling y."""
     lengths = np.diff(objective.corpus.offsets)
@@ -189,9 +189,8 @@ def test_room_grows_as_it_is_needed(objective):
     zero = zero_of(objective)
     wide = DualAscent(max_iter=1000).minimise(objective, zero)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LEAST_ROOM", "LEAST_EDGES"):
-            patch.setattr(margin, name, 2)
-        patch.setattr(margin, "FEATURES_EACH", 4)
+        for name, least in {"POSITIONS_EACH": 100, "EDGES_EACH": 1, "FEATURES_EACH": 4, "LEAST_EDGES": 2}.items():
+            patch.setattr(margin, name, least)
         narrow = DualAscent(max_iter=1000).minimise(objective, zero)
     assert narrow.converged
     assert narrow.value == pytest.approx(wide.value, rel=2e-3, abs=1e-6)

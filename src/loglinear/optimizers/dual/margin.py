@@ -18,14 +18,14 @@ Here a pass goes through the sequences in rounds, in a shuffled order:
 2. where the two differ, exchange the pieces, each with its own best step under the weights of that moment;
 3. sweep over all exchanges found so far, which costs a fraction of finding them (in the spirit of the cached planes of
    Shah, Kolmogorov & Lampert 2015). Sweeps take one and a half times the best step (successive over-relaxation, for
-   support vector machines Mangasarian & Musicant 1999), which also raises the dual, and ends sooner. An exchange without
-   a step for two passes is forgotten.
+   support vector machines Mangasarian & Musicant 1999), which also raises the dual, and ends sooner. An exchange
+   without a step for two passes is forgotten.
 
 Passes end when the gap, computed in double precision from the flows, is below a hundred times the tolerance.
 
-**Threads.** All of them find labellings, which changes no weights, and one makes the exchanges, so that the result is the
-same for any number. Dividing the exchanges between two parts that add up their changes, as dual ascent does for smooth
-criteria, needs many times as many passes.
+**Threads.** All of them find labellings, which changes no weights, and one makes the exchanges, so that the result is
+the same for any number. Dividing the exchanges between two parts that add up their changes, as dual ascent does for
+smooth criteria, needs many times as many passes.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ from loglinear.structures.chain.padded import aligned
 from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
-ROUNDS, SWEEPS = 16, 16  # of a pass
+ROUNDS, SWEEPS = 32, 12  # of a pass
 REFRESH_EVERY = 50  # passes after which the weights are made of the flow again, without accumulated rounding
 MOST_IDLE = 2  # passes after which an exchange without a step is forgotten
 NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
-LEAST_ROOM, EDGES_EACH, FEATURES_EACH = 1_024, 4, 96  # of exchanges
+POSITIONS_EACH, EDGES_EACH, FEATURES_EACH = 4, 4, 96  # what there is room for: an exchange for so many positions
 LEAST_EDGES = 8  # room of a position
 COUNTS = ("iteration", "evaluations")
 NUMBERS = ("value", "gap")
@@ -100,6 +100,13 @@ class MarginProblem:
         exists = self.flat_of(np.ones(layout.features.n_features)) > 0.0
         self.exists = exists.astype(np.int8)
         self.shards = shards(layout.corpus.offsets)
+        corpus = layout.corpus
+        #: twice the features of the positions before each [N + 1], and two transitions: at most those of an exchange
+        self.entries = 2 * (corpus.row_pointer + corpus.list_pointer + np.arange(self.n_positions + 1))
+        longest = int(np.diff(corpus.offsets).max(initial=0)), int(np.diff(self.entries[corpus.offsets]).max(initial=0))
+        one = max(-(-longest[0] // EDGES_EACH), -(-longest[1] // FEATURES_EACH))
+        #: exchanges to have room for, any one of them at least
+        self.least_room = max(self.n_positions // POSITIONS_EACH, one, 1)
 
     def flat_of(self, weights: Float) -> Float32:
         """A weight vector [D] as flat weights."""
@@ -248,7 +255,7 @@ class MarginDual(DualOptions):
         best, worst = np.zeros((2, problem.n_positions), dtype=np.int32)
         if now.iteration % REFRESH_EVERY == REFRESH_EVERY - 1:
             now.flat[:] = problem.sums(now.flow)[0]
-        now.flow, now.exchanges = _room_for_edges(now.flow), _room_for_more(now.exchanges)
+        now.flow, now.exchanges = _room_for_edges(now.flow), _room_for_more(now.exchanges, problem.least_room)
         weights = problem.weights(now.flat)
 
         def find(sequences: Int64) -> None:
@@ -274,7 +281,7 @@ def _start(problem: MarginProblem) -> MarginState:
     edges, masses = np.zeros((2, n, LEAST_EDGES), dtype=np.int32)
     flow = Flow(edges, masses, np.zeros(n, dtype=np.int32))
     start_at_gold(corpus, problem.layout.width, flow)
-    exchanges = _no_exchanges(len(corpus.offsets) - 1, LEAST_ROOM)
+    exchanges = _no_exchanges(len(corpus.offsets) - 1, problem.least_room)
     return MarginState(aligned(len(problem.exists)), flow, exchanges, problem=problem)
 
 
@@ -291,8 +298,7 @@ def _fitting(state: Any, problem: MarginProblem) -> MarginState:
     check_fits_data(fits)
     flat = aligned(len(now.flat))
     flat[:] = now.flat
-    entries = 2 * (corpus.row_pointer + corpus.list_pointer + np.arange(problem.n_positions + 1))
-    features = int(np.sum(entries[ends] - entries[found.begin[:n]]))
+    features = int(np.sum(problem.entries[ends] - problem.entries[found.begin[:n]]))
     exchanges = _with_room(found, len(found.sequence), features)
     exchanges = exchanges._replace(newest=np.full(n_sequences, -1, dtype=np.int32))
     describe_all(corpus, problem.weights(flat), exchanges)
@@ -317,10 +323,9 @@ def _room_for_edges(flow: Flow) -> Flow:
     return Flow(edges, masses, flow.counts)
 
 
-def _room_for_more(found: Exchanges) -> Exchanges:
-    """Exchanges with room for as many again."""
+def _room_for_more(found: Exchanges, room: int) -> Exchanges:
+    """Exchanges with room for at least ``room``, and for as many again."""
     n, n_edges, n_features = found.used.tolist()
-    room = LEAST_ROOM
     while room < 2 * n or EDGES_EACH * room < 2 * n_edges or FEATURES_EACH * room < 2 * n_features:
         room *= 2
     return found if len(found.sequence) == room else _with_room(found, room)

@@ -12,16 +12,16 @@ the weights is a short list of places and values, which is kept, so that a step 
     g = cost and score of the gained piece - those of the lost one,    q = ||difference of their features||^2
     step = 2 l2 g / (c q),  at most the mass that flows along the lost piece; back, if g is negative
 
-where c is the weight of the sequence. Along the exchange the dual is  c g m - c^2 q m^2 / 4 l2  above what it was before
-m moves, so that this is the best step. **A visit** to a sequence finds its best labelling with costs (Viterbi) and the
-worst one that its flow contains; wherever the two differ, there is an exchange. Steps between a best and a worst vertex
-are the pairwise Frank-Wolfe method without a list of vertices (Garber & Meshi 2016), here with a step size of its own
-for each piece. **A sweep** repeats the steps of all exchanges found so far, without scores of other labels.
+where c is the weight of the sequence. Moving the mass m adds  c g m - c^2 q m^2 / 4 l2  to the dual, so that this is
+the best step. Exchanges are found where the best labelling with costs (Viterbi) and the worst one that the flow
+contains differ. Steps between these two are the pairwise Frank-Wolfe method without a list of labellings (Garber &
+Meshi 2016), here with a step of its own for each piece. **A sweep** repeats the steps of all exchanges found so far; it
+looks at no other labels.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class FlatWeights(NamedTuple):
     l2: float
 
 
-def in_flat(flat: Float32, layout: PaddedLayout) -> PaddedWeights:
+def in_flat(flat: Any, layout: PaddedLayout) -> PaddedWeights:
     """The parts of flat weights, in the same memory."""
     w = layout.width
     rows, transitions = layout.n_rows * w, len(flat) - w * w
@@ -147,7 +147,7 @@ def in_flat(flat: Float32, layout: PaddedLayout) -> PaddedWeights:
 
 
 @small_kernel
-def _shrunk(weight: float, less: float) -> float:
+def _shrunk(weight: Any, less: Any) -> Any:
     """A weight moved towards zero."""
     return max(weight - less, weight * 0) + min(weight + less, weight * 0)
 
@@ -287,7 +287,7 @@ def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, slot: Int32, e
                 _note(row + old, -value, slot, exchanges)
         for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
             label, value = corpus.list_labels[j], corpus.list_values[j] if has_values else ONE
-            if label == new or label == old:
+            if label in (new, old):
                 _note(lists + corpus.list_ids[j], value if label == new else -value, slot, exchanges)
     for j in range(exchanges.pointer[x], exchanges.used[2]):
         slot[exchanges.places[j]] = -1
@@ -302,10 +302,10 @@ def _same(x: int, begin: int, n: int, one: Int32, other: Int32, exchanges: Excha
     edge = exchanges.edge_pointer[x]
     if exchanges.begin[x] != begin or exchanges.edge_pointer[x + 1] - edge != n:
         return False
+    same_edges = True
     for u in range(n):
-        if exchanges.gained[edge + u] != one[u] or exchanges.lost[edge + u] != other[u]:
-            return False
-    return True
+        same_edges &= exchanges.gained[edge + u] == one[u] and exchanges.lost[edge + u] == other[u]
+    return same_edges
 
 
 @loose_kernel
@@ -454,13 +454,8 @@ def _set_best(first: int, n: int, n_labels: int, width: Width, work: Workspace, 
 def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, back: Int32, path: Int32) -> float:
     """Set the worst path that mass flows along in ``path`` [N]; returns the score expected under the flow."""
     scores, prefixes, transition, w = work.scores, work.forward, work.transition, row_length(width)
-    edges, masses, counts, room, expected = (
-        flow.edges.ravel(),
-        flow.masses.ravel(),
-        flow.counts,
-        flow.edges.shape[1],
-        0.0,
-    )
+    edges, masses, counts, room = flow.edges.ravel(), flow.masses.ravel(), flow.counts, flow.edges.shape[1]
+    expected = 0.0
     for t in range(n):
         begin = (first + t) * room
         for k in range(begin, begin + counts[first + t]):
@@ -504,7 +499,7 @@ def find_paths(
 
     Nothing else is changed, so that several threads can do different sequences at the same time.
     """
-    work, w, less = workspace(corpus, sequences, width), row_length(width), np.float32(weights.shrink)
+    work, less = workspace(corpus, sequences, width), np.float32(weights.shrink)
     back = np.empty(work.scores.shape[0], np.int32)
     _set_transitions(weights.laid_out.transition, less, corpus.allowed, width, work)
     for k in range(sequences.shape[0]):
@@ -527,16 +522,16 @@ def make_exchanges(
     exchanges: Exchanges,
     best: Int32,
     worst: Int32,
+    slot: Int32,
 ) -> None:
     """Exchange what the best and the worst path [N] of the ``sequences`` differ in, then sweep over all exchanges.
 
-    Exchanges for which there is no room are left out.
+    Exchanges for which there is no room are left out. ``slot`` is scratch, -1 for each of the flat weights.
     """
     w, longest = weights.laid_out.rows.shape[1], 1
     for k in range(sequences.shape[0]):
         longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
     gained, lost = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    slot = np.full(weights.flat.shape[0], -1, np.int32)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, end = corpus.offsets[i], corpus.offsets[i + 1]
