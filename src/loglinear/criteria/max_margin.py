@@ -28,7 +28,7 @@ class MaxMargin(CostCriterion):
     convex = True
     smooth = False
     needs = ("score", "viterbi", "add_labelling", "restrict")
-    optimizers = ("dual", "lbfgs", "sgd", "adagrad")  # the first for flat labels alone
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)

@@ -197,12 +197,14 @@ PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
 Layout = PaddedLayout | ConditionalLayout
 
 
-def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
-    """Why passes in single precision cannot be used, or None if they can."""
+def unsupported_reason(
+    criterion: Criterion, features: PartFeatures, gold: Gold, names: tuple[str, ...] = ("cll", "softmax-margin")
+) -> str | None:
+    """Why passes in single precision by criteria with these ``names`` cannot be used, or None if they can."""
     if not isinstance(features, ChainFeatures):
         return "it goes over chains"
-    if criterion.name not in ("cll", "softmax-margin"):
-        return "it is for cll and softmax-margin"
+    if criterion.name not in names:
+        return f"it is for {', '.join(names[:-1])} and {names[-1]}"
     if features.order != 1 or features.edge is not None:
         return "it goes over first-order chains without pair features"
     if gold.allowed is not None:

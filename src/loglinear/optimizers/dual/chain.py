@@ -43,7 +43,8 @@ single precision, or after a hundred passes.
 **L1.** With an L1 penalty, w is the sum above moved towards zero by l1 / 2 l2, at most to zero (proximal SDCA, the same
 authors 2014). The state stores the sum before that.
 
-Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`.
+Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,
+:mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
+from loglinear.optimizers.dual.margin import MarginDual, MarginState
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
@@ -67,6 +69,7 @@ from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
+CRITERIA = ("cll", "softmax-margin", "max-margin")
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
@@ -157,14 +160,17 @@ class DualState(StoredState):
 class DualAscent(DualOptions):
     """Passes of dual coordinate ascent until primal and dual are nearly the same; L-BFGS where that does not happen.
 
-    It stops when the estimated gap is below two hundred times the tolerance. With flat labels, where the gap is known,
-    it stops when that is below the tolerance itself.
+    It stops when the estimated gap is below two hundred times the tolerance. Where the gap is known, it stops when that
+    is below the tolerance itself with flat labels, and below a hundred times the tolerance with max-margin.
     """
 
     def restore(self, arrays: Mapping[str, Array]) -> State:
-        """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
+        """The state of dual ascent over chains or flat labels, by a smooth criterion or by max-margin, or of L-BFGS
+        after it."""
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
+        if "masses" in arrays:
+            return MarginState.from_arrays(arrays)
         return FlatDualState.from_arrays(arrays) if "table" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
@@ -175,6 +181,9 @@ class DualAscent(DualOptions):
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
         check_supported("it starts from zero, not from another model" if weights0.any() else None)
+        if objective.criterion.name == "max-margin":
+            margin = MarginDual(self.max_iter, self.tolerance, self.seed)
+            return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
         layout = objective.padded_layout
@@ -262,7 +271,7 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
-    return unsupported_reason(criterion, features, gold)
+    return unsupported_reason(criterion, features, gold, CRITERIA)
 
 
 def _start(layout: PaddedLayout) -> DualState:
