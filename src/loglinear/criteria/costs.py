@@ -28,6 +28,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Float, Int64
 from loglinear.errors import OptionError
+from loglinear.structures.chain.wide import CostLists
 from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.structure import CFGScores
@@ -47,17 +49,46 @@ RARE = 0.1  # share of chunk labels: if fewer of them are B, S or U, other label
 OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
-@dataclass(frozen=True)
 class Cost:
     """A cost over the labels of a model.
 
     Parameters
     ----------
-    table : float64 [4, Y, Y]
-        Cost of a predicted label (last index) where the gold is another, at each kind of position (:data:`KINDS`).
+    given : float64 [4, Y, Y] or CostLists
+        Cost of a predicted label (last index) where the gold is another, at each kind of position (:data:`KINDS`), as
+        a table or as lists. The other form is made when it is first asked for.
     """
 
-    table: Float
+    def __init__(self, given: Float | CostLists) -> None:
+        self._given = given
+
+    @property
+    def n_labels(self) -> int:
+        """Y."""
+        return self._given.usual.shape[1] if isinstance(self._given, CostLists) else self._given.shape[1]
+
+    @cached_property
+    def table(self) -> Float:
+        """The costs [4, Y, Y]; with thousands of labels it is better never made."""
+        if not isinstance(self._given, CostLists):
+            return self._given
+        usual, pointer, labels, more = self._given
+        table = np.repeat(usual[:, :, None], usual.shape[1], axis=2)
+        rows = table.reshape(-1, usual.shape[1])
+        rows[np.repeat(np.arange(len(rows)), np.diff(pointer)), labels] += more
+        return table
+
+    @cached_property
+    def lists(self) -> CostLists:
+        """The costs as lists; what most labels cost is taken to be the median."""
+        if isinstance(self._given, CostLists):
+            return self._given
+        n, rows = self.n_labels, self._given.reshape(-1, self.n_labels)
+        usual = np.sort(rows, axis=1)[:, n // 2]
+        more = rows - usual[:, None]
+        row, labels = np.nonzero(more)
+        pointer = np.searchsorted(row, np.arange(len(rows) + 1)).astype(np.int64)
+        return CostLists(usual.reshape(-1, n), pointer, labels.astype(np.int32), more[row, labels])
 
     def at(self, gold: Gold, offsets: Int64) -> Float:
         """Cost of each label at each position [N, Y]; ``offsets`` [S + 1] are those of the sequences."""

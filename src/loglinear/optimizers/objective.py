@@ -24,8 +24,10 @@ from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.structures.chain import wide
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
+from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
@@ -92,11 +94,14 @@ class Objective:
         self._single_precision = single_precision
 
     @cached_property
-    def padded_layout(self) -> PaddedLayout:
-        """Weights and corpus laid out for passes in single precision."""
-        costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
+    def padded_layout(self) -> PaddedLayout | WideLayout:
+        """Weights and corpus laid out for passes in single precision; with many labels, for those of ``wide``."""
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
-        return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
+        cost = self.criterion.cost if isinstance(self.criterion, CostCriterion) else None
+        data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
+        if wide.suits(self.features, self.penalties):
+            return WideLayout(*data, wide.NO_COSTS if cost is None else cost.lists)
+        return PaddedLayout(*data, None if cost is None else cost.table)
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:
@@ -199,12 +204,12 @@ class SinglePrecision:
 
     Parameters
     ----------
-    layout : PaddedLayout
+    layout : PaddedLayout or WideLayout
     shards : list of (int, int)
         Runs of sequences.
     """
 
-    def __init__(self, layout: PaddedLayout, shards: list[tuple[int, int]]) -> None:
+    def __init__(self, layout: PaddedLayout | WideLayout, shards: list[tuple[int, int]]) -> None:
         self.layout = layout
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
 
@@ -215,8 +220,9 @@ class SinglePrecision:
     def value(self, weights: Float, n_threads: int) -> float | None:
         """The value alone, which takes neither a pass backward nor the memory of gradients."""
         layout, laid_out = self.layout, self.layout.lay_out(weights)
+        of = wide.losses if isinstance(layout, WideLayout) else losses
         values = in_threads(
-            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
+            lambda sequences: of(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
             self._sequences,
             n_threads,
         )
@@ -227,10 +233,11 @@ class SinglePrecision:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
         layout = self.layout
         laid_out = layout.lay_out(weights)
+        of = wide.evaluate if isinstance(layout, WideLayout) else evaluate
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
         values = in_threads(
-            lambda k: evaluate(
+            lambda k: of(
                 self._sequences[k], layout.corpus, laid_out, layout.n_labels, layout.lanes, self._gradients[k]
             ),
             range(len(self._sequences)),

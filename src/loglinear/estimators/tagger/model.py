@@ -792,7 +792,7 @@ def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penaltie
     """Hard constraints over ``labels`` as scores."""
     if constraints is None:
         return Penalties.none(len(labels))
-    return Penalties(*constraints.penalties(labels))
+    return Penalties.of(constraints.rules(labels))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

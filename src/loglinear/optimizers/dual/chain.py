@@ -56,7 +56,9 @@ from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishS
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
+from loglinear.structures.chain import wide
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
+from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -67,6 +69,9 @@ ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
 MEASURE_EVERY = 4  # passes, beside the first two
 SEQUENCES_A_PART = 250  # in a round; smaller corpora are not split
+WIDE_SEQUENCES_A_PART = 50  # with many labels, where a sequence takes longer
+
+AnyLayout = PaddedLayout | WideLayout
 
 
 @dataclass
@@ -96,7 +101,7 @@ class DualState(StoredState):
         Factor that makes steps smaller.
     shrink : float
         How far the L1 penalty moves weights towards zero.
-    layout : PaddedLayout or None
+    layout : PaddedLayout, WideLayout or None
         None until a stored state has been compared with the data.
     copies : list of PaddedWeights
         The same weights for each of the parts of a pass; none if there is one part.
@@ -120,7 +125,7 @@ class DualState(StoredState):
     gap: float = np.inf
     caution: float = 1.0
     shrink: float = 0.0
-    layout: PaddedLayout | None = None
+    layout: AnyLayout | None = None
     copies: list[PaddedWeights] = field(default_factory=list)
 
     @property
@@ -189,7 +194,7 @@ class DualAscent(DualOptions):
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
 
-    def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
+    def _pass(self, objective: Objective, layout: AnyLayout, l1: float, now: DualState) -> None:
         """One more pass, in place."""
         n = objective.corpus.n_sequences
         order = self.order(n, now.iteration)
@@ -198,13 +203,16 @@ class DualAscent(DualOptions):
         measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
         overlap = float(PARTS) if careful else OVERLAP
 
+        is_wide = isinstance(layout, WideLayout)
+        one_pass = wide.dual_pass if is_wide else dual_pass
+
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
-            dual_pass(
+            one_pass(
                 sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
                 now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
             )  # fmt: skip
 
-        if n < PARTS * ROUNDS * SEQUENCES_A_PART:
+        if n < PARTS * ROUNDS * (WIDE_SEQUENCES_A_PART if is_wide else SEQUENCES_A_PART):
             steps(order, now.laid_out, 1.0)
         else:
             if not now.copies:
@@ -232,12 +240,12 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
     return unsupported_reason(criterion, features, gold)
 
 
-def _start(layout: PaddedLayout) -> DualState:
+def _start(layout: AnyLayout) -> DualState:
     """The state with the gold labellings' marginals, and so with weights of zero."""
     corpus, n = layout.corpus, len(layout.corpus.offsets) - 1
     alpha = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
-    transitions = np.zeros((n, len(corpus.transition_places)), dtype=np.float32)
-    start_at_gold(corpus, alpha, transitions)
+    transitions = np.zeros((n, len(layout.features.transitions)), dtype=np.float32)
+    (wide.start_at_gold if isinstance(layout, WideLayout) else start_at_gold)(corpus, alpha, transitions)
     return DualState(*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
 
 
