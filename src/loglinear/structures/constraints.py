@@ -144,7 +144,7 @@ class Rules:
 
     def masks(self) -> Masks:
         """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y]."""
-        transitions = self.table[self.kinds][:, self.kinds].astype(np.uint8)
+        transitions = np.ascontiguousarray(self.table[np.ix_(self.kinds, self.kinds)], dtype=np.uint8)
         transitions.ravel()[self.exceptions] ^= 1
         return transitions, self.starts.copy(), self.ends.copy()
 

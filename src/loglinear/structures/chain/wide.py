@@ -306,7 +306,7 @@ def _forward(n: int, constant: float, steps: Steps, work: Workspace) -> float:
         for y in range(w):
             emission[y] = inverse * emission[y]
         product *= float(scale)
-        if product < SMALL_PRODUCT:
+        if not SMALL_PRODUCT < product < 1.0 / SMALL_PRODUCT:
             summed += math.log(product)
             product = 1.0
     return summed + math.log(product)
