@@ -27,6 +27,7 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
+from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
@@ -99,7 +100,7 @@ class Objective:
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
         cost = self.criterion.cost if isinstance(self.criterion, CostCriterion) else None
         data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
-        if wide.suits(self.features, self.penalties):
+        if is_sparse(self.features, self.penalties):
             return WideLayout(*data, wide.NO_COSTS if cost is None else cost.lists)
         return PaddedLayout(*data, None if cost is None else cost.table)
 

@@ -31,7 +31,7 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
-from loglinear.structures.chain.best import ChainDecoder
+from loglinear.structures.chain.best import Decoder, decoder_for
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
@@ -579,12 +579,12 @@ class ChainModel(SequenceModel):
         return penalties_of(self.constraints, self.labels).split(self.sub_labels)
 
     @cached_property
-    def decoder(self) -> ChainDecoder | None:
+    def decoder(self) -> Decoder | None:
         """The weights laid out for finding best labellings; None if that needs part scores."""
         plain = self.base is None and self.scaling is None and not self.local
-        if not plain or not ChainDecoder.suits(self.features):
+        if not plain or not Decoder.suits(self.features):
             return None
-        return ChainDecoder(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+        return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
     def _sentences(self) -> SentenceDecoder | None:
@@ -593,7 +593,7 @@ class ChainModel(SequenceModel):
     def labels_of_sentence(self, x: Any) -> list[str] | None:
         """Best labels of one sentence of the user's, at low latency; None if the general path has to label it.
 
-        That is so for models that :class:`ChainDecoder` does not suit, and for anything but a plain, valid sentence.
+        That is so for models that no :class:`Decoder` suits, and for anything but a plain, valid sentence.
         """
         return None if self._sentences is None else self._sentences.labels_of(x)
 
@@ -671,7 +671,7 @@ class ChainModel(SequenceModel):
         return labels
 
     def _quickly_decoded(
-        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int
+        self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int
     ) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
 
@@ -811,20 +811,20 @@ class SentenceDecoder:
     attributes : callable
         ``attributes(x, offsets)`` gives the attributes of a sentence; for one that is not plain and valid it raises
         TypeError or ValueError, or returns None.
-    decoder : ChainDecoder
+    decoder : Decoder
     labels : list of str
         The Y labels; the decoder's states are the sub-labels of each in turn.
     """
 
     def __init__(
-        self, attributes: Callable[[Any, Int64], Incidence | None], decoder: ChainDecoder, labels: list[str]
+        self, attributes: Callable[[Any, Int64], Incidence | None], decoder: Decoder, labels: list[str]
     ) -> None:
         self._attributes, self._decoder = attributes, decoder
         self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
 
     @classmethod
     def of(
-        cls, encoder: TemplateEncoder | NameEncoder, decoder: ChainDecoder, labels: list[str]
+        cls, encoder: TemplateEncoder | NameEncoder, decoder: Decoder, labels: list[str]
     ) -> SentenceDecoder | None:
         """For a model's parts; None if its encoder needs a whole corpus."""
         if encoder.kind.startswith("hashed-"):

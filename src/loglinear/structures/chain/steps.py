@@ -27,6 +27,7 @@ from loglinear.kernels.lanes import N_LANES, exponential, greater, lesser, load,
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
 
+FEWEST_LABELS, MOST_LISTED = 64, 0.2  # where this form is the quicker: labels, and the share of transitions listed
 SAFE = 1e-9
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
@@ -79,6 +80,14 @@ class Steps(NamedTuple):
 def listed_transitions(features: ChainFeatures, rules: Rules) -> Int64:
     """Transitions ``previous * Y + label``, ascending, that have a weight or are exceptions to the kinds of labels."""
     return np.union1d(features.transitions.astype(np.int64), rules.exceptions)
+
+
+def is_sparse(features: ChainFeatures, penalties: Penalties) -> bool:
+    """Whether this form of a first-order chain without edge features is the quicker one."""
+    n = features.n_labels
+    if n < FEWEST_LABELS or features.order != 1 or features.edge is not None:
+        return False
+    return len(listed_transitions(features, penalties.rules)) <= MOST_LISTED * n * n
 
 
 def make_steps(features: ChainFeatures, penalties: Penalties) -> Steps:

@@ -32,7 +32,6 @@ from loglinear.structures.chain.steps import (
     constant_factor,
     go_back,
     go_forth,
-    listed_transitions,
     make_steps,
     set_factors,
 )
@@ -43,16 +42,6 @@ NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 
 TINY = np.float32(1e-9)
 SMALL_PRODUCT = 1e-200
 RULED_OUT = np.float32(-1e30)  # a score whose exponential is zero
-
-FEWEST_LABELS, MOST_LISTED = 64, 0.2  # where passes are made in this form: labels, and share of transitions listed
-
-
-def suits(features: ChainFeatures, penalties: Penalties) -> bool:
-    """Whether the passes of this module are the faster ones: many labels, most transitions without a weight."""
-    n = features.n_labels
-    if n < FEWEST_LABELS or features.order != 1 or features.edge is not None:
-        return False
-    return len(listed_transitions(features, penalties.rules)) <= MOST_LISTED * n * n
 
 
 class CostLists(NamedTuple):
