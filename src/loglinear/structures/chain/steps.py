@@ -23,7 +23,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
 from loglinear.kernels import loose_kernel
-from loglinear.kernels.lanes import N_LANES, exponential, greater, lesser, load, same, store
+from loglinear.kernels.lanes import N_LANES, Width, exponential, load, store, towards_zero
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
 
@@ -133,24 +133,23 @@ def blank_factors(steps: Steps) -> Factors:
 
 
 @loose_kernel
-def set_factors(weights: Float32, less: np.float32, steps: Steps, factors: Factors) -> np.float32:
+def set_factors(weights: Float32, less: np.float32, steps: Steps, width: Width, factors: Factors) -> np.float32:
     """Factors exp(w - top) of the ``weights`` [F] moved towards zero by ``less``; returns the top, at least 0.
 
-    The constant c is exp(-top).
+    The constant c is exp(-top). Lanes of the ``width`` are groups of eight.
     """
-    listed, zero, top = factors.listed, same(ZERO), ZERO
+    listed, top = factors.listed, ZERO
     n = steps.features.shape[0]
     for m in range(n):
         listed[m] = weights[steps.features[m]] if steps.features[m] >= 0 else ZERO
     for m in range(n, listed.shape[0]):
         listed[m] = ZERO
     for m in range(0, n, 8):
-        now = load(listed, m)
-        store(listed, m, greater(now - less, zero) + lesser(now + less, zero))
+        store(listed, m, towards_zero(load(listed, m, width), less))
     for m in range(n):
         top = max(top, listed[m])
     for m in range(0, n, 8):
-        store(listed, m, exponential(load(listed, m) - top))
+        store(listed, m, exponential(load(listed, m, width) - top))
     constant = constant_factor(top)
     for m in range(n):
         listed[m] = listed[m] if steps.allowed[m] else ZERO

@@ -20,7 +20,7 @@ from loglinear.arrays import Float, Float32, Int32, Int64, UInt16
 from loglinear.features.block import find_keys
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
-from loglinear.kernels.lanes import N_LANES, exponential, greater, greatest, load, same, store, total
+from loglinear.kernels.lanes import N_LANES, Width, exponential, greater, greatest, load, same, store, total, width_of
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import PaddedWeights
 from loglinear.structures.chain.steps import (
@@ -127,7 +127,8 @@ class WideLayout:
         costs: CostLists = NO_COSTS,
     ) -> None:
         n = features.n_labels
-        self.features, self.n_labels, self.width = features, n, -(-n // N_LANES) * N_LANES
+        self.features, self.n_labels, self.lanes = features, n, width_of(N_LANES)
+        self.width = -(-n // N_LANES) * N_LANES
         pairs = np.concatenate([[-1], gold[:-1].astype(np.int64) * n + gold[1:]])
         pairs[encoded.offsets[:-1]] = -1
         values = encoded.state.values
@@ -157,6 +158,10 @@ class WideLayout:
         state, _, transition, _ = self.features.slices
         rows = np.zeros((0, self.width), dtype=np.float32)
         return PaddedWeights(rows, *(np.zeros(part.stop - part.start, np.float32) for part in (state, transition)))
+
+    def copy(self, weights: PaddedWeights) -> PaddedWeights:
+        """The same weights in arrays of their own."""
+        return PaddedWeights(*map(np.copy, weights))
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
@@ -236,7 +241,13 @@ def _add_costs(position: int, t: int, n: int, corpus: WideCorpus, scores: Float3
 
 @loose_kernel
 def _set_emissions(
-    first: int, corpus: WideCorpus, transition: Float32, less: np.float32, scores: Float32, emission: Float32
+    first: int,
+    corpus: WideCorpus,
+    transition: Float32,
+    less: np.float32,
+    width: Width,
+    scores: Float32,
+    emission: Float32,
 ) -> float:
     """Scores [T, W], to which costs are added, as factors of at most one in ``emission``.
 
@@ -250,17 +261,17 @@ def _set_emissions(
             constant -= _transition_of_gold(first + t, corpus, transition, less)
         if has_costs:
             _add_costs(first + t, t, n, corpus, scores[t])
-        most = load(flat, t * w)
+        most = load(flat, t * w, width)
         for c in range(8, w, 8):
-            most = greater(most, load(flat, t * w + c))
+            most = greater(most, load(flat, t * w + c, width))
         top = greatest(most)
         for c in range(0, w, 8):
-            store(out, t * w + c, exponential(load(flat, t * w + c) - top))
+            store(out, t * w + c, exponential(load(flat, t * w + c, width) - top))
         constant += top
     for c in range(0, w, 8):
-        store(out, c, load(out, c) * load(corpus.start, c))
+        store(out, c, load(out, c, width) * load(corpus.start, c, width))
     for c in range(0, w, 8):
-        store(out, (n - 1) * w + c, load(out, (n - 1) * w + c) * load(corpus.stop, c))
+        store(out, (n - 1) * w + c, load(out, (n - 1) * w + c, width) * load(corpus.stop, c, width))
     return constant
 
 
@@ -321,21 +332,23 @@ def _backward(n: int, constant: float, steps: Steps, work: Workspace) -> None:
 
 
 @loose_kernel
-def _loss(first: int, n: int, top: np.float32, corpus: WideCorpus, weights: PaddedWeights, work: Workspace) -> float:
+def _loss(
+    first: int, n: int, top: np.float32, corpus: WideCorpus, weights: PaddedWeights, width: Width, work: Workspace
+) -> float:
     """The loss of a sequence; scores and forward probabilities are in ``work`` afterwards. nan if one underflows."""
     _set_scores(first, corpus, weights.lists, ZERO, work.forward[:n])
-    loss = _set_emissions(first, corpus, weights.transition, ZERO, work.forward[:n], work.emission[:n])
+    loss = _set_emissions(first, corpus, weights.transition, ZERO, width, work.forward[:n], work.emission[:n])
     return loss + float(top) * (n - 1) + _forward(n, constant_factor(top), corpus.steps, work)
 
 
 @loose_kernel
-def losses(sequences: Int64, corpus: WideCorpus, weights: PaddedWeights, n_labels: int) -> float:
+def losses(sequences: Int64, corpus: WideCorpus, weights: PaddedWeights, n_labels: int, width: Width) -> float:
     """Losses of the ``sequences``, each times its weight; nan if a sum has underflown."""
     work, summed = _workspace(corpus, sequences), 0.0
-    top = set_factors(weights.transition, ZERO, corpus.steps, work.factors)
+    top = set_factors(weights.transition, ZERO, corpus.steps, width, work.factors)
     for k in range(sequences.shape[0]):
         i = sequences[k]
-        loss = _loss(corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], top, corpus, weights, work)
+        loss = _loss(corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], top, corpus, weights, width, work)
         if not loss < np.inf:
             return np.nan
         summed += loss * corpus.sequence_weights[i]
@@ -344,16 +357,21 @@ def losses(sequences: Int64, corpus: WideCorpus, weights: PaddedWeights, n_label
 
 @loose_kernel
 def evaluate(
-    sequences: Int64, corpus: WideCorpus, weights: PaddedWeights, n_labels: int, gradient: PaddedWeights
+    sequences: Int64,
+    corpus: WideCorpus,
+    weights: PaddedWeights,
+    n_labels: int,
+    width: Width,
+    gradient: PaddedWeights,
 ) -> float:
     """Losses of the ``sequences``, each times its weight; their gradient is added. nan if a sum has underflown."""
     work, summed, steps = _workspace(corpus, sequences), 0.0, corpus.steps
-    top = set_factors(weights.transition, ZERO, steps, work.factors)
+    top = set_factors(weights.transition, ZERO, steps, width, work.factors)
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
         marginals, weight = work.marginals[:n], np.float32(corpus.sequence_weights[i])
-        loss = _loss(first, n, top, corpus, weights, work)
+        loss = _loss(first, n, top, corpus, weights, width, work)
         if not loss < np.inf:
             return np.nan
         summed += loss * corpus.sequence_weights[i]
@@ -439,16 +457,16 @@ def _apply(first: int, corpus: WideCorpus, change: Float32, factor: np.float32, 
 
 @loose_kernel
 def _set_change(
-    first: int, n: int, corpus: WideCorpus, alpha: Float32, work: Workspace
+    first: int, n: int, corpus: WideCorpus, alpha: Float32, width: Width, work: Workspace
 ) -> tuple[np.float32, np.float32]:
     """Replace the marginals mu by Delta = mu - alpha; returns J, the size of Delta by chi-square, and what Q, the
     squared norm of its effect on the features, would be if no two positions shared a feature and every one existed."""
     marginals, before, w = work.marginals.ravel(), alpha.ravel(), alpha.shape[1]
     size, apart = 0.0, 0.0
     for t in range(n):
-        here, squares = same(ZERO), same(ZERO)
+        here, squares = same(ZERO, width), same(ZERO, width)
         for c in range(0, w, 8):
-            now, old = load(marginals, t * w + c), load(before, (first + t) * w + c)
+            now, old = load(marginals, t * w + c, width), load(before, (first + t) * w + c, width)
             change = now - old
             here = here + change * change / (now + old + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
             squares = squares + change * change
@@ -467,15 +485,16 @@ def _above_gold(
     old: Float32,
     weights: PaddedWeights,
     less: np.float32,
+    width: Width,
     scores: Float32,
 ) -> float:
     """Score and cost of a sequence expected under its marginals ``alpha`` [N, W] and transitions ``old`` [F], minus
     the score of its gold labelling; ``scores`` [T, W] are those of its positions, with costs."""
     flat, kept, w, above_gold = scores.ravel(), alpha.ravel(), alpha.shape[1], 0.0
     for t in range(n):
-        here = same(ZERO)
+        here = same(ZERO, width)
         for c in range(0, w, 8):
-            here = here + load(kept, (first + t) * w + c) * load(flat, t * w + c)
+            here = here + load(kept, (first + t) * w + c, width) * load(flat, t * w + c, width)
         above_gold += total(here) - scores[t, corpus.gold[first + t]]
         if t > 0:
             above_gold -= _transition_of_gold(first + t, corpus, weights.transition, less)
@@ -502,6 +521,7 @@ def dual_pass(
     corpus: WideCorpus,
     weights: PaddedWeights,
     n_labels: int,
+    width: Width,
     shrink: float,
     l2: float,
     caution: float,
@@ -518,7 +538,7 @@ def dual_pass(
     scores use the weights moved towards zero by ``shrink``. ``overlaps`` [S] is how much the positions of a sequence
     share features: with ``measure`` it is computed and stored, otherwise the stored number is used.
     """
-    less, steps, width = np.float32(shrink), corpus.steps, alpha.shape[1]
+    less, steps, w = np.float32(shrink), corpus.steps, alpha.shape[1]
     work, moves = _workspace(corpus, sequences), _moves(corpus, sequences)
     transition, kept, pairs = weights.transition, alpha.ravel(), work.pairs
     expected = np.zeros(transition.shape[0], np.float32)
@@ -526,10 +546,10 @@ def dual_pass(
         i = sequences[k]
         first, n = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
         change, weight, scores = work.marginals[:n], corpus.sequence_weights[i], work.forward[:n]
-        top = set_factors(transition, less, steps, work.factors)
+        top = set_factors(transition, less, steps, width, work.factors)
         _set_scores(first, corpus, weights.lists, less, scores)
-        loss = _set_emissions(first, corpus, transition, less, scores, work.emission[:n])
-        above_gold = _above_gold(first, n, corpus, alpha, alpha_transitions[i], weights, less, scores)
+        loss = _set_emissions(first, corpus, transition, less, width, scores, work.emission[:n])
+        above_gold = _above_gold(first, n, corpus, alpha, alpha_transitions[i], weights, less, width, scores)
         loss += float(top) * (n - 1) + _forward(n, constant_factor(top), steps, work)
         if not loss < np.inf:
             losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
@@ -537,7 +557,7 @@ def dual_pass(
         for m in range(pairs.shape[0]):
             pairs[m] = ZERO
         _backward(n, constant_factor(top), steps, work)
-        size, apart = _set_change(first, n, corpus, alpha, work)
+        size, apart = _set_change(first, n, corpus, alpha, width, work)
         if measure:
             square = _square(first, corpus, change, moves)
             overlaps[i] = square / (apart + LEAST)
@@ -562,6 +582,6 @@ def dual_pass(
             alpha_transitions[i, f] += gamma * expected[f]
             transition[f] += factor * expected[f]
         parts = change.ravel()
-        for c in range(0, n * width, 8):
-            store(kept, first * width + c, load(kept, first * width + c) + gamma * load(parts, c))
+        for c in range(0, n * w, 8):
+            store(kept, first * w + c, load(kept, first * w + c, width) + gamma * load(parts, c, width))
         _apply(first, corpus, change, factor, weights.lists)
