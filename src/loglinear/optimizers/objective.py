@@ -98,11 +98,17 @@ class Objective:
     def padded_layout(self) -> PaddedLayout | WideLayout:
         """Weights and corpus laid out for passes in single precision; with many labels, for those of ``wide``."""
         assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
-        cost = self.criterion.cost if isinstance(self.criterion, CostCriterion) else None
-        data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
         if is_sparse(self.features, self.penalties):
-            return WideLayout(*data, wide.NO_COSTS if cost is None else cost.lists)
-        return PaddedLayout(*data, None if cost is None else cost.table)
+            return self.wide_layout
+        costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
+        return PaddedLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
+
+    @cached_property
+    def wide_layout(self) -> WideLayout:
+        """Weights and corpus laid out for the passes for many labels."""
+        assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
+        costs = self.criterion.cost.lists if isinstance(self.criterion, CostCriterion) else wide.NO_COSTS
+        return WideLayout(self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights, costs)
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:

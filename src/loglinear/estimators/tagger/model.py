@@ -33,6 +33,7 @@ from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
 from loglinear.structures.chain.best import Decoder, decoder_for
 from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
     from loglinear.features.names import NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
+    from loglinear.structures.chain.marginals import WideSums
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
@@ -510,7 +512,7 @@ class ChainModel(SequenceModel):
 
     structure_name = "chain"
     kinds = tuple(LABELS_OF)
-    cached = ("penalties", "laid_out", "decoder", "_sentences")
+    cached = ("penalties", "laid_out", "decoder", "_wide_sums", "_sentences")
 
     features: ChainFeatures
     local: bool = False
@@ -585,6 +587,15 @@ class ChainModel(SequenceModel):
         if not plain or not Decoder.suits(self.features):
             return None
         return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @cached_property
+    def _wide_sums(self) -> WideSums | None:
+        """The weights laid out for sums over many labels; None if the general path is for them."""
+        if self.decoder is None or not is_sparse(self.features, self.penalties):
+            return None
+        from loglinear.structures.chain.marginals import WideSums
+
+        return WideSums(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
     def _sentences(self) -> SentenceDecoder | None:
@@ -669,6 +680,26 @@ class ChainModel(SequenceModel):
             except InfeasibleError:
                 raise InfeasibleError(i) from None
         return labels
+
+    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
+        """Probability of each label at each position [N, Y]."""
+        sums = self._wide_sums
+        if sums is None:
+            return super().marginals(corpus, allowed, n_threads)
+        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
+
+        def of(run: tuple[int, int]) -> Float | None:
+            try:
+                found = sums.expectations(corpus, *run, mask)
+            except InfeasibleError as error:
+                raise InfeasibleError(run[0] + error.sequence) from None
+            return None if found is None else found[1]
+
+        blocks = in_threads(of, self.blocks(corpus), n_threads)
+        if any(block is None for block in blocks):
+            return super().marginals(corpus, allowed, n_threads)
+        states = np.concatenate(blocks) if blocks else np.zeros((0, len(self.states)))
+        return states.reshape(len(states), -1, self.sub_labels).sum(axis=2) if self.sub_labels > 1 else states
 
     def _quickly_decoded(
         self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int

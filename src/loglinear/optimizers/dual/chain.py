@@ -45,6 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +57,7 @@ from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishS
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
+from loglinear.options import option
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
 from loglinear.structures.chain.wide import WideLayout
@@ -105,6 +107,8 @@ class DualState(StoredState):
         None until a stored state has been compared with the data.
     copies : list of PaddedWeights
         The same weights for each of the parts of a pass; none if there is one part.
+    pruned : str
+        What the last pass left out, for the message.
     """
 
     counts = ("iteration", "evaluations", "underflown")
@@ -127,6 +131,7 @@ class DualState(StoredState):
     shrink: float = 0.0
     layout: AnyLayout | None = None
     copies: list[PaddedWeights] = field(default_factory=list)
+    pruned: str = ""
 
     @property
     def laid_out(self) -> PaddedWeights:
@@ -156,6 +161,13 @@ class DualAscent(DualOptions):
     it stops when that is below the tolerance itself.
     """
 
+    prune: float = option(
+        "leave out labels that are less probable than this by a token's features alone (try 1e-4); 0 keeps all",
+        default=0.0,
+        least=0,
+        most=0.5,
+    )
+
     def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
         if "passes" in arrays:
@@ -166,13 +178,14 @@ class DualAscent(DualOptions):
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
         if isinstance(objective.features, FlatFeatures):
+            check_supported("pruning is for chains" if self.prune else None)
             flat = FlatDual(self.max_iter, self.tolerance, self.seed)
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
         check_supported("it starts from zero, not from another model" if weights0.any() else None)
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
-        layout = objective.padded_layout
+        layout = objective.wide_layout if self.prune else objective.padded_layout
         now = _start(layout)
         if state is not None:
             check_fits_data(isinstance(state, DualState) and _shapes(state) == _shapes(now))
@@ -184,10 +197,11 @@ class DualAscent(DualOptions):
             near = now.iteration > 0 and now.gap <= small * abs(now.value)
             if near and not now.underflown:
                 message = f"primal and dual differ by less than {small:g} of the objective"
-                return Result(now, True, f"converged after {passes(now.iteration)}: {message}")
+                return Result(now, True, f"converged after {passes(now.iteration)}: {message}{now.pruned}")
             if now.iteration >= self.max_iter:
                 apart = f", primal and dual differ by {now.gap / abs(now.value):.2g} of the objective"
-                return Result(now, False, f"stopped after {now.iteration} passes{apart if now.iteration else ''}")
+                message = f"stopped after {now.iteration} passes{apart if now.iteration else ''}{now.pruned}"
+                return Result(now, False, message)
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
                 return self.finish(objective, now.weights, l1, callback, now.iteration, None)
             self._pass(objective, layout, l1, now)
@@ -203,8 +217,9 @@ class DualAscent(DualOptions):
         measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
         overlap = float(PARTS) if careful else OVERLAP
 
+        kept = np.zeros(n, dtype=np.int64)
         is_wide = isinstance(layout, WideLayout)
-        one_pass = wide.dual_pass if is_wide else dual_pass
+        one_pass = partial(_wide_pass, self.prune, kept) if is_wide else dual_pass
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
             one_pass(
@@ -229,6 +244,16 @@ class DualAscent(DualOptions):
         now.iteration += 1
         now.evaluations += 1
         now.underflown = int(np.isnan(losses).sum())
+        if self.prune:
+            lengths, full = np.diff(layout.corpus.offsets), kept < 0
+            share = np.where(full, lengths * layout.n_labels, kept).sum() / (lengths.sum() * layout.n_labels)
+            redone = f"{int(full.sum()):,} of {n:,} sequences done in full"
+            now.pruned = f"; pruning kept {100.0 * share:.2g} % of the labels, {redone}"
+
+
+def _wide_pass(least: float, kept: Int64, *arguments: Any) -> None:
+    """A pass over many labels, in the form that the other has."""
+    wide.dual_pass(*arguments, least, kept)
 
 
 def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:

@@ -293,7 +293,7 @@ class Lines(NamedTuple):
     pointer : int64 [A + 1]
         Features of attribute a are ``pointer[a]`` to ``pointer[a + 1]``.
     codes : int32 [F]
-    state : float32 [F]
+    state : float32 or float64 [F]
     transition : float64 [M]
         Scores of the listed transitions, by the previous label; -inf if ruled out.
     most : float64 [Y]
@@ -311,7 +311,7 @@ class Lines(NamedTuple):
 
 
 @kernel
-def _fill_from_lists(first: int, lists: Lists, lines: Lines, scores: Float) -> None:
+def fill_from_lists(first: int, lists: Lists, lines: Lines, scores: Float) -> None:
     """Scores [T, Y] of the positions from ``first`` on."""
     pointer, ids, values = lists
     for t in range(scores.shape[0]):
@@ -410,7 +410,7 @@ def _best_labels_by_lists(
     listed = np.zeros(n_labels, dtype=np.uint64)
     for i in range(offsets.shape[0] - 1):
         first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
-        _fill_from_lists(first, lists, lines, table[:n])
+        fill_from_lists(first, lists, lines, table[:n])
         for t in range(n):
             scores, now = table[t], reached[t]
             for y in range(n_labels):
@@ -437,6 +437,19 @@ def _best_labels_by_lists(
     return ALL_WELL
 
 
+def make_lines(
+    features: ChainFeatures, weights: Float, penalties: Penalties, steps: Steps, dtype: type[np.floating] = np.float32
+) -> Lines:
+    """Weights [D] as lists, those of attributes in single precision if not said otherwise."""
+    state, _, own, _ = (weights[part] for part in features.slices)
+    transition = np.where(steps.features >= 0, np.append(own, 0.0)[steps.features], 0.0)
+    transition[steps.allowed == 0] = -np.inf
+    most = np.full(features.n_labels, -np.inf)
+    np.maximum.at(most, np.repeat(np.arange(features.n_labels), np.diff(steps.after.pointer)), transition)
+    block = features.state
+    return Lines(block.pointer, block.codes, state.astype(dtype), transition, most, penalties.start, penalties.stop)
+
+
 class WideDecoder(Decoder):
     """Weights as lists, for many labels of which most transitions have no weight.
 
@@ -453,17 +466,8 @@ class WideDecoder(Decoder):
         self, features: ChainFeatures, weights: Float, penalties: Penalties, candidates: int = CANDIDATES
     ) -> None:
         super().__init__(features)
-        self._candidates = candidates
-        self._steps = make_steps(features, penalties)
-        state, _, own, _ = (weights[part] for part in features.slices)
-        transition = np.where(self._steps.features >= 0, np.append(own, 0.0)[self._steps.features], 0.0)
-        transition[self._steps.allowed == 0] = -np.inf
-        most = np.full(self.n_labels, -np.inf)
-        np.maximum.at(most, np.repeat(np.arange(self.n_labels), np.diff(self._steps.after.pointer)), transition)
-        block = features.state
-        self._lines = Lines(
-            block.pointer, block.codes, state.astype(np.float32), transition, most, penalties.start, penalties.stop
-        )
+        self._candidates, self._steps = candidates, make_steps(features, penalties)
+        self._lines = make_lines(features, weights, penalties, self._steps)
 
     def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:
         return _best_labels_by_lists(offsets, lists, allowed, self._lines, self._steps, self._candidates, labels)

@@ -232,17 +232,18 @@ def go_back(
 ) -> None:
     """``out`` [Y] = sum_y f(b, y) ``values``(y); adds ``reached``(b) ``values``(y) to the listed ``pairs`` [M].
 
-    The pairs are in the order of ``steps.before``; times f they are expected transitions.
+    The pairs are in the order of ``steps.before``; times f they are expected transitions. If empty, they are left out.
     """
-    sums, (pointer, others, _, _) = np.empty(steps.table.shape[0]), steps.before
+    sums, (pointer, others, _, _), has_pairs = np.empty(steps.table.shape[0]), steps.before, pairs.shape[0] > 0
     _set_constants(values, constant, steps.kinds, steps.table, False, sums)
     for b in range(steps.kinds.shape[0]):
         out[b] = sums[steps.kinds[b]]
     for y in range(steps.kinds.shape[0]):
         value = values[y]
-        if value > ZERO:
+        if value > 0.0:
             for j in range(pointer[y], pointer[y + 1]):
                 b = others[j]
                 out[b] += np.float64(value) * factors.before[j]
-                pairs[j] += value * reached[b]
+                if has_pairs:
+                    pairs[j] += value * reached[b]
     _make_safe(values, factors.listed, constant, steps, steps.after, False, sums, out)

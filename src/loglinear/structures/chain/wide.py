@@ -41,6 +41,7 @@ LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some
 NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 arithmetic is slow
 TINY = np.float32(1e-9)
 SMALL_PRODUCT = 1e-200
+MOST_LOST = 1e-3  # of the probability of a sequence, to labels that were left out
 RULED_OUT = np.float32(-1e30)  # a score whose exponential is zero
 
 
@@ -54,14 +55,13 @@ class CostLists(NamedTuple):
     pointer : int64 [4 Y + 1]
         Where the list of each begins.
     labels : int32
-    more : float64
-        What the label costs more than the usual (or less, if below zero).
+    costs : float64
     """
 
     usual: Float
     pointer: Int64
     labels: Int32
-    more: Float
+    costs: Float
 
 
 NO_COSTS = CostLists(np.zeros((0, 0)), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
@@ -186,20 +186,21 @@ class Workspace(NamedTuple):
     emission: Float32  # [T, W]
     forward: Float32  # [T, W]
     marginals: Float32  # [T, W]
-    reached: Float  # [Y]
+    full: Float32  # [T, W] the emissions before pruning; [0, W] if nothing is pruned
+    reached: Float  # [W]
     pairs: Float32  # [M], in the order of ``steps.before``
     factors: Factors
 
 
 @loose_kernel
-def _workspace(corpus: WideCorpus, sequences: Int64) -> Workspace:
+def _workspace(corpus: WideCorpus, sequences: Int64, prunes: bool) -> Workspace:
     longest, width = 1, corpus.start.shape[0]
     for k in range(sequences.shape[0]):
         longest = max(longest, corpus.offsets[sequences[k] + 1] - corpus.offsets[sequences[k]])
     return Workspace(
         np.empty((longest, width), np.float32), np.empty((longest, width), np.float32),
-        np.empty((longest, width), np.float32), np.empty(width), np.zeros(corpus.steps.features.shape[0], np.float32),
-        blank_factors(corpus.steps),
+        np.empty((longest, width), np.float32), np.empty((longest if prunes else 0, width), np.float32),
+        np.empty(width), np.zeros(corpus.steps.features.shape[0], np.float32), blank_factors(corpus.steps),
     )  # fmt: skip
 
 
@@ -230,13 +231,13 @@ def _transition_of_gold(position: int, corpus: WideCorpus, transition: Float32, 
 @loose_kernel
 def _add_costs(position: int, t: int, n: int, corpus: WideCorpus, scores: Float32) -> None:
     """Add the costs of position t of n to its scores [W]."""
-    usual, pointer, labels, more = corpus.costs
+    usual, pointer, labels, costs = corpus.costs
     kind, n_labels = 2 if 0 < t < n - 1 else 1 if t < n - 1 else 3 if t > 0 else 0, usual.shape[1]
     each, row = np.float32(usual[kind, corpus.gold[position]]), kind * n_labels + corpus.gold[position]
     for y in range(n_labels):
         scores[y] += each
     for j in range(pointer[row], pointer[row + 1]):
-        scores[labels[j]] += np.float32(more[j])
+        scores[labels[j]] += np.float32(costs[j]) - each
 
 
 @loose_kernel
@@ -276,12 +277,13 @@ def _set_emissions(
 
 
 @loose_kernel
-def _forward(n: int, constant: float, steps: Steps, work: Workspace) -> float:
+def _forward(n: int, constant: float, steps: Steps, work: Workspace, full: Float32) -> tuple[float, float]:
     """Forward probabilities ``work.forward`` scaled to one at each position; the emissions are divided by the same.
 
-    Returns the sum of the scales' logarithms, nan if one has underflown.
+    Returns the sum of the scales' logarithms, nan if one has underflown, and the share of the probability that was lost
+    on the way to emissions that are zero but not so in ``full`` [T or 0, W].
     """
-    w, n_labels, summed, product = work.forward.shape[1], steps.kinds.shape[0], 0.0, 1.0
+    w, n_labels, summed, product, left = work.forward.shape[1], steps.kinds.shape[0], 0.0, 1.0, 1.0
     for t in range(n):
         now, emission = work.forward[t], work.emission[t]
         if t > 0:
@@ -293,12 +295,18 @@ def _forward(n: int, constant: float, steps: Steps, work: Workspace) -> float:
         else:
             for y in range(w):
                 now[y] = emission[y]
+                work.reached[y] = 1.0
         mass = 0.0
         for y in range(n_labels):
             mass += np.float64(now[y])
+        if full.shape[0] > 0:
+            whole, before = 0.0, full[t]
+            for y in range(n_labels):
+                whole += np.float64(before[y]) * work.reached[y]
+            left *= min(mass / whole, 1.0) if whole > 0.0 else 1.0
         scale = np.float32(mass)
         if not scale > LEAST:
-            return np.nan
+            return np.nan, 1.0 - left
         inverse = ONE / scale
         for y in range(w):
             value = inverse * now[y]
@@ -309,7 +317,7 @@ def _forward(n: int, constant: float, steps: Steps, work: Workspace) -> float:
         if not SMALL_PRODUCT < product < 1.0 / SMALL_PRODUCT:
             summed += math.log(product)
             product = 1.0
-    return summed + math.log(product)
+    return summed + math.log(product), 1.0 - left
 
 
 @loose_kernel
@@ -338,13 +346,13 @@ def _loss(
     """The loss of a sequence; scores and forward probabilities are in ``work`` afterwards. nan if one underflows."""
     _set_scores(first, corpus, weights.lists, ZERO, work.forward[:n])
     loss = _set_emissions(first, corpus, weights.transition, ZERO, width, work.forward[:n], work.emission[:n])
-    return loss + float(top) * (n - 1) + _forward(n, constant_factor(top), corpus.steps, work)
+    return loss + float(top) * (n - 1) + _forward(n, constant_factor(top), corpus.steps, work, work.full)[0]
 
 
 @loose_kernel
 def losses(sequences: Int64, corpus: WideCorpus, weights: PaddedWeights, n_labels: int, width: Width) -> float:
     """Losses of the ``sequences``, each times its weight; nan if a sum has underflown."""
-    work, summed = _workspace(corpus, sequences), 0.0
+    work, summed = _workspace(corpus, sequences, False), 0.0
     top = set_factors(weights.transition, ZERO, corpus.steps, width, work.factors)
     for k in range(sequences.shape[0]):
         i = sequences[k]
@@ -365,7 +373,7 @@ def evaluate(
     gradient: PaddedWeights,
 ) -> float:
     """Losses of the ``sequences``, each times its weight; their gradient is added. nan if a sum has underflown."""
-    work, summed, steps = _workspace(corpus, sequences), 0.0, corpus.steps
+    work, summed, steps = _workspace(corpus, sequences, False), 0.0, corpus.steps
     top = set_factors(weights.transition, ZERO, steps, width, work.factors)
     for k in range(sequences.shape[0]):
         i = sequences[k]
@@ -506,6 +514,27 @@ def _above_gold(
 
 
 @loose_kernel
+def _prune(first: int, gold: Int32, least: np.float32, emission: Float32, full: Float32) -> int:
+    """Copy the emissions [T, W] to ``full``, and set to zero those below ``least`` of their position's sum.
+
+    Gold labels stay. Returns how many do.
+    """
+    kept = 0
+    for t in range(emission.shape[0]):
+        now, copy, mass = emission[t], full[t], 0.0
+        for y in range(now.shape[0]):
+            copy[y] = now[y]
+        for y in range(now.shape[0]):
+            mass += np.float64(now[y])
+        bound, right = least * np.float32(mass), gold[first + t]
+        for y in range(now.shape[0]):
+            now[y] = now[y] if now[y] >= bound or y == right else ZERO
+        for y in range(now.shape[0]):
+            kept += 1 if now[y] > ZERO else 0
+    return kept
+
+
+@loose_kernel
 def start_at_gold(corpus: WideCorpus, alpha: Float32, alpha_transitions: Float32) -> None:
     """Set the marginals [N, W] and transitions [S, F], which come in as zeros, to those of the gold labelling."""
     for i in range(corpus.offsets.shape[0] - 1):
@@ -531,16 +560,22 @@ def dual_pass(
     overlaps: Float32,
     losses: Float,
     gaps: Float,
+    least: float,
+    kept: Int64,
 ) -> None:
     """A step for each of the ``sequences`` in turn; losses and gaps [S] before each step, nan after an underflow.
+
+    With ``least`` above 0, labels whose probability by the emissions alone is less are left out, except the gold ones,
+    unless a sequence lost more than :data:`MOST_LOST` of its probability by that. ``kept`` [S] is how many labels were
+    kept in each sequence, -1 if it was done in full for that reason.
 
     The weights are a function of ``alpha`` [N, W] and ``alpha_transitions`` [S, F], the sequences' kept marginals;
     scores use the weights moved towards zero by ``shrink``. ``overlaps`` [S] is how much the positions of a sequence
     share features: with ``measure`` it is computed and stored, otherwise the stored number is used.
     """
     less, steps, w = np.float32(shrink), corpus.steps, alpha.shape[1]
-    work, moves = _workspace(corpus, sequences), _moves(corpus, sequences)
-    transition, kept, pairs = weights.transition, alpha.ravel(), work.pairs
+    work, moves = _workspace(corpus, sequences, least > 0.0), _moves(corpus, sequences)
+    transition, old, pairs = weights.transition, alpha.ravel(), work.pairs
     expected = np.zeros(transition.shape[0], np.float32)
     for k in range(sequences.shape[0]):
         i = sequences[k]
@@ -550,7 +585,17 @@ def dual_pass(
         _set_scores(first, corpus, weights.lists, less, scores)
         loss = _set_emissions(first, corpus, transition, less, width, scores, work.emission[:n])
         above_gold = _above_gold(first, n, corpus, alpha, alpha_transitions[i], weights, less, width, scores)
-        loss += float(top) * (n - 1) + _forward(n, constant_factor(top), steps, work)
+        if least > 0.0:
+            kept[i] = _prune(first, corpus.gold, np.float32(least), work.emission[:n], work.full)
+        logs, lost = _forward(n, constant_factor(top), steps, work, work.full)
+        if lost > MOST_LOST:
+            kept[i] = -1
+            for t in range(n):
+                emission, full = work.emission[t], work.full[t]
+                for y in range(w):
+                    emission[y] = full[y]
+            logs, lost = _forward(n, constant_factor(top), steps, work, work.full)
+        loss += float(top) * (n - 1) + logs
         if not loss < np.inf:
             losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
             continue
@@ -583,5 +628,5 @@ def dual_pass(
             transition[f] += factor * expected[f]
         parts = change.ravel()
         for c in range(0, n * w, 8):
-            store(kept, first * w + c, load(kept, first * w + c, width) + gamma * load(parts, c, width))
+            store(old, first * w + c, load(old, first * w + c, width) + gamma * load(parts, c, width))
         _apply(first, corpus, change, factor, weights.lists)
