@@ -5,9 +5,9 @@
     python -m benchmarks.labels --corpus                 # full morphological tags of LOGLINEAR_DATA's ewt
 
 The data is made up, the same for the same seed, and looks like morphological tags: a label is a part of speech with
-features (``N3.17``), parts of speech follow each other like a Markov chain, neighbours tend to agree in case, and the features
-of a part of speech are distributed like ranks of words (Zipf). A word is a stem of its label and an ending that several
-labels share. Of the Y^2 transitions about as many are observed as there are tokens, or fewer.
+features (``N3.17``), parts of speech follow each other like a Markov chain, neighbours tend to agree in case, and the
+features of a part of speech are distributed like ranks of words (Zipf). A word is a stem of its label and an ending
+that several labels share. Of the Y^2 transitions about as many are observed as there are tokens, or fewer.
 
 ``write`` makes the same files for other measurements.
 """
@@ -108,11 +108,11 @@ def measure(name: str, data: list[list[tuple[str, str]]], options: list[str], ta
         train, test, model, tagged = (Path(folder) / each for each in ("train.txt", "test.txt", "model", "tagged.txt"))
         write(train, data[:cut])
         write(test, data[cut:])
-        trained = run("train", str(train), str(model), "--template", "pos", *options)
+        trained = run("train", str(train), "--output", str(model), "--template", "pos", *options)
         labelled = run("tag", str(model), str(test), "--output", str(tagged))
-        scored = run("eval", str(test), "--model", str(model))
+        scored = run("eval", str(test), "--model", str(model), "--metric", "labels")
         size = model.stat().st_size / 1e6
-    passes = next((line.strip() for line in trained[2].splitlines() if "passes" in line or "iterations" in line), "")
+    passes = next((line[11:] for line in trained[2].splitlines() if line.startswith("training")), "")
     accuracy = next((line.strip() for line in scored[2].splitlines() if "accuracy" in line.lower()), "")
     table.add_row(
         name, f"{n_labels:,}", f"{sum(map(len, data[:cut])):,}", f"{trained[0]:.1f}", f"{trained[1]:,.0f}",

@@ -227,7 +227,7 @@ class SinglePrecision:
     def value(self, weights: Float, n_threads: int) -> float | None:
         """The value alone, which takes neither a pass backward nor the memory of gradients."""
         layout, laid_out = self.layout, self.layout.lay_out(weights)
-        of = wide.losses if isinstance(layout, WideLayout) else losses
+        of: Any = wide.losses if isinstance(layout, WideLayout) else losses
         values = in_threads(
             lambda sequences: of(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
             self._sequences,
@@ -240,7 +240,7 @@ class SinglePrecision:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
         layout = self.layout
         laid_out = layout.lay_out(weights)
-        of = wide.evaluate if isinstance(layout, WideLayout) else evaluate
+        of: Any = wide.evaluate if isinstance(layout, WideLayout) else evaluate
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
         values = in_threads(

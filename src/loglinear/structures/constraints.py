@@ -139,8 +139,8 @@ class Rules:
         k, n = np.arange(sub_labels), self.n_labels * sub_labels
         before, after = np.divmod(self.exceptions, self.n_labels)
         pairs = (before[:, None] * sub_labels + k)[:, :, None] * n + (after[:, None] * sub_labels + k)[:, None, :]
-        kinds, starts, ends = (np.repeat(array, sub_labels) for array in (self.kinds, self.starts, self.ends))
-        return Rules(kinds, self.table, np.sort(pairs.ravel()), starts, ends)
+        starts, ends = np.repeat(self.starts, sub_labels), np.repeat(self.ends, sub_labels)
+        return Rules(np.repeat(self.kinds, sub_labels), self.table, np.sort(pairs.ravel()), starts, ends)
 
     def masks(self) -> Masks:
         """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y]."""

@@ -4,26 +4,35 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_chain_decoder import problems as decoding_problems
 
+from loglinear import Tagger
 from loglinear.criteria.costs import Cost, make_cost
 from loglinear.errors import InfeasibleError
-from loglinear.optimizers.dual.chain import DualAscent, DualState, _start
+from loglinear.features.block import FeatureBlock
+from loglinear.kernels.lanes import width_of
+from loglinear.optimizers.dual.chain import DualAscent, _start
 from loglinear.structures.chain import steps, wide
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.marginals import WideSums
 from loglinear.structures.chain.steps import (
-    Factors, blank_factors, constant_factor, go_back, go_forth, make_steps, set_factors,
+    blank_factors,
+    constant_factor,
+    go_back,
+    go_forth,
+    make_steps,
+    set_factors,
 )  # fmt: skip
 from loglinear.structures.chain.structure import Chain
-from loglinear.structures.constraints import SCHEMES, Constraints, Rules
-from loglinear.kernels.lanes import width_of
-from loglinear.features.block import FeatureBlock
+from loglinear.structures.constraints import SCHEMES, Constraints
 from problems.chain import chain_objectives
-from test_chain_decoder import problems as decoding_problems
 
 
 def labels_of(scheme, n_types):
-    return ["O", *(f"{prefix}-{kind}" for prefix in SCHEMES[scheme].prefixes if prefix != "O" for kind in range(n_types))]
+    return [
+        "O",
+        *(f"{prefix}-{kind}" for prefix in SCHEMES[scheme].prefixes if prefix != "O" for kind in range(n_types)),
+    ]
 
 
 @st.composite
@@ -37,14 +46,18 @@ def penalties(draw, n_labels):
     allowed = draw(st.sampled_from([None, 0.5]))
     only = None if allowed is None else [(a, b) for a in labels for b in labels if rng.random() < allowed]
     starts = draw(st.sampled_from([None, labels[: max(1, n // 2)]]))
-    return Penalties.of(Constraints(scheme, pairs, only, starts).rules(labels)), Constraints(scheme, pairs, only, starts), labels
+    return (
+        Penalties.of(Constraints(scheme, pairs, only, starts).rules(labels)),
+        Constraints(scheme, pairs, only, starts),
+        labels,
+    )
 
 
 @st.composite
 def transitions(draw):
     """Transitions with weights under constraints, and numbers to be summed over."""
     n = draw(st.integers(1, 20))
-    rules, _, labels = draw(penalties(n))
+    rules, _, _ = draw(penalties(n))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     codes = np.flatnonzero(rng.random(n * n) < draw(st.sampled_from([0.0, 0.2, 1.0]))).astype(np.int32)
     block = FeatureBlock(np.zeros(1, np.int64), np.zeros(0, np.int32), n)
@@ -156,7 +169,7 @@ def test_named_costs_never_make_the_table(spec):
     assert np.array_equal(Cost(lists).table, cost.table) and np.all(cost.table[:, range(3), range(3)] == 0.0)
 
 
-# -- pruning ------------------------------------------------------------------------------------------------------------
+# -- pruning -----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
@@ -200,11 +213,9 @@ def test_pruning_loses_little_or_nothing_is_pruned(objective, bound):
 
 
 def test_what_was_pruned_is_said():
-    from loglinear import Tagger
-
     rng = np.random.default_rng(0)
     X = [[[f"w{k}", f"x{k % 7}"] for k in rng.integers(0, 90, 8).tolist()] for _ in range(60)]
     y = [[f"label {token[0][1:]}" for token in x] for x in X]
     tagger = Tagger(optimizer="dual:prune=0.001", l2=0.01).fit(X, y)
-    assert "of the labels" in tagger.training_.message and "of 60 sequences done in full" in tagger.training_.message
+    assert "of the labels" in tagger.message_ and "of 60 sequences done in full" in tagger.message_
     assert tagger.score(X, y) == 1.0

@@ -696,14 +696,13 @@ class ChainModel(SequenceModel):
             return None if found is None else found[1]
 
         blocks = in_threads(of, self.blocks(corpus), n_threads)
-        if any(block is None for block in blocks):
+        found = [block for block in blocks if block is not None]
+        if len(found) < len(blocks):
             return super().marginals(corpus, allowed, n_threads)
-        states = np.concatenate(blocks) if blocks else np.zeros((0, len(self.states)))
+        states = np.concatenate(found) if found else np.zeros((0, len(self.states)))
         return states.reshape(len(states), -1, self.sub_labels).sum(axis=2) if self.sub_labels > 1 else states
 
-    def _quickly_decoded(
-        self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int
-    ) -> Int32:
+    def _quickly_decoded(self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
 
         def best(run: tuple[int, int]) -> Int32:
@@ -854,9 +853,7 @@ class SentenceDecoder:
         self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
 
     @classmethod
-    def of(
-        cls, encoder: TemplateEncoder | NameEncoder, decoder: Decoder, labels: list[str]
-    ) -> SentenceDecoder | None:
+    def of(cls, encoder: TemplateEncoder | NameEncoder, decoder: Decoder, labels: list[str]) -> SentenceDecoder | None:
         """For a model's parts; None if its encoder needs a whole corpus."""
         if encoder.kind.startswith("hashed-"):
             return None

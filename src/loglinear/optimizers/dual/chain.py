@@ -45,7 +45,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -219,12 +218,14 @@ class DualAscent(DualOptions):
 
         kept = np.zeros(n, dtype=np.int64)
         is_wide = isinstance(layout, WideLayout)
-        one_pass = partial(_wide_pass, self.prune, kept) if is_wide else dual_pass
+        one_pass: Any = wide.dual_pass if is_wide else dual_pass
+        pruning = (self.prune, kept) if is_wide else ()
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
             one_pass(
                 sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
                 now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
+                *pruning,
             )  # fmt: skip
 
         if n < PARTS * ROUNDS * (WIDE_SEQUENCES_A_PART if is_wide else SEQUENCES_A_PART):
@@ -251,11 +252,6 @@ class DualAscent(DualOptions):
             now.pruned = f"; pruning kept {100.0 * share:.2g} % of the labels, {redone}"
 
 
-def _wide_pass(least: float, kept: Int64, *arguments: Any) -> None:
-    """A pass over many labels, in the form that the other has."""
-    wide.dual_pass(*arguments, least, kept)
-
-
 def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
     """Why dual ascent cannot be used, or None if it can."""
     if isinstance(features, FlatFeatures):
@@ -270,7 +266,8 @@ def _start(layout: AnyLayout) -> DualState:
     corpus, n = layout.corpus, len(layout.corpus.offsets) - 1
     alpha = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
     transitions = np.zeros((n, len(layout.features.transitions)), dtype=np.float32)
-    (wide.start_at_gold if isinstance(layout, WideLayout) else start_at_gold)(corpus, alpha, transitions)
+    start: Any = wide.start_at_gold if isinstance(layout, WideLayout) else start_at_gold
+    start(corpus, alpha, transitions)
     return DualState(*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
 
 

@@ -26,7 +26,7 @@ from loglinear.kernels import kernel
 from loglinear.kernels.numbers import longest
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.steps import Steps, is_sparse, make_steps
+from loglinear.structures.chain.steps import Steps, is_sparser, make_steps
 
 LANES = 8
 PAIRS = 2
@@ -278,11 +278,12 @@ class ChainDecoder(Decoder):
 #
 # The best label b before y is the best of those listed for y, or the best of all others, which is nearly always one of
 # the C = 64 best labels at t - 1. So a step first finds these candidates, and notes for each y which of them are listed
-# for it; a label whose score cannot reach the least candidate's, whatever its transition, need not be looked at. Only if
-# all candidates are listed for y, and what was found so far is below them, is the whole of column y gone through.
+# for it; a label whose score cannot reach the least candidate's, whatever its transition, need not be looked at. Only
+# if all candidates are listed for y, and what was found so far is below them, is the whole of column y gone through.
 # About O(Y + transitions listed for the candidates) for a position, exact, with the same sums as :func:`_step`.
 
 CANDIDATES = 64  # at most as many as a number has bits
+FEWEST_LABELS, MOST_LISTED = 500, 0.03  # from where on this is quicker: labels, and the share of transitions listed
 
 
 class Lines(NamedTuple):
@@ -475,5 +476,5 @@ class WideDecoder(Decoder):
 
 def decoder_for(features: ChainFeatures, weights: Float, penalties: Penalties) -> Decoder:
     """The decoder that is quicker for these features."""
-    kind = WideDecoder if is_sparse(features, penalties) else ChainDecoder
+    kind = WideDecoder if is_sparser(features, penalties, FEWEST_LABELS, MOST_LISTED) else ChainDecoder
     return kind(features, weights, penalties)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from loglinear.arrays import Float, UInt8
+from loglinear.arrays import Float, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
@@ -27,7 +27,7 @@ LEAST = 1e-280
 
 @loose_kernel
 def _add_up(
-    offsets: Float, lists: Lists, allowed: UInt8, lines: Lines, steps: Steps, factors: Factors, constant: float,
+    offsets: Int64, lists: Lists, allowed: UInt8, lines: Lines, steps: Steps, factors: Factors, constant: float,
     marginals: Float, log_z: Float,
 ) -> int:  # fmt: skip
     """Marginals [n, Y] and log Z [S], less log(1 / constant) for each transition; a status."""

@@ -7,12 +7,12 @@ With Y labels there are Y^2 transitions, but few of them have a weight: only tho
 
 *Usually* is said of kinds of labels (:class:`~loglinear.structures.constraints.Rules`; a single kind without
 constraints): u is 1 if the kind of b may stand before that of y, else 0. Listed are the transitions that have a weight
-and those that are exceptions to the kinds; f is exp(weight), 0 if ruled out, or 1; c = 1 but for scaling. This is exact,
-and takes O(Y + listed) instead of O(Y^2).
+and those that are exceptions to the kinds; f is exp(weight), 0 if ruled out, or 1; c = 1 but for scaling. This is
+exact, and takes O(Y + listed) instead of O(Y^2).
 
-The difference f - c u cancels where nearly all of v lies on labels listed for y, with small factors. It is made in double
-precision, which leaves at least seven digits where the result is more than :data:`SAFE` of the constant part; where it
-is less, the sum is made again term by term, O(Y).
+The difference f - c u cancels where nearly all of v lies on labels listed for y, with small factors. It is made in
+double precision, which leaves at least seven digits where the result is more than :data:`SAFE` of the constant part;
+where it is less, the sum is made again term by term, O(Y).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
 from loglinear.kernels import loose_kernel
@@ -27,8 +28,10 @@ from loglinear.kernels.lanes import N_LANES, Width, exponential, load, store, to
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
 
-FEWEST_LABELS, MOST_LISTED = 64, 0.2  # where this form is the quicker: labels, and the share of transitions listed
+FEWEST_LABELS, MOST_LISTED = 200, 0.1  # from where on sums are quicker in this form: labels, share of what is listed
 SAFE = 1e-9
+
+Numbers = npt.NDArray[np.floating]  # float32 in training, float64 in prediction
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 
@@ -83,11 +86,17 @@ def listed_transitions(features: ChainFeatures, rules: Rules) -> Int64:
 
 
 def is_sparse(features: ChainFeatures, penalties: Penalties) -> bool:
-    """Whether this form of a first-order chain without edge features is the quicker one."""
+    """Whether sums over labellings of a chain are quicker in this form."""
+    return is_sparser(features, penalties, FEWEST_LABELS, MOST_LISTED)
+
+
+def is_sparser(features: ChainFeatures, penalties: Penalties, fewest: int, most: float) -> bool:
+    """Whether a first-order chain without edge features has at least ``fewest`` labels, and lists at most the share
+    ``most`` of its transitions."""
     n = features.n_labels
-    if n < FEWEST_LABELS or features.order != 1 or features.edge is not None:
+    if n < fewest or features.order != 1 or features.edge is not None:
         return False
-    return len(listed_transitions(features, penalties.rules)) <= MOST_LISTED * n * n
+    return len(listed_transitions(features, penalties.rules)) <= most * n * n
 
 
 def make_steps(features: ChainFeatures, penalties: Penalties) -> Steps:
@@ -114,13 +123,13 @@ class Factors(NamedTuple):
 
     Parameters
     ----------
-    listed : float32 [M rounded up to a multiple of eight]
+    listed : float32 or float64 [M, or rounded up to a multiple of eight]
         f, by the previous label.
     after, before : float64 [M]
         f - c u of the lists of the two sides.
     """
 
-    listed: Float32
+    listed: Numbers
     after: Float
     before: Float
 
@@ -166,7 +175,7 @@ def constant_factor(top: np.float32) -> float:
 
 
 @loose_kernel
-def _set_constants(values: Float32, constant: float, kinds: UInt8, table: Float, forth: bool, sums: Float) -> None:
+def _set_constants(values: Numbers, constant: float, kinds: UInt8, table: Float, forth: bool, sums: Float) -> None:
     """c times the sum of ``values`` [W] over the kinds that usually stand before (``forth``) or after each kind [K]."""
     n_kinds, masses = table.shape[0], np.zeros(table.shape[0])
     if n_kinds == 1:
@@ -186,7 +195,7 @@ def _set_constants(values: Float32, constant: float, kinds: UInt8, table: Float,
 
 @loose_kernel
 def _term_by_term(
-    label: int, values: Float32, listed: Float32, constant: float, steps: Steps, side: Side, forth: bool
+    label: int, values: Numbers, listed: Numbers, constant: float, steps: Steps, side: Side, forth: bool
 ) -> float:
     """sum_b v(b) f(b, y), or over the labels after y, without a difference; O(Y)."""
     total, j, end = 0.0, side.pointer[label], side.pointer[label + 1]
@@ -203,7 +212,7 @@ def _term_by_term(
 
 @loose_kernel
 def _make_safe(
-    values: Float32, listed: Float32, constant: float, steps: Steps, side: Side, forth: bool, sums: Float, out: Float
+    values: Numbers, listed: Numbers, constant: float, steps: Steps, side: Side, forth: bool, sums: Float, out: Float
 ) -> None:
     """Make those of ``out`` [Y] again in which a difference may have left too few digits."""
     for y in range(steps.kinds.shape[0]):
@@ -212,7 +221,7 @@ def _make_safe(
 
 
 @loose_kernel
-def go_forth(values: Float32, constant: float, factors: Factors, steps: Steps, out: Float) -> None:
+def go_forth(values: Numbers, constant: float, factors: Factors, steps: Steps, out: Float) -> None:
     """``out`` [Y] = sum_b ``values``(b) f(b, y)."""
     sums, (pointer, others, _, _) = np.empty(steps.table.shape[0]), steps.after
     _set_constants(values, constant, steps.kinds, steps.table, True, sums)
@@ -228,7 +237,7 @@ def go_forth(values: Float32, constant: float, factors: Factors, steps: Steps, o
 
 @loose_kernel
 def go_back(
-    values: Float32, constant: float, factors: Factors, steps: Steps, reached: Float32, pairs: Float32, out: Float
+    values: Numbers, constant: float, factors: Factors, steps: Steps, reached: Numbers, pairs: Numbers, out: Float
 ) -> None:
     """``out`` [Y] = sum_y f(b, y) ``values``(y); adds ``reached``(b) ``values``(y) to the listed ``pairs`` [M].
 
