@@ -88,7 +88,7 @@ def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS):
     if draw(st.booleans()):
         ruled_out = rng.random((n_labels, n_labels)) < 0.4
         ruled_out[labels[:-1], labels[1:]] = False
-        penalties.transition[ruled_out] = -np.inf
+        penalties = Penalties(np.where(ruled_out, -np.inf, 0.0), np.zeros(n_labels), np.zeros(n_labels))
     kinds = st.sampled_from(["observed", "all"])
     features = ChainFeatures.collect(
         corpus, n_attributes, Gold(labels), n_labels, draw(st.sampled_from(orders)), draw(kinds),

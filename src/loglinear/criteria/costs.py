@@ -28,6 +28,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Float, Int64
 from loglinear.errors import OptionError
+from loglinear.structures.chain.wide import CostLists
 from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.structure import CFGScores
@@ -47,17 +49,45 @@ RARE = 0.1  # share of chunk labels: if fewer of them are B, S or U, other label
 OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
-@dataclass(frozen=True)
 class Cost:
     """A cost over the labels of a model.
 
     Parameters
     ----------
-    table : float64 [4, Y, Y]
-        Cost of a predicted label (last index) where the gold is another, at each kind of position (:data:`KINDS`).
+    given : float64 [4, Y, Y] or CostLists
+        Cost of a predicted label (last index) where the gold is another, at each kind of position (:data:`KINDS`), as
+        a table or as lists. The other form is made when it is first asked for.
     """
 
-    table: Float
+    def __init__(self, given: Float | CostLists) -> None:
+        self._given = given
+
+    @property
+    def n_labels(self) -> int:
+        """Y."""
+        return self._given.usual.shape[1] if isinstance(self._given, CostLists) else self._given.shape[1]
+
+    @cached_property
+    def table(self) -> Float:
+        """The costs [4, Y, Y]; with thousands of labels it is better never made."""
+        if not isinstance(self._given, CostLists):
+            return self._given
+        usual, pointer, labels, costs = self._given
+        table = np.repeat(usual[:, :, None], usual.shape[1], axis=2)
+        rows = table.reshape(-1, usual.shape[1])
+        rows[np.repeat(np.arange(len(rows)), np.diff(pointer)), labels] = costs
+        return table
+
+    @cached_property
+    def lists(self) -> CostLists:
+        """The costs as lists; what most labels cost is taken to be the median."""
+        if isinstance(self._given, CostLists):
+            return self._given
+        n, rows = self.n_labels, self._given.reshape(-1, self.n_labels)
+        usual = np.sort(rows, axis=1)[:, n // 2]
+        row, labels = np.nonzero(rows != usual[:, None])
+        pointer = np.searchsorted(row, np.arange(len(rows) + 1)).astype(np.int64)
+        return CostLists(usual.reshape(-1, n), pointer, labels.astype(np.int32), rows[row, labels])
 
     def at(self, gold: Gold, offsets: Int64) -> Float:
         """Cost of each label at each position [N, Y]; ``offsets`` [S + 1] are those of the sequences."""
@@ -72,7 +102,19 @@ class Cost:
 
     def split(self, sub_labels: int) -> Cost:
         """The same cost over sub-labels, ``sub_labels`` of each label."""
+        if sub_labels == 1:
+            return self
         return Cost(np.repeat(np.repeat(self.table, sub_labels, axis=1), sub_labels, axis=2))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing costs anything."""
+        given = self._given
+        return not (given.usual.any() or given.costs.any() if isinstance(given, CostLists) else given.any())
+
+    def identity(self) -> list[Any]:
+        """All of the cost, for telling whether another is the same."""
+        return [array.tolist() for array in self.lists]
 
     def expected(self, marginals: Float, offsets: Int64) -> Float:
         """Cost of each label [N, Y] expected under the ``marginals`` [N, Y] of the right ones."""
@@ -104,12 +146,12 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
     counts : int [Y]
         How often each is the gold label in training.
     """
+    if isinstance(spec, str):
+        return Cost(_named(spec, labels, np.asarray(counts, dtype=np.float64)))
+    if isinstance(spec, Mapping):
+        return Cost(_listed(spec, labels))
     if callable(spec):
         table = np.array([[[float(spec(g, p, kind)) for p in labels] for g in labels] for kind in KINDS])
-    elif isinstance(spec, str):
-        table = _named(spec, labels, np.asarray(counts, dtype=np.float64))
-    elif isinstance(spec, Mapping):
-        table = _listed(spec, labels)
     else:
         table = np.asarray(spec, dtype=np.float64)
     if table.shape == (len(labels), len(labels)):
@@ -118,7 +160,7 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
     return Cost(np.ascontiguousarray(table))
 
 
-def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
+def _named(spec: str, labels: Sequence[str], counts: Float) -> CostLists:
     if spec.endswith(".json"):
         try:
             return _listed(json.loads(Path(spec).read_text(encoding="utf-8")), labels)
@@ -127,11 +169,11 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
         except ValueError as error:
             raise OptionError(f"cost {spec}: not valid JSON: {error}") from None
     name, _, number = spec.partition(":")
-    wrong = 1.0 - np.eye(len(labels))
+    ones = np.ones(len(labels))
     if name == "balanced" and not number:
         weight = 1.0 / np.maximum(counts, 1.0)
         weight *= counts.sum() / max(float(weight @ counts), 1e-300)
-        return wrong * weight[:, None]
+        return _lists(weight, {}, labels)
     if name not in ("hamming", "recall", "precision"):
         known = "hamming:M, recall:K, precision:K, balanced, or a file that ends in .json"
         if spec in (OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX):
@@ -143,16 +185,42 @@ def _named(spec: str, labels: Sequence[str], counts: Float) -> Float:
     if not 0.0 <= factor < math.inf:
         raise OptionError(f"cost={spec!r}: costs are finite and at least 0")
     if name == "hamming":
-        return factor * wrong
+        return _lists(factor * ones, {}, labels)
     if OUTSIDE not in labels:
         raise OptionError(f"cost={spec!r} leans on the label {OUTSIDE!r}, which the training data does not have")
     outside = labels.index(OUTSIDE)
-    starts = _starts(labels, counts)
-    if name == "recall":
-        wrong[starts, outside] *= factor
-    else:
-        wrong[outside, starts] *= factor
-    return wrong
+    pairs = [(start, outside) if name == "recall" else (outside, start) for start in _starts(labels, counts).tolist()]
+    return _lists(ones, dict.fromkeys(pairs, factor), labels)
+
+
+def _lists(usual: Float, pairs: Mapping[tuple[int, int], float], labels: Sequence[str]) -> CostLists:
+    """Lists of a cost that is the same at every position: ``usual`` [Y] by the gold label, but for the ``pairs`` of a
+    gold and a predicted label, and nothing for the right label."""
+    n = len(labels)
+    listed = {(y, y): 0.0 for y in range(n)} | dict(pairs)
+    cells = np.array(sorted(listed), dtype=np.int64).reshape(-1, 2)
+    costs = np.array([listed[gold, predicted] for gold, predicted in cells.tolist()], dtype=np.float64)
+    for gold, predicted, cost in zip(*cells.T.tolist(), costs.tolist(), strict=True):
+        _check_cost(labels[gold], labels[predicted], cost)
+    for gold in np.flatnonzero(~(usual <= MOST_COST) | (usual < 0.0)).tolist() if n > 1 else []:
+        _check_cost(labels[gold], labels[0 if gold else 1], float(usual[gold]))
+    size = len(KINDS)
+    pointer = np.searchsorted(cells[:, 0], np.arange(n))
+    rows = [pointer + kind * len(cells) for kind in range(size)]
+    return CostLists(
+        np.tile(usual, (size, 1)),
+        np.concatenate([*rows, [size * len(cells)]]).astype(np.int64),
+        np.tile(cells[:, 1].astype(np.int32), size),
+        np.tile(costs, size),
+    )
+
+
+def _check_cost(gold: str, predicted: str, cost: float) -> None:
+    if not 0.0 <= cost <= MOST_COST:
+        pair = f"{predicted!r} where {gold!r} is right"
+        raise OptionError(f"the cost of {pair} is {cost:g}; costs lie between 0 and {MOST_COST:g}")
+    if gold == predicted and cost:
+        raise OptionError(f"the right label {gold!r} has a cost of {cost}; it must be 0")
 
 
 def _factor(spec: Any, number: str) -> float:
@@ -172,11 +240,11 @@ def _starts(labels: Sequence[str], counts: Float) -> Int64:
     return np.array(inside, dtype=np.int64)
 
 
-def _listed(pairs: Any, labels: Sequence[str]) -> Float:
+def _listed(pairs: Any, labels: Sequence[str]) -> CostLists:
     """1 for every wrong label, except for the pairs listed."""
     if not isinstance(pairs, Mapping):
         raise OptionError('a cost file holds an object such as {"B-PER": {"O": 5}}')
-    table = 1.0 - np.eye(len(labels))
+    number = {label: y for y, label in enumerate(labels)}
     flat: dict[tuple[Any, Any], Any] = {}
     for key, value in pairs.items():
         if isinstance(value, Mapping):
@@ -187,12 +255,12 @@ def _listed(pairs: Any, labels: Sequence[str]) -> Float:
             raise OptionError(f"cost of {key!r}: give {{(gold, predicted): cost}} or {{gold: {{predicted: cost}}}}")
     for (gold, predicted), value in flat.items():
         for label in (gold, predicted):
-            if label not in labels:
+            if label not in number:
                 raise OptionError(f"the cost names the label {label!r}, which the training data does not have")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise OptionError(f"the cost of {predicted!r} where {gold!r} is right is {value!r}, not a number")
-        table[labels.index(gold), labels.index(predicted)] = value
-    return table
+    cells = {(number[gold], number[predicted]): float(value) for (gold, predicted), value in flat.items()}
+    return _lists(np.ones(len(labels)), cells, labels)
 
 
 def _check(table: Float, labels: Sequence[str]) -> None:
@@ -200,11 +268,9 @@ def _check(table: Float, labels: Sequence[str]) -> None:
     if table.shape != (len(KINDS), n, n):
         raise OptionError(f"a cost matrix for {n} labels has the shape [{n}, {n}], not {list(table.shape)}")
     for kind, gold, predicted in np.argwhere(~(table <= MOST_COST) | (table < 0))[:1]:
-        value = table[kind, gold, predicted]
-        pair = f"{labels[predicted]!r} where {labels[gold]!r} is right"
-        raise OptionError(f"the cost of {pair} is {value:g}; costs lie between 0 and {MOST_COST:g}")
+        _check_cost(labels[gold], labels[predicted], table[kind, gold, predicted])
     for kind, label in np.argwhere(table[:, np.arange(n), np.arange(n)] != 0)[:1]:
-        raise OptionError(f"the right label {labels[label]!r} has a cost of {table[kind, label, label]}; it must be 0")
+        _check_cost(labels[label], labels[label], table[kind, label, label])
 
 
 def describe(spec: Any) -> str:

@@ -7,9 +7,10 @@ of the weight vector, so the optimizer sees no padding:
     score(t, c)     =  sum over attributes a of t with (a, c) a feature:  value * w[a, c]
     d/d w[a, c]     =  sum over positions t that have a:                  value * d/d score(t, c)
 
-During a pass, attributes with at least ``DENSE_FROM`` features are stored as dense rows of all C codes, with zeros for
-missing pairs: adding a row is one vector operation, while a short list is faster to walk. On CoNLL-2000 this makes
-scoring three times faster than lists alone.
+During a pass, attributes with at least ``DENSE_FROM`` features, and with one for at least one code in ``SPARSEST``, are
+stored as dense rows of all C codes, with zeros for missing pairs: adding a row is one vector operation, while a short
+list is faster to walk. On CoNLL-2000 this makes scoring three times faster than lists alone; with thousands of codes,
+rows of nearly nothing but zeros would take gigabytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 
-DENSE_FROM = 3
+DENSE_FROM, SPARSEST = 3, 32
 
 
 class Features(NamedTuple):
@@ -109,19 +110,20 @@ class FeatureBlock:
         The code of each feature, ascending within an attribute.
     n_codes : int
         C.
-    dense_from : int
+    dense_from : int, optional
         Number of features from which an attribute is stored as a dense row.
     """
 
     pointer: Int64
     codes: Int32
     n_codes: int
-    dense_from: int = DENSE_FROM
+    dense_from: int | None = None
     features: Features = field(init=False, repr=False)
     n_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        dense = np.diff(self.pointer) >= self.dense_from
+        least = max(DENSE_FROM, self.n_codes // SPARSEST) if self.dense_from is None else self.dense_from
+        dense = np.diff(self.pointer) >= least
         row_of = np.where(dense, np.cumsum(dense) - 1, -1).astype(np.int32)
         object.__setattr__(self, "features", Features(self.pointer, self.codes, row_of))
         object.__setattr__(self, "n_rows", int(dense.sum()))

@@ -14,12 +14,12 @@ part scores of 0 and -inf (:func:`penalties`), so inference knows nothing about 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Float, UInt8
+from loglinear.arrays import Bool, Float, Int64, UInt8
 from loglinear.errors import OptionError
 
 Masks = tuple[UInt8, UInt8, UInt8]
@@ -68,6 +68,124 @@ def _split(label: str, prefixes: str) -> Split | None:
     return (prefix, kind) if is_part and not (prefix == "O" and hyphen) else None
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Which transitions are allowed, without a matrix [Y, Y]: by kinds of labels, with exceptions.
+
+    Parameters
+    ----------
+    kinds : int64 [Y]
+        The kind of each label, from 0 to K - 1.
+    table : bool [K, K]
+        Whether a label of the column's kind may follow one of the row's.
+    exceptions : int64 [M]
+        Transitions ``previous * Y + label``, ascending, of which the opposite is true.
+    starts, ends : uint8 [Y]
+        1 where the label may be the first or the last, respectively.
+    """
+
+    kinds: Int64
+    table: Bool
+    exceptions: Int64
+    starts: UInt8
+    ends: UInt8
+
+    @classmethod
+    def anything(cls, n_labels: int) -> Rules:
+        """Everything is allowed."""
+        return cls.of(np.ones((1, 1), dtype=bool), n_labels)
+
+    @classmethod
+    def of(cls, table: Bool, n_labels: int) -> Rules:
+        """Rules for labels of a single kind."""
+        ones = np.ones(n_labels, np.uint8)
+        return cls(np.zeros(n_labels, dtype=np.int64), table, np.zeros(0, dtype=np.int64), ones, ones.copy())
+
+    @classmethod
+    def from_masks(cls, transitions: Bool, starts: Bool, ends: Bool) -> Rules:
+        """What is more frequent in a mask [Y, Y] of transitions is the rule, the rest are exceptions."""
+        usual = bool(2 * np.count_nonzero(transitions) >= transitions.size)
+        exceptions = np.flatnonzero(transitions != usual)
+        rules = cls.of(np.array([[usual]]), len(transitions))
+        return replace(rules, exceptions=exceptions, starts=starts.astype(np.uint8), ends=ends.astype(np.uint8))
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.kinds)
+
+    def usual(self, transitions: Int64) -> Bool:
+        """Whether the kinds of labels alone allow these ``transitions``."""
+        before, after = np.divmod(transitions, self.n_labels)
+        return self.table[self.kinds[before], self.kinds[after]]
+
+    def allowed(self, transitions: Int64) -> Bool:
+        """Whether these ``transitions`` are allowed."""
+        return self.usual(transitions) != np.isin(transitions, self.exceptions)
+
+    def without(self, transitions: Int64) -> Rules:
+        """These rules, with these ``transitions`` ruled out, too."""
+        newly = np.unique(transitions[self.allowed(transitions)])
+        return replace(self, exceptions=np.setxor1d(self.exceptions, newly))
+
+    def only(self, transitions: Int64) -> Rules:
+        """These rules, with all but these ``transitions`` ruled out, too."""
+        left = np.unique(transitions[self.allowed(transitions)])
+        return replace(self, table=np.zeros_like(self.table), exceptions=left)
+
+    def split(self, sub_labels: int) -> Rules:
+        """The same rules over ``sub_labels`` of each label."""
+        if sub_labels == 1:
+            return self
+        k, n = np.arange(sub_labels), self.n_labels * sub_labels
+        before, after = np.divmod(self.exceptions, self.n_labels)
+        pairs = (before[:, None] * sub_labels + k)[:, :, None] * n + (after[:, None] * sub_labels + k)[:, None, :]
+        starts, ends = np.repeat(self.starts, sub_labels), np.repeat(self.ends, sub_labels)
+        return Rules(np.repeat(self.kinds, sub_labels), self.table, np.sort(pairs.ravel()), starts, ends)
+
+    def masks(self) -> Masks:
+        """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y]."""
+        transitions = np.ascontiguousarray(self.table[np.ix_(self.kinds, self.kinds)], dtype=np.uint8)
+        transitions.ravel()[self.exceptions] ^= 1
+        return transitions, self.starts.copy(), self.ends.copy()
+
+
+def scheme_rules(scheme: str, labels: Sequence[str]) -> Rules:
+    """The labellings that a scheme allows: a label's prefix is its kind, the exceptions are labels of the same type.
+
+    Raises
+    ------
+    OptionError
+        If the scheme is unknown, or a label does not belong to it.
+    """
+    if scheme not in SCHEMES:
+        raise OptionError(f"there are no constraints named {scheme!r}; choose one of {', '.join(SCHEMES)}")
+    rules = SCHEMES[scheme]
+    parts, same_type = [], dict[str, list[int]]()
+    for y, label in enumerate(labels):
+        split = _split(label, rules.prefixes)
+        if split is None:
+            spelt = ", ".join(f"{prefix} or {prefix}-TYPE" for prefix in rules.prefixes if prefix != "O")
+            raise OptionError(
+                f"the label {label!r} does not belong to the scheme {scheme!r} ({spelt}, O); "
+                "choose another scheme or train without constraints"
+            )
+        parts.append(split)
+        same_type.setdefault(split[1], []).append(y)
+    prefixes = rules.prefixes
+    table = np.array([[rules.may_follow((a, "one"), (b, "other")) for b in prefixes] for a in prefixes])
+    kinds = np.array([prefixes.index(prefix) for prefix, _ in parts], dtype=np.int64)
+    exceptions = [
+        before * len(labels) + after
+        for members in same_type.values()
+        for before in members
+        for after in members
+        if rules.may_follow(parts[before], parts[after]) != table[kinds[before], kinds[after]]
+    ]
+    starts = np.array([prefix in rules.may_start for prefix, _ in parts], np.uint8)
+    ends = np.array([prefix in rules.may_end for prefix, _ in parts], np.uint8)
+    return Rules(kinds, table, np.array(sorted(exceptions), dtype=np.int64), starts, ends)
+
+
 def constraint_masks(scheme: str, labels: Sequence[str]) -> Masks:
     """Masks of the labellings that a scheme allows.
 
@@ -90,24 +208,7 @@ def constraint_masks(scheme: str, labels: Sequence[str]) -> Masks:
     OptionError
         If the scheme is unknown, or a label does not belong to it.
     """
-    if scheme not in SCHEMES:
-        raise OptionError(f"there are no constraints named {scheme!r}; choose one of {', '.join(SCHEMES)}")
-    rules = SCHEMES[scheme]
-    parts = []
-    for label in labels:
-        split = _split(label, rules.prefixes)
-        if split is None:
-            spelt = ", ".join(f"{prefix} or {prefix}-TYPE" for prefix in rules.prefixes if prefix != "O")
-            raise OptionError(
-                f"the label {label!r} does not belong to the scheme {scheme!r} ({spelt}, O); "
-                "choose another scheme or train without constraints"
-            )
-        parts.append(split)
-    transitions = [[rules.may_follow(before, after) for after in parts] for before in parts]
-    starts = [prefix in rules.may_start for prefix, _ in parts]
-    ends = [prefix in rules.may_end for prefix, _ in parts]
-    shape = (len(labels), len(labels))
-    return np.array(transitions, np.uint8).reshape(shape), np.array(starts, np.uint8), np.array(ends, np.uint8)
+    return scheme_rules(scheme, labels).masks()
 
 
 def penalties(masks: Masks) -> PenaltyArrays:
@@ -174,13 +275,10 @@ class Constraints:
         for name in ("starts", "ends"):
             object.__setattr__(self, name, _labels(name, getattr(self, name)))
 
-    def masks(self, labels: Sequence[str]) -> Masks:
-        """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y] over ``labels``."""
+    def rules(self, labels: Sequence[str]) -> Rules:
+        """The rules over ``labels``."""
         n = len(labels)
-        if self.scheme is None:
-            masks = np.ones((n, n), np.uint8), np.ones(n, np.uint8), np.ones(n, np.uint8)
-        else:
-            masks = constraint_masks(self.scheme, labels)
+        found = Rules.anything(n) if self.scheme is None else scheme_rules(self.scheme, labels)
         number = {label: y for y, label in enumerate(labels)}
 
         def find(label: str) -> int:
@@ -188,18 +286,21 @@ class Constraints:
                 raise OptionError(f"the constraints name the label {label!r}, which is not one of {', '.join(labels)}")
             return number[label]
 
-        for before, after in self.forbidden:
-            masks[0][find(before), find(after)] = 0
+        def codes(pairs: Iterable[tuple[str, str]]) -> Int64:
+            return np.array([find(before) * n + find(after) for before, after in pairs], dtype=np.int64)
+
+        found = found.without(codes(self.forbidden))
         if self.allowed is not None:
-            only = np.zeros((n, n), np.uint8)
-            for before, after in self.allowed:
-                only[find(before), find(after)] = 1
-            np.minimum(masks[0], only, out=masks[0])
-        for mask, names in ((masks[1], self.starts), (masks[2], self.ends)):
+            found = found.only(codes(self.allowed))
+        for mask, names in ((found.starts, self.starts), (found.ends, self.ends)):
             if names is not None:
                 chosen = [find(name) for name in names]
                 mask[np.setdiff1d(np.arange(n), chosen)] = 0
-        return masks
+        return found
+
+    def masks(self, labels: Sequence[str]) -> Masks:
+        """Allowed transitions uint8[Y, Y], starts uint8[Y] and ends uint8[Y] over ``labels``."""
+        return self.rules(labels).masks()
 
     def penalties(self, labels: Sequence[str]) -> PenaltyArrays:
         """Scores of transitions [Y, Y], starts [Y] and stops [Y] over ``labels``: 0 where allowed, -inf where not."""
@@ -257,5 +358,5 @@ def _labels(name: str, labels: Any) -> tuple[str, ...] | None:
 
 def constraints_named(scheme: str, labels: Sequence[str]) -> Constraints:
     """The constraints of a scheme, checked to fit ``labels``."""
-    constraint_masks(scheme, labels)
+    scheme_rules(scheme, labels)
     return Constraints(scheme)

@@ -1,5 +1,7 @@
 """Best labellings straight from attributes are those of the chain's Viterbi over part scores."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
-from loglinear.structures.chain.best import ChainDecoder
+from loglinear.structures.chain.best import ChainDecoder, WideDecoder
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.structure import Chain
 
@@ -39,13 +41,14 @@ def problems(draw):
     return features, weights, Penalties(*ruled), EncodedCorpus(offsets, state_of), mask
 
 
+@pytest.mark.parametrize("kind", [ChainDecoder, WideDecoder, partial(WideDecoder, candidates=2)])
 @settings(max_examples=150)
 @given(problems(), st.data())
-def test_labels_are_those_of_viterbi(problem, data):
+def test_labels_are_those_of_viterbi(kind, problem, data):
     features, weights, penalties, corpus, mask = problem
     first = data.draw(st.integers(0, corpus.n_sequences - 1))
     end = data.draw(st.integers(first + 1, corpus.n_sequences))
-    decoder = ChainDecoder(features, weights, penalties)
+    decoder = kind(features, weights, penalties)
     lo, hi = corpus.offsets[first], corpus.offsets[end]
     chain = Chain(corpus.offsets[first : end + 1] - lo)
     scores = features.scores(features.lay_out(weights, penalties), corpus, first, end)

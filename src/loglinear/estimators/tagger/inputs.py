@@ -167,13 +167,18 @@ def first_infeasible(
 
 def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
     """Refuse training labels that the constraints rule out, naming the place."""
-    sequence = first_infeasible(encoded.offsets, gold, Chain, penalties.scores)
+    if gold.allowed is None:
+        broken = np.flatnonzero(np.isneginf(penalties.of_labelling(encoded.offsets, gold.labels)))
+        sequence = int(broken[0]) if len(broken) else None
+    else:
+        sequence = first_infeasible(encoded.offsets, gold, Chain, penalties.scores)
     if sequence is None:
         return
     first, end = encoded.offsets[sequence : sequence + 2].tolist()
     labels, place = gold.labels[first:end], 0
     if (labels >= 0).all() and penalties.start[labels[0]] == 0.0:
-        broken = np.flatnonzero(penalties.transition[labels[:-1], labels[1:]] == -np.inf)
+        pairs = labels[:-1].astype(np.int64) * len(penalties.start) + labels[1:]
+        broken = np.flatnonzero(~penalties.rules.allowed(pairs))
         place = int(broken[0]) + 1 if len(broken) else len(labels) - 1
     if (labels < 0).any():
         message = (

@@ -31,8 +31,9 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
-from loglinear.structures.chain.best import ChainDecoder
+from loglinear.structures.chain.best import Decoder, decoder_for
 from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
     from loglinear.features.names import NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
+    from loglinear.structures.chain.marginals import WideSums
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
@@ -510,7 +512,7 @@ class ChainModel(SequenceModel):
 
     structure_name = "chain"
     kinds = tuple(LABELS_OF)
-    cached = ("penalties", "laid_out", "decoder", "_sentences")
+    cached = ("penalties", "laid_out", "decoder", "_wide_sums", "_sentences")
 
     features: ChainFeatures
     local: bool = False
@@ -579,12 +581,21 @@ class ChainModel(SequenceModel):
         return penalties_of(self.constraints, self.labels).split(self.sub_labels)
 
     @cached_property
-    def decoder(self) -> ChainDecoder | None:
+    def decoder(self) -> Decoder | None:
         """The weights laid out for finding best labellings; None if that needs part scores."""
         plain = self.base is None and self.scaling is None and not self.local
-        if not plain or not ChainDecoder.suits(self.features):
+        if not plain or not Decoder.suits(self.features):
             return None
-        return ChainDecoder(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+        return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @cached_property
+    def _wide_sums(self) -> WideSums | None:
+        """The weights laid out for sums over many labels; None if the general path is for them."""
+        if self.decoder is None or not is_sparse(self.features, self.penalties):
+            return None
+        from loglinear.structures.chain.marginals import WideSums
+
+        return WideSums(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
     def _sentences(self) -> SentenceDecoder | None:
@@ -593,7 +604,7 @@ class ChainModel(SequenceModel):
     def labels_of_sentence(self, x: Any) -> list[str] | None:
         """Best labels of one sentence of the user's, at low latency; None if the general path has to label it.
 
-        That is so for models that :class:`ChainDecoder` does not suit, and for anything but a plain, valid sentence.
+        That is so for models that no :class:`Decoder` suits, and for anything but a plain, valid sentence.
         """
         return None if self._sentences is None else self._sentences.labels_of(x)
 
@@ -670,9 +681,28 @@ class ChainModel(SequenceModel):
                 raise InfeasibleError(i) from None
         return labels
 
-    def _quickly_decoded(
-        self, decoder: ChainDecoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int
-    ) -> Int32:
+    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
+        """Probability of each label at each position [N, Y]."""
+        sums = self._wide_sums
+        if sums is None:
+            return super().marginals(corpus, allowed, n_threads)
+        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
+
+        def of(run: tuple[int, int]) -> Float | None:
+            try:
+                found = sums.expectations(corpus, *run, mask)
+            except InfeasibleError as error:
+                raise InfeasibleError(run[0] + error.sequence) from None
+            return None if found is None else found[1]
+
+        blocks = in_threads(of, self.blocks(corpus), n_threads)
+        found = [block for block in blocks if block is not None]
+        if len(found) < len(blocks):
+            return super().marginals(corpus, allowed, n_threads)
+        states = np.concatenate(found) if found else np.zeros((0, len(self.states)))
+        return states.reshape(len(states), -1, self.sub_labels).sum(axis=2) if self.sub_labels > 1 else states
+
+    def _quickly_decoded(self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
 
         def best(run: tuple[int, int]) -> Int32:
@@ -792,7 +822,7 @@ def penalties_of(constraints: Constraints | None, labels: list[str]) -> Penaltie
     """Hard constraints over ``labels`` as scores."""
     if constraints is None:
         return Penalties.none(len(labels))
-    return Penalties(*constraints.penalties(labels))
+    return Penalties.of(constraints.rules(labels))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -811,21 +841,19 @@ class SentenceDecoder:
     attributes : callable
         ``attributes(x, offsets)`` gives the attributes of a sentence; for one that is not plain and valid it raises
         TypeError or ValueError, or returns None.
-    decoder : ChainDecoder
+    decoder : Decoder
     labels : list of str
         The Y labels; the decoder's states are the sub-labels of each in turn.
     """
 
     def __init__(
-        self, attributes: Callable[[Any, Int64], Incidence | None], decoder: ChainDecoder, labels: list[str]
+        self, attributes: Callable[[Any, Int64], Incidence | None], decoder: Decoder, labels: list[str]
     ) -> None:
         self._attributes, self._decoder = attributes, decoder
         self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
 
     @classmethod
-    def of(
-        cls, encoder: TemplateEncoder | NameEncoder, decoder: ChainDecoder, labels: list[str]
-    ) -> SentenceDecoder | None:
+    def of(cls, encoder: TemplateEncoder | NameEncoder, decoder: Decoder, labels: list[str]) -> SentenceDecoder | None:
         """For a model's parts; None if its encoder needs a whole corpus."""
         if encoder.kind.startswith("hashed-"):
             return None

@@ -70,7 +70,7 @@ class Problem:
         if not CRITERIA.part(spec).uses_cost:
             return make_criterion(spec, None)
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
-        if CRITERIA.part(spec).starts_from and not table.table.any():
+        if CRITERIA.part(spec).starts_from and table.is_zero:
             raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")
         return make_criterion(spec, table.split(self.model.sub_labels))
 

@@ -103,7 +103,7 @@ class TaggerTraining(Learnable):
         criterion = self.criterion(options.criterion, options.cost)
         identity: dict[str, Any] = {"labels": self.problem.model.labels}
         if isinstance(criterion, CostCriterion):
-            identity["costs"] = criterion.cost.table.tolist()
+            identity["costs"] = criterion.cost.identity()
         if is_own(options.base):  # its probabilities of the training data are among the arrays
             base = OwnBase.of(options.base)
             identity["own base"] = (base.name, base.samples, base.smoothing)

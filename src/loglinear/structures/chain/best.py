@@ -14,17 +14,19 @@ O(T (Y^2 + attributes Y)) for a sequence of T positions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
+from loglinear.arrays import Float, Float32, Int32, Int64, UInt8, UInt64
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import longest
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.steps import Steps, is_sparser, make_steps
 
 LANES = 8
 PAIRS = 2
@@ -195,19 +197,61 @@ def _best_labels(
     return ALL_WELL
 
 
-class ChainDecoder:
+class Decoder(ABC):
     """A first-order chain's weights laid out for finding best labellings. Threads may share it.
 
     Parameters
     ----------
     features : ChainFeatures
         Of order 1, without edge features.
+    """
+
+    def __init__(self, features: ChainFeatures) -> None:
+        assert self.suits(features)
+        self.n_labels = features.n_labels
+        self._all_allowed = np.zeros((0, self.n_labels), dtype=np.uint8)
+
+    @staticmethod
+    def suits(features: ChainFeatures) -> bool:
+        """Whether this module can decode a chain with these features."""
+        return features.order == 1 and features.edge is None and not features.input_only
+
+    @abstractmethod
+    def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:
+        """Best labellings into ``labels`` [n]; the number of the first sequence without one, ALL_WELL or NO_SCORES."""
+
+    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: UInt8 | None = None) -> Int32:
+        """Best labels of the positions of sequences ``first`` to ``end``, among those that are ``allowed`` [N, Y]."""
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
+        return self._best(corpus.offsets[first : end + 1], corpus.state.lists(lo, hi), mask)
+
+    def best(self, offsets: Int64, state: Incidence, allowed: UInt8 | None = None) -> Int32:
+        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, whose attributes are ``state``."""
+        return self._best(offsets, state.lists(), allowed)
+
+    def _best(self, offsets: Int64, lists: Lists, allowed: UInt8 | None) -> Int32:
+        labels = np.empty(len(lists.pointer) - 1, dtype=np.int32)
+        status = self._find(offsets, lists, self._all_allowed if allowed is None else allowed, labels)
+        if status == NO_SCORES:
+            raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
+        if status != ALL_WELL:
+            raise InfeasibleError(int(status))
+        return labels
+
+
+class ChainDecoder(Decoder):
+    """Weights in rows of all labels, and transitions as a matrix.
+
+    Parameters
+    ----------
+    features : ChainFeatures
     weights : float64 [D]
     penalties : Penalties
     """
 
     def __init__(self, features: ChainFeatures, weights: Float, penalties: Penalties) -> None:
-        assert self.suits(features)
+        super().__init__(features)
         block, y = features.state, features.n_labels
         state, _, transition, _ = (weights[part] for part in features.slices)
         w = -(-y // LANES) * LANES
@@ -224,30 +268,213 @@ class ChainDecoder:
         table[:y, :y] = matrix.reshape(y, y) + penalties.transition
         start[:y], stop[:y] = penalties.start, penalties.stop
         self._tables = Tables(table, np.ascontiguousarray(table.T), start, stop)
-        self.n_labels = y
-        self._all_allowed = np.zeros((0, y), dtype=np.uint8)
 
-    @staticmethod
-    def suits(features: ChainFeatures) -> bool:
-        """Whether this module can decode a chain with these features."""
-        return features.order == 1 and features.edge is None and not features.input_only
+    def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:
+        return _best_labels(offsets, lists, allowed, self._weights, self._tables, self.n_labels, labels)
 
-    def decode(self, corpus: EncodedCorpus, first: int, end: int, allowed: UInt8 | None = None) -> Int32:
-        """Best labels of the positions of sequences ``first`` to ``end``, among those that are ``allowed`` [N, Y]."""
-        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        mask = None if allowed is None else np.ascontiguousarray(allowed[lo:hi], dtype=np.uint8)
-        return self._best(corpus.offsets[first : end + 1], corpus.state.lists(lo, hi), mask)
 
-    def best(self, offsets: Int64, state: Incidence, allowed: UInt8 | None = None) -> Int32:
-        """Best labels of the positions ``offsets[0]`` to ``offsets[-1]``, whose attributes are ``state``."""
-        return self._best(offsets, state.lists(), allowed)
+# ----------------------------------------------------------------------------------------------------------------------
+# Many labels, of which most transitions have no weight (:mod:`~loglinear.structures.chain.steps`).
+#
+# The best label b before y is the best of those listed for y, or the best of all others, which is nearly always one of
+# the C = 64 best labels at t - 1. So a step first finds these candidates, and notes for each y which of them are listed
+# for it; a label whose score cannot reach the least candidate's, whatever its transition, need not be looked at. Only
+# if all candidates are listed for y, and what was found so far is below them, is the whole of column y gone through.
+# About O(Y + transitions listed for the candidates) for a position, exact, with the same sums as :func:`_step`.
 
-    def _best(self, offsets: Int64, lists: Lists, allowed: UInt8 | None) -> Int32:
-        labels = np.empty(len(lists.pointer) - 1, dtype=np.int32)
-        mask = self._all_allowed if allowed is None else allowed
-        status = _best_labels(offsets, lists, mask, self._weights, self._tables, self.n_labels, labels)
-        if status == NO_SCORES:
-            raise DataError("the emission scores contain NaN or +inf; only finite numbers and -inf are scores")
-        if status != ALL_WELL:
-            raise InfeasibleError(int(status))
-        return labels
+CANDIDATES = 64  # at most as many as a number has bits
+FEWEST_LABELS, MOST_LISTED = 500, 0.03  # from where on this is quicker: labels, and the share of transitions listed
+
+
+class Lines(NamedTuple):
+    """Weights of attributes and transitions as lists.
+
+    Parameters
+    ----------
+    pointer : int64 [A + 1]
+        Features of attribute a are ``pointer[a]`` to ``pointer[a + 1]``.
+    codes : int32 [F]
+    state : float32 or float64 [F]
+    transition : float64 [M]
+        Scores of the listed transitions, by the previous label; -inf if ruled out.
+    most : float64 [Y]
+        The greatest of each label's, -inf if it has none.
+    start, stop : float64 [Y]
+    """
+
+    pointer: Int64
+    codes: Int32
+    state: Float32
+    transition: Float
+    most: Float
+    start: Float
+    stop: Float
+
+
+@kernel
+def fill_from_lists(first: int, lists: Lists, lines: Lines, scores: Float) -> None:
+    """Scores [T, Y] of the positions from ``first`` on."""
+    pointer, ids, values = lists
+    for t in range(scores.shape[0]):
+        out = scores[t]
+        for y in range(out.shape[0]):
+            out[y] = 0.0
+        for j in range(pointer[first + t], pointer[first + t + 1]):
+            value = values[j] if values.shape[0] else 1.0
+            for f in range(lines.pointer[ids[j]], lines.pointer[ids[j] + 1]):
+                out[lines.codes[f]] += value * lines.state[f]
+
+
+@kernel
+def _set_candidates(before: Float, kind: int, steps: Steps, candidates: Int32) -> int:
+    """The labels with the greatest scores ``before`` [Y], best first, that may usually stand before labels of a kind.
+
+    Returns how many there are, at most C.
+    """
+    found, most = 0, candidates.shape[0]
+    for b in range(before.shape[0]):
+        value = before[b]
+        if value == -np.inf or steps.table[steps.kinds[b], kind] == 0.0:
+            continue
+        if found == most and not value > before[candidates[found - 1]]:
+            continue
+        k = found if found < most else found - 1
+        found = min(found + 1, most)
+        while k > 0 and before[candidates[k - 1]] < value:
+            candidates[k] = candidates[k - 1]
+            k -= 1
+        candidates[k] = b
+    return found
+
+
+@kernel
+def _through_column(before: Float, label: int, steps: Steps, transition: Float) -> tuple[int, float]:
+    """The best label before ``label``, the least of equal ones, and its score with the transition; O(Y)."""
+    side, kind = steps.before, steps.kinds[label]
+    j, end = side.pointer[label], side.pointer[label + 1]
+    best, top = 0, -np.inf
+    for b in range(before.shape[0]):
+        if j < end and side.others[j] == b:
+            x = before[b] + transition[side.place[j]]
+            j += 1
+        elif steps.table[steps.kinds[b], kind] > 0.0:
+            x = before[b]
+        else:
+            continue
+        if x > top:
+            best, top = b, x
+    return best, top
+
+
+@kernel
+def _step_by_lists(before: Float, steps: Steps, lines: Lines, candidates: Int32, listed: UInt64, now: Float) -> None:
+    """``now`` [Y] = max over b of ``before`` [Y] + transition; ``candidates`` [K, C] and ``listed`` [Y] are scratch."""
+    side, n_labels, n_kinds = steps.after, before.shape[0], steps.table.shape[0]
+    counts, least, lowest = np.zeros(n_kinds, dtype=np.int64), np.full(n_kinds, -np.inf), np.inf
+    for y in range(n_labels):
+        now[y] = -np.inf
+        listed[y] = 0
+    for kind in range(n_kinds):
+        counts[kind] = _set_candidates(before, kind, steps, candidates[kind])
+        if counts[kind] == candidates.shape[1]:
+            least[kind] = before[candidates[kind, -1]]
+        lowest = min(lowest, least[kind])
+        for k in range(counts[kind]):
+            b, bit = candidates[kind, k], np.uint64(1) << np.uint64(k)
+            for j in range(side.pointer[b], side.pointer[b + 1]):
+                if steps.kinds[side.others[j]] == kind:
+                    listed[side.others[j]] |= bit
+    for b in range(n_labels):
+        if before[b] + lines.most[b] > lowest:
+            for j in range(side.pointer[b], side.pointer[b + 1]):
+                x = before[b] + lines.transition[j]
+                if x > now[side.others[j]]:
+                    now[side.others[j]] = x
+    for y in range(n_labels):
+        kind, k = steps.kinds[y], 0
+        while k < counts[kind] and (listed[y] >> np.uint64(k)) & np.uint64(1):
+            k += 1
+        if k < counts[kind]:
+            now[y] = max(now[y], before[candidates[kind, k]])
+        elif now[y] < least[kind]:
+            now[y] = _through_column(before, y, steps, lines.transition)[1]
+
+
+@kernel
+def _best_labels_by_lists(
+    offsets: Int64, lists: Lists, allowed: UInt8, lines: Lines, steps: Steps, n_candidates: int, labels: Int32
+) -> int:
+    """As :func:`_best_labels`."""
+    n_labels, origin = lines.start.shape[0], offsets[0]
+    reached, table = np.empty((longest(offsets), n_labels)), np.empty((longest(offsets), n_labels))
+    candidates = np.zeros((steps.table.shape[0], n_candidates), dtype=np.int32)
+    listed = np.zeros(n_labels, dtype=np.uint64)
+    for i in range(offsets.shape[0] - 1):
+        first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
+        fill_from_lists(first, lists, lines, table[:n])
+        for t in range(n):
+            scores, now = table[t], reached[t]
+            for y in range(n_labels):
+                if not scores[y] < np.inf:
+                    return NO_SCORES
+                if allowed.shape[0] > 0 and not allowed[first + t, y]:
+                    scores[y] = -np.inf
+                if t == n - 1:
+                    scores[y] += lines.stop[y]
+            if t > 0:
+                _step_by_lists(reached[t - 1], steps, lines, candidates, listed, now)
+                for y in range(n_labels):
+                    now[y] += scores[y]
+            else:
+                for y in range(n_labels):
+                    now[y] = scores[y] + lines.start[y]
+        best = int(np.argmax(reached[n - 1]))
+        if reached[n - 1, best] == -np.inf:
+            return i
+        labels[first + n - 1] = best
+        for t in range(n - 1, 0, -1):
+            best = _through_column(reached[t - 1], best, steps, lines.transition)[0]
+            labels[first + t - 1] = best
+    return ALL_WELL
+
+
+def make_lines(
+    features: ChainFeatures, weights: Float, penalties: Penalties, steps: Steps, dtype: type[np.floating] = np.float32
+) -> Lines:
+    """Weights [D] as lists, those of attributes in single precision if not said otherwise."""
+    state, _, own, _ = (weights[part] for part in features.slices)
+    transition = np.where(steps.features >= 0, np.append(own, 0.0)[steps.features], 0.0)
+    transition[steps.allowed == 0] = -np.inf
+    most = np.full(features.n_labels, -np.inf)
+    np.maximum.at(most, np.repeat(np.arange(features.n_labels), np.diff(steps.after.pointer)), transition)
+    block = features.state
+    return Lines(block.pointer, block.codes, state.astype(dtype), transition, most, penalties.start, penalties.stop)
+
+
+class WideDecoder(Decoder):
+    """Weights as lists, for many labels of which most transitions have no weight.
+
+    Parameters
+    ----------
+    features : ChainFeatures
+    weights : float64 [D]
+    penalties : Penalties
+    candidates : int
+        C.
+    """
+
+    def __init__(
+        self, features: ChainFeatures, weights: Float, penalties: Penalties, candidates: int = CANDIDATES
+    ) -> None:
+        super().__init__(features)
+        self._candidates, self._steps = candidates, make_steps(features, penalties)
+        self._lines = make_lines(features, weights, penalties, self._steps)
+
+    def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:
+        return _best_labels_by_lists(offsets, lists, allowed, self._lines, self._steps, self._candidates, labels)
+
+
+def decoder_for(features: ChainFeatures, weights: Float, penalties: Penalties) -> Decoder:
+    """The decoder that is quicker for these features."""
+    kind = WideDecoder if is_sparser(features, penalties, FEWEST_LABELS, MOST_LISTED) else ChainDecoder
+    return kind(features, weights, penalties)

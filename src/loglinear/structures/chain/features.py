@@ -24,26 +24,60 @@ from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.kernels.tables import SparseGroups
 from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.constraints import Rules
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 from loglinear.structures.structure import SparseGradient
 
 
-@dataclass(frozen=True, slots=True)
 class Penalties:
-    """Hard constraints as scores: 0 where allowed, -inf where not."""
+    """Hard constraints as scores: 0 where allowed, -inf where not.
 
-    transition: Float
-    start: Float
-    stop: Float
+    Parameters
+    ----------
+    transition : float64 [Y, Y] or Rules
+        Of rules the matrix is made when it is first asked for; with many labels it is better never made.
+    start, stop : float64 [Y]
+    """
+
+    def __init__(self, transition: Float | Rules, start: Float, stop: Float) -> None:
+        self._given, self.start, self.stop = transition, start, stop
+
+    @classmethod
+    def of(cls, rules: Rules) -> Penalties:
+        """The penalties of rules."""
+        start, stop = (np.where(mask, 0.0, -np.inf) for mask in (rules.starts, rules.ends))
+        return cls(rules, start, stop)
 
     @classmethod
     def none(cls, n_labels: int) -> Penalties:
-        return cls(np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels))
+        """Everything is allowed."""
+        return cls.of(Rules.anything(n_labels))
+
+    @cached_property
+    def transition(self) -> Float:
+        """Scores of transitions [Y, Y]."""
+        given = self._given
+        return np.where(given.masks()[0], 0.0, -np.inf) if isinstance(given, Rules) else given
+
+    @cached_property
+    def rules(self) -> Rules:
+        """Which transitions are allowed."""
+        given = self._given
+        if isinstance(given, Rules):
+            return given
+        return Rules.from_masks(*(array == 0.0 for array in (given, self.start, self.stop)))
 
     def split(self, sub_labels: int) -> Penalties:
         """The same constraints over sub-labels."""
-        pairs = np.repeat(np.repeat(self.transition, sub_labels, axis=0), sub_labels, axis=1)
-        return Penalties(pairs, np.repeat(self.start, sub_labels), np.repeat(self.stop, sub_labels))
+        return self if sub_labels == 1 else Penalties.of(self.rules.split(sub_labels))
+
+    def of_labelling(self, offsets: Int64, labels: Int32) -> Float:
+        """0 for each sequence [S] whose ``labels`` [N] are allowed, else -inf."""
+        pairs = labels[:-1].astype(np.int64) * len(self.start) + labels[1:]
+        ruled_out = np.concatenate([[False], ~self.rules.allowed(pairs)])
+        ruled_out[offsets[:-1]] = np.isneginf(self.start[labels[offsets[:-1]]])
+        ruled_out[offsets[1:] - 1] |= np.isneginf(self.stop[labels[offsets[1:] - 1]])
+        return np.where(np.logical_or.reduceat(ruled_out, offsets[:-1]), -np.inf, 0.0)
 
     def scores(self, n_positions: int) -> ChainScores:
         """Part scores of the constraints alone."""
