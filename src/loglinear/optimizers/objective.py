@@ -24,6 +24,7 @@ from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.structures.chain import risk
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
@@ -103,7 +104,8 @@ class Objective:
         """Passes in single precision, if they are supported."""
         if unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
-        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+        kind = risk.RISKS.get(self.criterion.name)
+        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS), kind)
 
     @cached_property
     def _shards(self) -> list[tuple[int, int]]:
@@ -174,19 +176,20 @@ class Objective:
 # ----------------------------------------------------------------------------------------------------------------------
 # Losses and gradient of first-order chains in single precision: several times faster than block by block.
 #
-# For conditional log-likelihood and softmax-margin, with one label a position and no pair features. Sums over sequences
-# are made in double precision, those within a shard's gradient in single; the shards depend on the data alone, so that
-# the result is the same for any number of threads.
+# For conditional log-likelihood, softmax-margin, risk and its bound, with one label a position and no pair features. Sums
+# over sequences are made in double precision, those within a shard's gradient in single; the shards depend on the data
+# alone, so that the result is the same for any number of threads.
 
 SHARDS = 4
+IN_SINGLE_PRECISION = ("cll", "softmax-margin", *risk.RISKS)
 
 
 def unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold) -> str | None:
     """Why passes in single precision cannot be used, or None if they can."""
     if not isinstance(features, ChainFeatures):
         return "it goes over chains"
-    if criterion.name not in ("cll", "softmax-margin"):
-        return "it is for cll and softmax-margin"
+    if criterion.name not in IN_SINGLE_PRECISION:
+        return f"it is for {', '.join(IN_SINGLE_PRECISION)}"
     if features.order != 1 or features.edge is not None:
         return "it goes over first-order chains without pair features"
     if gold.allowed is not None:
@@ -202,44 +205,60 @@ class SinglePrecision:
     layout : PaddedLayout
     shards : list of (int, int)
         Runs of sequences.
+    kind : int, optional
+        Risk or its bound; neither if not given.
     """
 
-    def __init__(self, layout: PaddedLayout, shards: list[tuple[int, int]]) -> None:
-        self.layout = layout
+    def __init__(self, layout: PaddedLayout, shards: list[tuple[int, int]], kind: int | None = None) -> None:
+        self.layout, self._kind = layout, kind
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
 
     @cached_property
     def _gradients(self) -> list[PaddedWeights]:
         return [self.layout.zeros() for _ in self._sequences]
 
+    @cached_property
+    def _risk_corpus(self) -> risk.RiskCorpus:
+        return risk.RiskCorpus.of(self.layout.corpus)
+
     def value(self, weights: Float, n_threads: int) -> float | None:
         """The value alone, which takes neither a pass backward nor the memory of gradients."""
-        layout, laid_out = self.layout, self.layout.lay_out(weights)
-        values = in_threads(
-            lambda sequences: losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes),
-            self._sequences,
-            n_threads,
-        )
-        total = float(sum(values))
+        layout, laid_out, none = self.layout, self.layout.lay_out(weights), _no_gradient()
+
+        def losses_of(sequences: Int64) -> float:
+            if self._kind is None:
+                return losses(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes)
+            return risk.evaluate(
+                self._kind, sequences, self._risk_corpus, laid_out, layout.n_labels, layout.lanes, none
+            )
+
+        total = float(sum(in_threads(losses_of, self._sequences, n_threads)))
         return total if np.isfinite(total) else None
 
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
-        layout = self.layout
-        laid_out = layout.lay_out(weights)
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
-        values = in_threads(
-            lambda k: evaluate(
-                self._sequences[k], layout.corpus, laid_out, layout.n_labels, layout.lanes, self._gradients[k]
-            ),
-            range(len(self._sequences)),
-            n_threads,
-        )
-        value = float(sum(values))
+
+        def evaluated(k: int) -> float:
+            sequences, gradient = self._sequences[k], self._gradients[k]
+            if self._kind is None:
+                return evaluate(sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes, gradient)
+            return risk.evaluate(
+                self._kind, sequences, self._risk_corpus, laid_out, layout.n_labels, layout.lanes, gradient
+            )
+
+        value = float(sum(in_threads(evaluated, range(len(self._sequences)), n_threads)))
         if not np.isfinite(value):
             return None
         return value, layout.vector(*(_total(parts) for parts in zip(*self._gradients, strict=True)))
+
+
+def _no_gradient() -> PaddedWeights:
+    """A gradient without room for any number."""
+    table = np.zeros((0, 0), dtype=np.float32)
+    return PaddedWeights(table, np.zeros(0, dtype=np.float32), table)
 
 
 def _total(parts: tuple[Float32, ...]) -> Float:

@@ -38,25 +38,28 @@ single precision, or after a hundred passes.
 **L1.** With an L1 penalty, w is the sum above moved towards zero by l1 / 2 l2, at most to zero (proximal SDCA, the same
 authors 2014). The state stores the sum before that.
 
-Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`.
+Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`. Risk and its Jensen bound, which are not
+convex, go on from the state that conditional likelihood ends with: :mod:`~loglinear.optimizers.dual.risk` has the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from loglinear.arrays import Array, Float, Float32, Int64
-from loglinear.criteria.criterion import Criterion
+from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
+from loglinear.optimizers.dual.risk import risk_pass
 from loglinear.optimizers.objective import Objective, unsupported_reason
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
+from loglinear.structures.chain.risk import RISKS, RiskCorpus
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -164,9 +167,12 @@ class DualAscent(DualOptions):
             flat = FlatDual(self.max_iter, self.tolerance, self.seed)
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
-        check_supported("it starts from zero, not from another model" if weights0.any() else None)
+        kind = RISKS.get(objective.criterion.name)
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
+        if state is None and weights0.any():
+            check_supported("it starts from zero, not from another model" if kind is None else None)
+            return self.finish(objective, weights0, l1, callback, 0, None)  # no state to go on from: not by dual ascent
         layout = objective.padded_layout
         now = _start(layout)
         if state is not None:
@@ -175,19 +181,29 @@ class DualAscent(DualOptions):
             now.rows, now.lists, now.transition = layout.copy(now.laid_out)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
         small = GAP * self.tolerance
+        measured = "primal and dual differ" if kind is None else "the gradients that are kept differ from those met"
         while True:
             near = now.iteration > 0 and now.gap <= small * abs(now.value)
             if near and not now.underflown:
-                message = f"primal and dual differ by less than {small:g} of the objective"
+                message = f"{measured} by less than {small:g} of the objective"
                 return Result(now, True, f"converged after {passes(now.iteration)}: {message}")
             if now.iteration >= self.max_iter:
-                apart = f", primal and dual differ by {now.gap / abs(now.value):.2g} of the objective"
+                apart = f", {measured} by {now.gap / abs(now.value):.2g} of the objective"
                 return Result(now, False, f"stopped after {now.iteration} passes{apart if now.iteration else ''}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
                 return self.finish(objective, now.weights, l1, callback, now.iteration, None)
             self._pass(objective, layout, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
+
+    def take_over(self, before: State, objective: Objective) -> DualState | None:
+        """The state that risk or its bound goes on from after a phase of conditional likelihood with the same penalty."""
+        criterion = objective.criterion
+        if criterion.name not in RISKS or not isinstance(before, DualState) or before.layout is None:
+            return None
+        assert isinstance(criterion, CostCriterion)
+        objective.padded_layout = before.layout.with_costs(criterion.cost.table)
+        return replace(before, iteration=0, evaluations=0, underflown=0, value=np.inf, gap=np.inf, caution=1.0)
 
     def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
         """One more pass, in place."""
@@ -197,8 +213,16 @@ class DualAscent(DualOptions):
         careful = now.caution > 1.0
         measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
         overlap = float(PARTS) if careful else OVERLAP
+        kind = RISKS.get(objective.criterion.name)
+        risky = None if kind is None else RiskCorpus.of(layout.corpus)
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
+            if kind is not None:
+                risk_pass(
+                    kind, sequences, risky, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
+                    now.caution, now.alpha, now.alpha_transitions, losses, gaps,
+                )  # fmt: skip
+                return
             dual_pass(
                 sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
                 now.caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,

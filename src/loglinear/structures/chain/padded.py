@@ -7,6 +7,7 @@ in the cache; single features by where they first occur, so that those of a sequ
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import NamedTuple
 
@@ -178,6 +179,12 @@ class PaddedLayout:
         padded = np.zeros((*costs.shape[:2], self.width), dtype=np.float32)
         padded[:, :, : self.n_labels] = costs
         return padded
+
+    def with_costs(self, costs: Float) -> PaddedLayout:
+        """The same layout with other costs [4, Y, Y]."""
+        layout = copy.copy(self)
+        layout.corpus = self.corpus._replace(costs=self._padded(costs))
+        return layout
 
     def zeros(self) -> PaddedWeights:
         """Weights of zero."""
