@@ -66,9 +66,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
-def chain_objectives(
-    draw, orders=(1,), edges=False, labels=st.integers(1, 11), criteria=("cll", "softmax-margin")
-):
+def chain_objectives(draw, orders=(1,), edges=False, labels=st.integers(1, 11), criteria=("cll", "softmax-margin")):
     """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_labels = draw(labels)

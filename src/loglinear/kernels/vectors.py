@@ -246,7 +246,9 @@ def where_there(typing: Any, numbers: Any, lanes: Any) -> Any:
 def added(typing: Any, numbers: Any, lanes: Any) -> Any:
     def make(builder: Any, number: Any, vector: Any) -> Any:
         sum_bits = builder.bitcast(builder.fadd(number, vector, flags=_FLAGS), _INTS)
-        is_minus_zero = builder.icmp_signed("==", sum_bits, _MINUS_ZEROS)  # bits: Numba flags all floats as unsigned zeros
+        is_minus_zero = builder.icmp_signed(
+            "==", sum_bits, _MINUS_ZEROS
+        )  # bits: Numba flags all floats as unsigned zeros
         positive = builder.select(is_minus_zero, ir.Constant(_INTS, [0] * N_LANES), sum_bits)
         return builder.bitcast(builder.select(_is_missing(builder, number), _MINUS_ZEROS, positive), _VECTOR)
 

@@ -219,12 +219,12 @@ class Optimizer(ABC):
 OPTIMIZERS: Registry[Optimizer] = Registry(
     "optimizer",
     {
-        "adagrad": "loglinear.optimizers.stochastic",
+        "adagrad": "loglinear.optimizers.stochastic.general",
         "dual": "loglinear.optimizers.dual.chain",
         "lbfgs": "loglinear.optimizers.lbfgs",
         "newton": "loglinear.optimizers.newton",
         "online": "loglinear.optimizers.online.general",
-        "sgd": "loglinear.optimizers.stochastic",
+        "sgd": "loglinear.optimizers.stochastic.general",
     },
 )
 register = OPTIMIZERS.register

@@ -198,7 +198,7 @@ def _collect(first: int, sequences: Sequences, tables: Tables, wrong: Int32, rig
 
 
 @kernel
-def _fill_scores(first: int, attributes: Attributes, weights: Float, scores: Float) -> bool:
+def fill_scores(first: int, attributes: Attributes, weights: Float, scores: Float) -> bool:
     """Scores [T, C] of the positions from ``first`` on; whether they are numbers."""
     pointer, ids, values = attributes.lists
     for t in range(scores.shape[0]):
@@ -217,7 +217,7 @@ def _fill_scores(first: int, attributes: Attributes, weights: Float, scores: Flo
 
 @kernel
 def _fill_row_scores(first: int, attributes: Attributes, weights: Float, rows: Float, scores: Float) -> bool:
-    """:func:`_fill_scores` with ``rows`` [R, C] for the attributes that have one, added in the same order."""
+    """:func:`fill_scores` with ``rows`` [R, C] for the attributes that have one, added in the same order."""
     pointer, ids, values = attributes.lists
     row_of, plain = attributes.row_of, values.shape[0] == 0
     for t in range(scores.shape[0]):
@@ -251,7 +251,7 @@ def _fill_row_scores(first: int, attributes: Attributes, weights: Float, rows: F
 
 
 @kernel
-def _kind(t: int, length: int) -> int:
+def kind_of(t: int, length: int) -> int:
     """The kind of position ``t``."""
     if length == 1:
         return ONLY
@@ -259,10 +259,10 @@ def _kind(t: int, length: int) -> int:
 
 
 @kernel
-def _add_costs(costs: Float, right: Int32, emission: Float) -> None:
+def add_costs(costs: Float, right: Int32, emission: Float) -> None:
     """The cost of each label, where ``right`` [T] is right, added to its score ``emission`` [T, at least Y]."""
     for t in range(right.shape[0]):
-        row, cost = emission[t], costs[_kind(t, right.shape[0]), right[t]]
+        row, cost = emission[t], costs[kind_of(t, right.shape[0]), right[t]]
         for y in range(cost.shape[0]):
             row[y] += cost[y]
 
@@ -272,7 +272,7 @@ def _cost(costs: Float, right: Int32, wrong: Int32) -> float:
     """The cost of the labelling ``wrong`` [T]."""
     total = 0.0
     for t in range(right.shape[0]):
-        total += costs[_kind(t, right.shape[0]), right[t], wrong[t]]
+        total += costs[kind_of(t, right.shape[0]), right[t], wrong[t]]
     return total
 
 
@@ -358,11 +358,11 @@ def online_pass(
         right, whole = sequences.gold[first : first + n], np.array([0, n])
         well = _fill_row_scores(first, sequences.state, weights, tables.rows, emission[:n])
         if has_edges:
-            well &= _fill_scores(first, sequences.edge, weights, pairs[:n])
+            well &= fill_scores(first, sequences.edge, weights, pairs[:n])
         if not well:
             return total, moves, NO_SCORES
         if learner.kind == MIRA:
-            _add_costs(sequences.costs, right, emission[:n])
+            add_costs(sequences.costs, right, emission[:n])
         parts = Parts(emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
         labels, n_found = np.empty((learner.k, n), np.int32), 1
         if quick:

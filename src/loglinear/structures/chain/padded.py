@@ -691,9 +691,7 @@ def add_up(
 
 
 @loose_kernel
-def add_to_alpha(
-    first: int, n: int, gamma: np.float32, width: Width, work: Workspace, alpha: Float32
-) -> None:
+def add_to_alpha(first: int, n: int, gamma: np.float32, width: Width, work: Workspace, alpha: Float32) -> None:
     """Move the marginals ``alpha`` [N, W] by ``gamma`` times their change, ``work.marginals``."""
     kept, w = alpha.ravel(), row_length(width)
     for c in range(0, n * w, block_length(width)):

@@ -173,9 +173,7 @@ def _add_covariances(n: int, n_labels: int, width: Width, work: Workspace, more:
 
 
 @loose_kernel
-def _log_partition(
-    first: int, n: int, n_labels: int, corpus: PaddedCorpus, width: Width, work: Workspace
-) -> float:
+def _log_partition(first: int, n: int, n_labels: int, corpus: PaddedCorpus, width: Width, work: Workspace) -> float:
     """Log Z but for the transitions' top score, nan if a sum has underflown; marginals, and pairs are added."""
     nothing = np.empty((0, 0), np.float32)
     top_scores, _, _ = set_emissions(first, n, corpus, nothing, width, work)
