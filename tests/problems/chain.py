@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loglinear.criteria.costs import Cost
-from loglinear.criteria.criterion import make_criterion
+from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.chain.features import ChainFeatures, Penalties
@@ -69,7 +69,7 @@ FEW_LABELS = st.integers(1, 11)
 
 
 @st.composite
-def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS):
+def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS, criteria=("cll", "softmax-margin")):
     """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_labels = draw(labels)
@@ -94,8 +94,9 @@ def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS):
         corpus, n_attributes, Gold(labels), n_labels, draw(st.sampled_from(orders)), draw(kinds),
         draw(st.sampled_from(["observed", "all", "none"])),
     )  # fmt: skip
-    criterion = make_criterion("cll")
-    if draw(st.booleans()):
-        criterion = make_criterion("softmax-margin", Cost(rng.random((4, n_labels, n_labels)) * (1 - np.eye(n_labels))))
+    name, cost = draw(st.sampled_from(criteria)), None
+    if CRITERIA[name].uses_cost:
+        cost = Cost(rng.random((4, n_labels, n_labels)) * (1 - np.eye(n_labels)))
+    criterion = make_criterion(name, cost)
     weights = rng.random(len(lengths)) * 2 if draw(st.booleans()) else None
     return Objective(features, corpus, Gold(labels), criterion, penalties, draw(st.sampled_from([0.3, 1.0])), weights)

@@ -27,6 +27,7 @@ class JensenRiskBound(CostCriterion):
     convex = False
     starts_from = "cll"
     needs = ("expectations",)
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         augmented, gradient = structure.expectations(self.augmented(structure, scores, gold), weights)

@@ -27,6 +27,7 @@ class Risk(CostCriterion):
     convex = False
     starts_from = "cll"
     needs = ("cost_covariance",)
+    optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
         expected_cost, gradient = structure.cost_covariance(scores, self.costs(structure, gold), weights)

@@ -151,7 +151,7 @@ def _add_touched(lists: Lists, parts: Float, groups: Groups) -> None:
 
 
 @kernel
-def _add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, groups: Groups) -> None:
+def add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, groups: Groups) -> None:
     """Features of the attributes of T positions with parts [T, C], added to the derivatives.
 
     Attribute a is group ``first_group + a``; ``codes`` are those of the features from the first of these groups on.
@@ -180,7 +180,7 @@ def _add_attributes(lists: Lists, codes: Int32, first_group: int, parts: Float, 
 
 
 @kernel
-def _clear(groups: Groups) -> None:
+def clear(groups: Groups) -> None:
     """Forget what was added."""
     begins, values, seen, touched, count = groups
     for i in range(count[0]):
@@ -274,7 +274,7 @@ class SparseGroups:
 
     def add_attributes(self, lists: Lists, codes: Int32, first_group: int, parts: Float) -> None:
         """Add the gradient by ``parts`` [T, C] of T positions whose attributes are groups, from ``first_group`` on."""
-        _add_attributes(lists, codes, first_group, parts, self.met)
+        add_attributes(lists, codes, first_group, parts, self.met)
 
     def squared_norm(self) -> float:
         """||g||^2 of what was added."""
@@ -282,7 +282,7 @@ class SparseGroups:
 
     def clear(self) -> None:
         """Forget what was added."""
-        _clear(self.met)
+        clear(self.met)
 
     def take(self) -> tuple[Int64, Float]:
         """The features that have a derivative, and it; then forget them."""

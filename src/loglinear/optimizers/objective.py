@@ -24,10 +24,14 @@ from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
-from loglinear.structures.chain.conditionals import ConditionalLayout, conditional_losses
+from loglinear.structures.chain import wide
+from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, evaluate, losses
-from loglinear.structures.chain.padded_pieces import PieceLayout, piece_losses
+from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
+from loglinear.structures.chain.padded_pieces import PieceLayout
+from loglinear.structures.chain.risk import RISKS, RiskLayout
+from loglinear.structures.chain.steps import is_sparse
+from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
@@ -95,14 +99,38 @@ class Objective:
 
     @cached_property
     def padded_layout(self) -> Layout:
-        """Weights and corpus laid out for passes in single precision."""
-        costs = self.criterion.cost.table if isinstance(self.criterion, CostCriterion) else None
-        assert isinstance(self.features, ChainFeatures) and isinstance(self.corpus, EncodedCorpus)
-        data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
-        name = self.criterion.name
+        """Weights and corpus laid out for passes in single precision: the layout decides what they sum over."""
+        name, criterion = self.criterion.name, self.criterion
+        if name in SUMS and is_sparse(self._chain_features, self.penalties):
+            return self.wide_layout()
         if name in GIVEN_AFTER:
-            return ConditionalLayout(*data, GIVEN_AFTER[name])
-        return PieceLayout(*data, name == "nota", self.gold.contexts) if name in PIECES else PaddedLayout(*data, costs)
+            return ConditionalLayout(*self._chain_data, GIVEN_AFTER[name])
+        if name in PIECES:
+            return PieceLayout(*self._chain_data, name == "nota", self.gold.contexts)
+        if not isinstance(criterion, CostCriterion):
+            return PaddedLayout(*self._chain_data)
+        costs = criterion.cost.table
+        return (
+            RiskLayout(*self._chain_data, costs, RISKS[name])
+            if name in RISKS
+            else PaddedLayout(*self._chain_data, costs)
+        )
+
+    def wide_layout(self, prune: float = 0.0) -> WideLayout:
+        """The same for many labels; ``prune`` is the least probability of labels that passes look at."""
+        costs = self.criterion.cost.lists if isinstance(self.criterion, CostCriterion) else wide.NO_COSTS
+        return WideLayout(*self._chain_data, costs, prune)
+
+    @property
+    def _chain_features(self) -> ChainFeatures:
+        assert isinstance(self.features, ChainFeatures)
+        return self.features
+
+    @property
+    def _chain_data(self) -> tuple[ChainFeatures, EncodedCorpus, Any, Int32, Float]:
+        """What every layout of a chain is made of."""
+        assert isinstance(self.corpus, EncodedCorpus)
+        return self._chain_features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights
 
     @cached_property
     def _quick(self) -> SinglePrecision | None:
@@ -112,11 +140,11 @@ class Objective:
         return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
-    def _quick_value(self) -> SingleValue | None:
+    def _quick_value(self) -> SinglePrecision | None:
         """The value alone in single precision, if that is supported."""
         if self._quick is not None or local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return self._quick
-        return SingleValue(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _shards(self) -> list[tuple[int, int]]:
@@ -185,20 +213,21 @@ class Objective:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Losses and gradient of first-order chains in single precision: several times faster than block by block.
+# Losses and gradient of chains in single precision: several times faster than block by block.
 #
-# For conditional log-likelihood and softmax-margin, with one label a position and no pair features. Sums over sequences
-# are made in double precision, those within a shard's gradient in single; the shards depend on the data alone, so that
-# the result is the same for any number of threads.
+# For one label a position. Sums over sequences are made in double precision, those within a shard's gradient in single;
+# the shards depend on the data alone, so that the result is the same for any number of threads.
 
 SHARDS = 4
+SUMS = ("cll", "softmax-margin")  # criteria of sums over labellings
+IN_SINGLE_PRECISION = (*SUMS, *RISKS)  # those that also have a gradient
 GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
 PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
-Layout = PaddedLayout | ConditionalLayout
+Layout = PaddedLayout | ConditionalLayout | WideLayout
 
 
 def unsupported_reason(
-    criterion: Criterion, features: PartFeatures, gold: Gold, names: tuple[str, ...] = ("cll", "softmax-margin")
+    criterion: Criterion, features: PartFeatures, gold: Gold, names: tuple[str, ...] = IN_SINGLE_PRECISION
 ) -> str | None:
     """Why passes in single precision by criteria with these ``names`` cannot be used, or None if they can."""
     if not isinstance(features, ChainFeatures):
@@ -225,12 +254,12 @@ def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold:
     return None
 
 
-class SingleValue:
+class SinglePrecision:
     """Losses of a corpus, without the penalty, as a function of the weights.
 
     Parameters
     ----------
-    layout : PaddedLayout or ConditionalLayout
+    layout : Layout
     shards : list of (int, int)
         Runs of sequences.
     """
@@ -239,43 +268,25 @@ class SingleValue:
         self.layout = layout
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
 
-    def value(self, weights: Float, n_threads: int) -> float | None:
-        """The value, without the work and the memory of a gradient; None if scores exceed single precision."""
-        layout, laid_out = self.layout, self.layout.lay_out(weights)
-
-        def some(sequences: Int64) -> float:
-            if isinstance(layout, ConditionalLayout):
-                return conditional_losses(
-                    sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes, layout.after
-                )
-            data = (sequences, layout.corpus, laid_out, layout.n_labels, layout.lanes)
-            return (
-                piece_losses(*data, layout.nothing, layout.contexts)
-                if isinstance(layout, PieceLayout)
-                else losses(*data)
-            )
-
-        total = float(sum(in_threads(some, self._sequences, n_threads)))
-        return total if np.isfinite(total) else None
-
-
-class SinglePrecision(SingleValue):
-    """The same with the gradient."""
-
     @cached_property
     def _gradients(self) -> list[PaddedWeights]:
         return [self.layout.zeros() for _ in self._sequences]
 
+    def value(self, weights: Float, n_threads: int) -> float | None:
+        """The value alone, which takes neither a pass backward nor the memory of gradients."""
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+        values = in_threads(lambda sequences: layout.losses(sequences, laid_out), self._sequences, n_threads)
+        total = float(sum(values))
+        return total if np.isfinite(total) else None
+
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
-        layout = self.layout
-        laid_out = layout.lay_out(weights)
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+        assert not isinstance(layout, ConditionalLayout), "its criteria have no gradient in single precision"
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
         values = in_threads(
-            lambda k: evaluate(
-                self._sequences[k], layout.corpus, laid_out, layout.n_labels, layout.lanes, self._gradients[k]
-            ),
+            lambda k: layout.evaluate(self._sequences[k], laid_out, self._gradients[k]),
             range(len(self._sequences)),
             n_threads,
         )

@@ -203,6 +203,13 @@ class Optimizer(ABC):
             interruption, bit for bit; it may be changed.
         """
 
+    def take_over(self, before: State, objective: Any) -> State | None:
+        """A state to go on from, after another phase on the same data has ended in the state ``before``.
+
+        None starts from its weights alone.
+        """
+        return None
+
     def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of :meth:`State.to_arrays`."""
         restored: State = self.state_class.from_arrays(arrays)
@@ -212,12 +219,12 @@ class Optimizer(ABC):
 OPTIMIZERS: Registry[Optimizer] = Registry(
     "optimizer",
     {
-        "adagrad": "loglinear.optimizers.stochastic",
+        "adagrad": "loglinear.optimizers.stochastic.general",
         "dual": "loglinear.optimizers.dual.chain",
         "lbfgs": "loglinear.optimizers.lbfgs",
         "newton": "loglinear.optimizers.newton",
         "online": "loglinear.optimizers.online.general",
-        "sgd": "loglinear.optimizers.stochastic",
+        "sgd": "loglinear.optimizers.stochastic.general",
     },
 )
 register = OPTIMIZERS.register

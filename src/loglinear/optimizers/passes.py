@@ -246,7 +246,7 @@ class Lazy(NamedTuple):
 
 
 @kernel
-def _settle(met: Int32 | Int64, first_group: int, now: int, lazy: Lazy) -> None:
+def settle(met: Int32 | Int64, first_group: int, now: int, lazy: Lazy) -> None:
     """Bring the weights of the groups ``first_group + met`` [n] to step ``now``."""
     groups, weights, settled, sums, squares, prefix, adagrad, l1, l2, first_free = lazy
     adaptive, averaged = squares.shape[0] > 0, sums.shape[0] > 0
@@ -287,10 +287,10 @@ def _settle(met: Int32 | Int64, first_group: int, now: int, lazy: Lazy) -> None:
 
 
 @kernel
-def _descend(touched: Int64, gradient: Float, step: float, now: int, lazy: Lazy) -> None:
+def descend(touched: Int64, gradient: Float, step: float, now: int, lazy: Lazy) -> None:
     """``weights -= step * gradient`` in the ``touched`` groups [n]; AdaGrad's own step if there are ``squares``."""
     groups, weights, squares, adagrad = lazy.groups, lazy.weights, lazy.squares, lazy.adagrad
-    _settle(touched, 0, now, lazy)
+    settle(touched, 0, now, lazy)
     for i in range(touched.shape[0]):
         first, end = groups[touched[i]], groups[touched[i] + 1]
         if squares.shape[0] == 0:
@@ -300,6 +300,16 @@ def _descend(touched: Int64, gradient: Float, step: float, now: int, lazy: Lazy)
             for f in range(first, end):
                 squares[f] += gradient[f] * gradient[f]
                 weights[f] -= adagrad / np.sqrt(1.0 + squares[f]) * gradient[f]
+
+
+@kernel
+def end_step(step: float, now: int, lazy: Lazy) -> bool:
+    """Record the penalties of step ``now`` of the pass, of size ``step``; whether all weights must be settled next."""
+    prefix, product = lazy.prefix, lazy.prefix[PRODUCT, now]
+    prefix[THRESHOLD, now + 1] = prefix[THRESHOLD, now] + step * lazy.l1 / product
+    prefix[PRODUCT, now + 1] = product / (1.0 + 2.0 * step * lazy.l2)
+    prefix[SUM, now + 1] = prefix[SUM, now] + prefix[PRODUCT, now + 1]
+    return prefix[PRODUCT, now + 1] < SMALLEST_PRODUCT or now + 2 == prefix.shape[1]
 
 
 class LazyWeights:
@@ -350,33 +360,29 @@ class LazyWeights:
         )
         self.weights, self.sums, self.squares = self.state.weights, self.state.sums, self.state.squares
         self.state.prefix[PRODUCT, 0] = 1.0
-        self._now = 0
+        self.now = 0
 
     def look_at(self, corpus: EncodedExamples, sequence: int) -> None:
         """Settle all weights that the scores of a sequence depend on."""
         if not (self.state.l1 or self.state.l2):
             return  # without penalties, weights are up to date
         for pointer, ids, first_group in self._features.active_groups(corpus, sequence):
-            _settle(ids[pointer[0] : pointer[-1]], first_group, self._now, self.state)
+            settle(ids[pointer[0] : pointer[-1]], first_group, self.now, self.state)
 
     def descend(self, gradient: SparseGradient, step: float) -> None:
         """Subtract ``step`` times the gradient from the weights, and clear it."""
-        _descend(gradient.touched, gradient.values, step, self._now, self.state)
+        descend(gradient.touched, gradient.values, step, self.now, self.state)
         gradient.clear()
 
     def end_step(self, step: float) -> None:
         """Record the penalties of a step of size ``step``; they are applied to weights when these are next used."""
-        i, prefix = self._now, self.state.prefix
-        product = prefix[PRODUCT, i]
-        prefix[THRESHOLD, i + 1] = prefix[THRESHOLD, i] + step * self.state.l1 / product
-        prefix[PRODUCT, i + 1] = product / (1.0 + 2.0 * step * self.state.l2)
-        prefix[SUM, i + 1] = prefix[SUM, i] + prefix[PRODUCT, i + 1]
-        self._now += 1
-        if prefix[PRODUCT, i + 1] < SMALLEST_PRODUCT or self._now == prefix.shape[1] - 1:
+        due = end_step(step, self.now, self.state)
+        self.now += 1
+        if due:
             self.settle()
 
     def settle(self) -> None:
         """Settle all weights and count steps from zero again."""
-        _settle(np.arange(len(self.state.settled)), 0, self._now, self.state)
+        settle(np.arange(len(self.state.settled)), 0, self.now, self.state)
         self.state.settled.fill(0)
-        self._now = 0
+        self.now = 0

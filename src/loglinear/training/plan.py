@@ -219,7 +219,7 @@ def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) ->
     """The phases that find a part's weights, from zero or from a model; the last is the criterion's own."""
     criterion = part.criterion(options.criterion, options.cost)
     first = part.criterion(criterion.starts_from) if criterion.starts_from and from_zero else None
-    optimizer, l2 = planned_optimizer(part, options, criterion, from_zero and first is None)
+    optimizer, l2 = planned_optimizer(part, options, criterion, from_zero)
 
     def fixed(by: Criterion, penalty: float) -> Callable[[Float, Arrays | None], tuple[Any, Arrays]]:
         return lambda start, kept: (part.objective(by, penalty, n_threads), {})

@@ -263,6 +263,7 @@ class Run:
         names = [phase.name for phase in phases]
         reached = 0 if kept is None else names.index(kept[1]["phase"])
         last_keep: Arrays = {}
+        before: State | None = None
         for phase in phases[reached:]:
             objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
             if keep and phase.name != MAIN and _same(keep, last_keep):
@@ -271,10 +272,9 @@ class Run:
             if self.stop.is_set():
                 raise _Stopped(sum(each.iterations for each in self.ended), weights)
             judge = self.dev if number == 0 and phase.name == MAIN else None
-            weights = _PhaseRun(self, number, phase, objective, keep, judge).weights(
-                weights, kept, stage.score_start or len(phases) > 1
-            )
-            kept = None
+            running = _PhaseRun(self, number, phase, objective, keep, judge)
+            weights = running.weights(weights, kept, stage.score_start or len(phases) > 1, before)
+            kept, before = None, running.final
         return weights
 
     def _summary(self, interruption: TrainingInterrupted | None) -> Outcome:
@@ -344,9 +344,13 @@ class _PhaseRun:
         self.run, self.stage, self.phase, self.objective, self.keep, self.dev = run, stage, phase, objective, keep, dev
         self.best = Best()
         self.out_of_patience = False
+        self.final: State | None = None
 
-    def weights(self, start: Float, kept: Kept | None, score_start: bool) -> Float:
-        """Minimise from ``start`` [D], or continue from a checkpoint: the final weights, or the best on dev data."""
+    def weights(self, start: Float, kept: Kept | None, score_start: bool, before: State | None) -> Float:
+        """Minimise from ``start`` [D], or continue from a checkpoint: the final weights, or the best on dev data.
+
+        ``before`` is the state that the phase before ended in, if there was one.
+        """
         run, phase, state = self.run, self.phase, None
         if kept is not None:
             arrays, notes = kept
@@ -359,8 +363,10 @@ class _PhaseRun:
                 self.best = Best(notes["best_score"], notes["best_iteration"], np.array(arrays["best.weights"]))
         elif score_start and self.dev is not None:
             self.best = Best(self.dev.score(start), 0, start.copy())
+        if state is None and before is not None:
+            state = phase.optimizer.take_over(before, self.objective)
         result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
-        final = result.state
+        final = self.final = result.state
         best, message = self.best, result.message
         weights = np.array(final.weights) if best.weights is None else best.weights
         if self.out_of_patience:
@@ -371,7 +377,7 @@ class _PhaseRun:
         stopped = run.stop.is_set()
         if run.checkpoint and (stopped or run.checkpoint.path.exists() or phase.name != MAIN):
             run.save(self, final)  # it stays until the caller has saved the model
-        if hasattr(final, "release"):
+        if phase.name == MAIN and hasattr(final, "release"):  # a later phase may take over
             final.release()  # the memory that only the optimizer needs
         run.ended.append(
             PhaseOutcome(

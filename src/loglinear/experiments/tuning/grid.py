@@ -183,7 +183,7 @@ def _tried(tagger: Tagger, sample: Data) -> str | None:
         return spec_name(tagger.optimizer)
     problem = trial.problem(**arguments)
     criterion = problem.criterion(tagger.criterion, tagger.cost)
-    return planned_optimizer(TaggerTraining(problem), trial, criterion, criterion.starts_from is None)[0].name
+    return planned_optimizer(TaggerTraining(problem), trial, criterion, True)[0].name
 
 
 def _check_constraints(tagger: Tagger, data: Data) -> None:

@@ -43,6 +43,13 @@ single precision, or after a hundred passes.
 **L1.** With an L1 penalty, w is the sum above moved towards zero by l1 / 2 l2, at most to zero (proximal SDCA, the same
 authors 2014). The state stores the sum before that.
 
+**Other sums.** The same passes train criteria of parts of a labelling: each label given its neighbours
+(:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
+(:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
+(:mod:`~loglinear.structures.chain.wide`). The layout of the data says which steps are made. Risk and its Jensen bound,
+which are not convex, go on from the state that conditional likelihood ends with
+(:mod:`~loglinear.structures.chain.risk` has the step).
+
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,
 :mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth.
 """
@@ -50,31 +57,41 @@ Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from loglinear.arrays import Array, Float, Float32, Int64
-from loglinear.criteria.criterion import Criterion
+from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.dual.margin import MarginDual, MarginState
-from loglinear.optimizers.objective import Objective, unsupported_reason
+from loglinear.optimizers.objective import (
+    GIVEN_AFTER,
+    IN_SINGLE_PRECISION,
+    PIECES,
+    SUMS,
+    Layout,
+    Objective,
+    local_unsupported_reason,
+    unsupported_reason,
+)
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights, dual_pass, merge, sizes, start_at_gold
+from loglinear.options import option
+from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
+from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
-CRITERIA = ("cll", "softmax-margin", "max-margin")
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
 MEASURE_EVERY = 4  # passes, beside the first two
-SEQUENCES_A_PART = 250  # in a round; smaller corpora are not split
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
 
 
@@ -105,7 +122,7 @@ class DualState(StoredState):
         Factor that makes steps smaller.
     shrink : float
         How far the L1 penalty moves weights towards zero.
-    layout : PaddedLayout or None
+    layout : Layout or None
         None until a stored state has been compared with the data.
     copies : list of PaddedWeights
         The same weights for each of the parts of a pass; none if there is one part.
@@ -113,7 +130,7 @@ class DualState(StoredState):
 
     counts = ("iteration", "evaluations", "underflown")
     numbers = ("value", "gap", "caution")
-    arrays = ("rows", "lists", "transition", "alpha", "alpha_transitions", "overlaps")
+    arrays: ClassVar[tuple[str, ...]] = ("rows", "lists", "transition", "alpha", "alpha_transitions", "overlaps")
     stored_as: ClassVar = {"alpha": "kept", "alpha_transitions": "kept_transitions"}
 
     rows: Float32
@@ -129,7 +146,7 @@ class DualState(StoredState):
     gap: float = np.inf
     caution: float = 1.0
     shrink: float = 0.0
-    layout: PaddedLayout | None = None
+    layout: Layout | None = None
     copies: list[PaddedWeights] = field(default_factory=list)
 
     @property
@@ -144,6 +161,11 @@ class DualState(StoredState):
         weights = self.layout.vector(*self.laid_out)
         return weights if self.shrink == 0.0 else np.sign(weights) * np.maximum(np.abs(weights) - self.shrink, 0.0)
 
+    @property
+    def kept(self) -> Kept:
+        """What the weights are a function of."""
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, np.zeros(0))
+
     def release(self) -> None:
         """Free what only further passes need."""
         self.alpha, self.alpha_transitions, self.copies = self.alpha[:0].copy(), self.alpha_transitions[:0].copy(), []
@@ -155,6 +177,25 @@ class DualState(StoredState):
         return l1 * absolute + l2 * squares
 
 
+@dataclass
+class PieceState(DualState):
+    """The same for pieces with free contexts.
+
+    Attributes
+    ----------
+    entropies : float64 [S]
+        At least minus the entropy of what is kept of each sequence.
+    """
+
+    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "entropies")
+
+    entropies: Float = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def kept(self) -> Kept:
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, self.entropies)
+
+
 @register
 @dataclass(frozen=True)
 class DualAscent(DualOptions):
@@ -164,51 +205,74 @@ class DualAscent(DualOptions):
     is below the tolerance itself with flat labels, and below a hundred times the tolerance with max-margin.
     """
 
+    prune: float = option(
+        "leave out labels that are less probable than this by a token's features alone (try 1e-4); 0 keeps all",
+        default=0.0,
+        least=0,
+        most=0.5,
+    )
+
     def restore(self, arrays: Mapping[str, Array]) -> State:
-        """The state of dual ascent over chains or flat labels, by a smooth criterion or by max-margin, or of L-BFGS
-        after it."""
+        """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
         if "masses" in arrays:
             return MarginState.from_arrays(arrays)
-        return FlatDualState.from_arrays(arrays) if "table" in arrays else DualState.from_arrays(arrays)
+        if "table" in arrays:
+            return FlatDualState.from_arrays(arrays)
+        return PieceState.from_arrays(arrays) if "entropies" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
+        prunable = isinstance(objective.features, ChainFeatures) and objective.criterion.name in SUMS
+        check_supported(f"pruning is for chains by {' and '.join(SUMS)}" if self.prune and not prunable else None)
         if isinstance(objective.features, FlatFeatures):
             flat = FlatDual(self.max_iter, self.tolerance, self.seed)
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
-        check_supported("it starts from zero, not from another model" if weights0.any() else None)
+        has_dual = objective.criterion.name not in RISKS
+        if isinstance(state, FinishState):
+            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
+        if state is None and weights0.any() and not self.from_zero:
+            check_supported("it starts from zero, not from another model" if has_dual else None)
+            return self.finish(objective, weights0, l1, callback, 0, None)  # no state to go on from: not by dual ascent
         if objective.criterion.name == "max-margin":
             margin = MarginDual(self.max_iter, self.tolerance, self.seed)
             return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
-        if isinstance(state, FinishState):
-            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
-        layout = objective.padded_layout
+        layout = objective.wide_layout(self.prune) if self.prune else objective.padded_layout
         now = _start(layout)
         if state is not None:
-            check_fits_data(isinstance(state, DualState) and _shapes(state) == _shapes(now))
+            check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
             now = state
             now.rows, now.lists, now.transition = layout.copy(now.laid_out)
         now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
         small = GAP * self.tolerance
+        measured = "primal and dual differ" if has_dual else "the gradients that are kept differ from those met"
         while True:
             near = now.iteration > 0 and now.gap <= small * abs(now.value)
             if near and not now.underflown:
-                message = f"primal and dual differ by less than {small:g} of the objective"
+                message = f"{measured} by less than {small:g} of the objective{layout.note}"
                 return Result(now, True, f"converged after {passes(now.iteration)}: {message}")
             if now.iteration >= self.max_iter:
-                apart = f", primal and dual differ by {now.gap / abs(now.value):.2g} of the objective"
+                apart = f", {measured} by {now.gap / abs(now.value):.2g} of the objective{layout.note}"
                 return Result(now, False, f"stopped after {now.iteration} passes{apart if now.iteration else ''}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
                 return self.finish(objective, now.weights, l1, callback, now.iteration, None)
-            self._pass(objective, layout, l1, now)
+            self._pass(objective, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
 
-    def _pass(self, objective: Objective, layout: PaddedLayout, l1: float, now: DualState) -> None:
+    def take_over(self, before: State, objective: Objective) -> DualState | None:
+        """The state that risk or its bound goes on from after a phase of conditional likelihood with that penalty."""
+        criterion, layout = objective.criterion, getattr(before, "layout", None)
+        if criterion.name not in RISKS or not isinstance(before, DualState) or type(layout) is not PaddedLayout:
+            return None
+        assert isinstance(criterion, CostCriterion)
+        objective.padded_layout = RiskLayout.after(layout, criterion.cost.table, RISKS[criterion.name])
+        return replace(before, iteration=0, evaluations=0, underflown=0, value=np.inf, gap=np.inf, caution=1.0)
+
+    def _pass(self, objective: Objective, l1: float, now: DualState) -> None:
         """One more pass, in place: a step for each sequence, and more of them for the hardest."""
         n, value, gap = objective.corpus.n_sequences, now.value, now.gap
         losses, gaps = np.zeros(n), np.zeros(n)
@@ -239,18 +303,16 @@ def _sweep(
     assert layout is not None
 
     def steps(sequences: Int64, weights: PaddedWeights, overlap: float, caution: float) -> None:
-        dual_pass(
-            sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
-            caution, measure, now.alpha, now.alpha_transitions, now.overlaps, losses, gaps,
-        )  # fmt: skip
+        step = Step(now.shrink, objective.l2 / overlap, caution, measure)
+        layout.dual_pass(sequences, weights, step, now.kept, losses, gaps)
 
-    if objective.corpus.n_sequences < PARTS * ROUNDS * SEQUENCES_A_PART:
+    if objective.corpus.n_sequences < PARTS * ROUNDS * layout.sequences_a_part:
         steps(order, now.laid_out, 1.0, caution)
         return
     if not now.copies:
         now.copies = [layout.copy(now.laid_out) for _ in range(PARTS)]
     overlap = float(PARTS) if now.caution > 1.0 else OVERLAP
-    rounds = max(1, min(ROUNDS, len(order) // (PARTS * SEQUENCES_A_PART)))
+    rounds = max(1, min(ROUNDS, len(order) // (PARTS * layout.sequences_a_part)))
     for chosen in np.array_split(order, rounds):
         parts = np.array_split(chosen, PARTS)
         in_threads(lambda k: steps(parts[k], now.copies[k], overlap, now.caution), range(PARTS), objective.n_threads)  # noqa: B023
@@ -271,16 +333,17 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
-    return unsupported_reason(criterion, features, gold, CRITERIA)
+    if criterion.name in (*GIVEN_AFTER, *PIECES):
+        return local_unsupported_reason(criterion, features, gold)
+    return unsupported_reason(criterion, features, gold, (*IN_SINGLE_PRECISION, "max-margin"))
 
 
-def _start(layout: PaddedLayout) -> DualState:
+def _start(layout: Layout) -> DualState:
     """The state with the gold labellings' marginals, and so with weights of zero."""
-    corpus, n = layout.corpus, len(layout.corpus.offsets) - 1
-    alpha = np.zeros((int(corpus.offsets[-1]), layout.width), dtype=np.float32)
-    transitions = np.zeros((n, len(corpus.transition_places)), dtype=np.float32)
-    start_at_gold(corpus, alpha, transitions)
-    return DualState(*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
+    alpha, transitions = layout.at_gold()
+    n = len(transitions)
+    parts = (*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
+    return PieceState(*parts, entropies=np.zeros(n)) if layout.keeps_entropies else DualState(*parts)
 
 
 def _shapes(state: DualState) -> list[tuple[int, ...]]:

@@ -56,7 +56,7 @@ from loglinear.structures.chain.flow import (
     margin_losses,
     start_at_gold,
 )
-from loglinear.structures.chain.padded import aligned
+from loglinear.structures.chain.padded import PaddedLayout, aligned
 from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
@@ -93,9 +93,10 @@ class MarginProblem:
     """Sequences, weights and penalties of an :class:`~loglinear.optimizers.objective.Objective` over chains."""
 
     def __init__(self, objective: Objective, l1: float) -> None:
-        self.layout, self.l1, self.l2 = objective.padded_layout, l1, objective.l2
+        layout = objective.padded_layout
+        assert isinstance(layout, PaddedLayout)
+        self.layout, self.l1, self.l2 = layout, l1, objective.l2
         self.n_threads, self.shrink = objective.n_threads, l1 / (2.0 * objective.l2)
-        layout = self.layout
         self.n_positions, self.n_rows = int(layout.corpus.offsets[-1]), layout.n_rows
         exists = self.flat_of(np.ones(layout.features.n_features)) > 0.0
         self.exists = exists.astype(np.int8)

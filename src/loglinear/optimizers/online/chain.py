@@ -1,5 +1,9 @@
 """Online learning of chains, compiled: a whole pass over the sequences.
 
+The attributes with many features have rows of weights, a copy of those in the weight vector, which are added faster than
+one feature after another. One labelling of a first-order chain without pair features is found as for prediction
+(:mod:`~loglinear.structures.chain.best`), all others by the general kernels.
+
 The difference f(y) - f(y*) of two labellings is a short list of (place in the weight vector, amount), made from the
 positions where they differ; the Gram matrix is made of such lists. The sum of the weights is updated when they change,
 as in :mod:`~loglinear.optimizers.online.flat`: a change d at step k of N is in the weights after N - k + 1 steps,
@@ -27,7 +31,7 @@ from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
-from loglinear.structures.chain import log_sums, structure
+from loglinear.structures.chain import best, log_sums, structure
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.sums import Parts
 
@@ -50,20 +54,23 @@ class Attributes(NamedTuple):
         The code of each feature.
     begin : int
         The first of their weights.
+    row_of : int32 [A]
+        The row of an attribute's weights, -1 if it has none.
     """
 
     lists: Lists
     features: Int64
     codes: Int32
     begin: int
+    row_of: Int32
 
     @classmethod
     def of(cls, incidence: Incidence | None, block: FeatureBlock | None, begin: int) -> Attributes:
         """The attributes of a corpus."""
         if incidence is None or block is None:
             none, ids = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-            return cls(Lists(none, ids), none, ids, begin)
-        return cls(incidence.lists(), block.pointer, block.codes, begin)
+            return cls(Lists(none, ids), none, ids, begin, ids)
+        return cls(incidence.lists(), block.pointer, block.codes, begin, block.features.row_of)
 
 
 class Sequences(NamedTuple):
@@ -102,6 +109,12 @@ class Tables(NamedTuple):
     codes : int32 [D - ngrams]
         Code of each weight from ``ngrams`` on: of a bigram, or Y^2 more than that of a trigram.
     ngrams : int
+    paths : best.Tables
+        The scores of bigrams, starts and stops in rows of W; empty where best labellings are not found from those.
+    rows : float64 [R, Y or W]
+        Weights of the attributes that have a row.
+    places : int32 [D]
+        Where in the flat rows each weight is, or -1.
     """
 
     transition: Float
@@ -112,6 +125,9 @@ class Tables(NamedTuple):
     trigrams: Int64
     codes: Int32
     ngrams: int
+    paths: best.Tables
+    rows: Float
+    places: Int32
 
 
 class Difference(NamedTuple):
@@ -182,7 +198,7 @@ def _collect(first: int, sequences: Sequences, tables: Tables, wrong: Int32, rig
 
 
 @kernel
-def _fill_scores(first: int, attributes: Attributes, weights: Float, scores: Float) -> bool:
+def fill_scores(first: int, attributes: Attributes, weights: Float, scores: Float) -> bool:
     """Scores [T, C] of the positions from ``first`` on; whether they are numbers."""
     pointer, ids, values = attributes.lists
     for t in range(scores.shape[0]):
@@ -200,7 +216,42 @@ def _fill_scores(first: int, attributes: Attributes, weights: Float, scores: Flo
 
 
 @kernel
-def _kind(t: int, length: int) -> int:
+def _fill_row_scores(first: int, attributes: Attributes, weights: Float, rows: Float, scores: Float) -> bool:
+    """:func:`fill_scores` with ``rows`` [R, C] for the attributes that have one, added in the same order."""
+    pointer, ids, values = attributes.lists
+    row_of, plain = attributes.row_of, values.shape[0] == 0
+    for t in range(scores.shape[0]):
+        out = scores[t]
+        for c in range(out.shape[0]):
+            out[c] = 0.0
+        j, end = pointer[first + t], pointer[first + t + 1]
+        while j < end:
+            p0 = row_of[ids[j]]
+            if plain and j + 3 < end and p0 >= 0:
+                p1, p2, p3 = row_of[ids[j + 1]], row_of[ids[j + 2]], row_of[ids[j + 3]]
+                if p1 >= 0 and p2 >= 0 and p3 >= 0:
+                    r0, r1, r2, r3 = rows[p0], rows[p1], rows[p2], rows[p3]
+                    for c in range(out.shape[0]):
+                        out[c] = (((out[c] + r0[c]) + r1[c]) + r2[c]) + r3[c]
+                    j += 4
+                    continue
+            value = 1.0 if plain else values[j]
+            if p0 >= 0:
+                row = rows[p0]
+                for c in range(out.shape[0]):
+                    out[c] += value * row[c]
+            else:
+                for f in range(attributes.features[ids[j]], attributes.features[ids[j] + 1]):
+                    out[attributes.codes[f]] += value * weights[attributes.begin + f]
+            j += 1
+        for c in range(out.shape[0]):
+            if not out[c] < np.inf:
+                return False
+    return True
+
+
+@kernel
+def kind_of(t: int, length: int) -> int:
     """The kind of position ``t``."""
     if length == 1:
         return ONLY
@@ -208,11 +259,11 @@ def _kind(t: int, length: int) -> int:
 
 
 @kernel
-def _add_costs(costs: Float, right: Int32, emission: Float) -> None:
-    """The cost of each label, where ``right`` [T] is right, added to its score ``emission`` [T, Y]."""
+def add_costs(costs: Float, right: Int32, emission: Float) -> None:
+    """The cost of each label, where ``right`` [T] is right, added to its score ``emission`` [T, at least Y]."""
     for t in range(right.shape[0]):
-        row, cost = emission[t], costs[_kind(t, right.shape[0]), right[t]]
-        for y in range(row.shape[0]):
+        row, cost = emission[t], costs[kind_of(t, right.shape[0]), right[t]]
+        for y in range(cost.shape[0]):
             row[y] += cost[y]
 
 
@@ -221,7 +272,7 @@ def _cost(costs: Float, right: Int32, wrong: Int32) -> float:
     """The cost of the labelling ``wrong`` [T]."""
     total = 0.0
     for t in range(right.shape[0]):
-        total += costs[_kind(t, right.shape[0]), right[t], wrong[t]]
+        total += costs[kind_of(t, right.shape[0]), right[t], wrong[t]]
     return total
 
 
@@ -258,17 +309,22 @@ def _combine(places: Int64, amounts: Float, lengths: Int64, steps: Float, togeth
 @kernel
 def _move(found: Difference, step: float, left: float, tables: Tables, weights: Float, sums: Float) -> None:
     """``weights`` -= step times the difference; their ``sums`` by ``left`` times that."""
-    y = tables.transition.shape[0]
+    y, rows, paths = tables.transition.shape[0], tables.rows.ravel(), tables.paths
     for i in range(found.places.shape[0]):
         place, change = found.places[i], step * found.amounts[i]
         weights[place] -= change
         if sums.shape[0] > 0:
             sums[place] -= left * change
+        if tables.places[place] >= 0:
+            rows[tables.places[place]] = weights[place]
         if place >= tables.ngrams:
             code = tables.codes[place - tables.ngrams]
             if code < y * y:
                 if tables.transition[code // y, code % y] > -np.inf:
                     tables.transition[code // y, code % y] = weights[place]
+                    if paths.transition.shape[0] > 0:
+                        paths.transition[code // y, code % y] = weights[place]
+                        paths.turned[code % y, code // y] = weights[place]
             else:
                 code -= y * y
                 tables.trigram[code // (y * y), code // y % y, code % y] = weights[place]
@@ -287,7 +343,8 @@ def online_pass(
     for i in order:
         longest = max(longest, sequences.offsets[i + 1] - sequences.offsets[i])
     has_edges = sequences.edge.features.shape[0] > 0
-    emission = np.empty((longest, n_labels))
+    quick, width = tables.paths.transition.shape[0] > 0, tables.rows.shape[1]
+    emission, reached, spare = np.empty((longest, width)), np.empty((longest, width)), np.empty(width)
     pairs = np.empty((longest if has_edges else 0, n_labels * n_labels))
     edge = pairs.reshape(pairs.shape[0], n_labels, n_labels)
     slot, lengths = np.full(weights.shape[0], -1, np.int32), np.zeros(learner.k, np.int64)
@@ -299,16 +356,20 @@ def online_pass(
         i = order[number]
         first, n, weight = sequences.offsets[i], sequences.offsets[i + 1] - sequences.offsets[i], sequences.weights[i]
         right, whole = sequences.gold[first : first + n], np.array([0, n])
-        well = _fill_scores(first, sequences.state, weights, emission[:n])
+        well = _fill_row_scores(first, sequences.state, weights, tables.rows, emission[:n])
         if has_edges:
-            well &= _fill_scores(first, sequences.edge, weights, pairs[:n])
+            well &= fill_scores(first, sequences.edge, weights, pairs[:n])
         if not well:
             return total, moves, NO_SCORES
         if learner.kind == MIRA:
-            _add_costs(sequences.costs, right, emission[:n])
+            add_costs(sequences.costs, right, emission[:n])
         parts = Parts(emission[:n], tables.transition, tables.start, tables.stop, edge[:n], tables.trigram)
         labels, n_found = np.empty((learner.k, n), np.int32), 1
-        if learner.k == 1:
+        if quick:
+            scores[0] = best.best_path(emission[:n], tables.paths, n_labels, reached, spare, labels[0])
+            if scores[0] == -np.inf:
+                return total, moves, i
+        elif learner.k == 1:
             if log_sums.viterbi(whole, parts, labels[0], scores) >= 0:
                 return total, moves, i
         else:
@@ -408,7 +469,29 @@ class ChainOnline:
             _places(features.trigrams, trigrams, trigram.size),
             np.concatenate([features.transitions, features.trigrams + y**2]).astype(np.int32),
             bigrams.start,
+            self._paths(laid_out.transition, laid_out.start, laid_out.stop),
+            *self._rows(weights),
         )
+
+    @property
+    def _quick(self) -> bool:
+        """Whether best labellings are found as for prediction."""
+        return self._learner.k == 1 and best.ChainDecoder.suits(self._features)
+
+    def _paths(self, transition: Float, start: Float, stop: Float) -> best.Tables:
+        none = np.zeros((0, 0))
+        return best.padded_tables(transition, start, stop) if self._quick else best.Tables(none, none, start, stop)
+
+    def _rows(self, weights: Float) -> tuple[Float, Int32]:
+        """The weights of attributes that have a row, and the place of each weight [D] in the flat rows, or -1."""
+        block, y = self._features.state, self._features.n_labels
+        row_of, width = block.features.row_of, best.padded_width(y) if self._quick else y
+        row = np.repeat(row_of, np.diff(block.pointer))
+        places = np.full(len(weights), -1, dtype=np.int32)
+        places[: len(row)] = np.where(row >= 0, row * width + block.codes, -1)
+        rows = np.zeros((int(row_of.max(initial=-1)) + 1, width))
+        rows.ravel()[places[places >= 0]] = weights[places >= 0]
+        return rows, places
 
     def __call__(self, order: Int64, weights: Float, sums: Float) -> tuple[float, int]:
         """A pass that changes ``weights`` [D] and their ``sums`` [D or 0]; the losses, and how often they moved."""

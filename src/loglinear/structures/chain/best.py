@@ -149,6 +149,35 @@ def _step(before: Float, transition: Float, scores: Float, now: Float, spare: Fl
 
 
 @kernel
+def best_path(scores: Float, tables: Tables, n_labels: int, reached: Float, spare: Float, labels: Int32) -> float:
+    """The best labelling of a sequence with ``scores`` [T, W] into ``labels`` [T]; its score, -inf if there is none.
+
+    ``reached`` [at least T, W] and ``spare`` [W] are scratch.
+    """
+    transition, turned, start, stop = tables
+    n, width = scores.shape
+    for y in range(width):
+        reached[0, y] = scores[0, y] + start[y]
+    for t in range(1, n):
+        _step(reached[t - 1], transition, scores[t], reached[t], spare)
+    for y in range(width):
+        reached[n - 1, y] += stop[y]
+    best = int(np.argmax(reached[n - 1]))
+    score = reached[n - 1, best]
+    if score == -np.inf:
+        return score
+    labels[n - 1] = best
+    for t in range(n - 1, 0, -1):
+        before, into, top = reached[t - 1], turned[best], -np.inf
+        for b in range(n_labels):
+            x = before[b] + into[b]
+            if x > top:
+                best, top = b, x
+        labels[t - 1] = best
+    return score
+
+
+@kernel
 def _best_labels(
     offsets: Int64, lists: Lists, allowed: UInt8, weights: Rows, tables: Tables, n_labels: int, labels: Int32
 ) -> int:
@@ -156,8 +185,7 @@ def _best_labels(
 
     ``offsets`` [S + 1] of n positions in all, ``lists`` of these; ``allowed`` [n or 0, Y].
     """
-    transition, turned, start, stop = tables
-    width, origin = transition.shape[0], offsets[0]
+    width, origin = tables.transition.shape[0], offsets[0]
     reached, table, spare = np.empty((longest(offsets), width)), np.empty((longest(offsets), width)), np.empty(width)
     most = longest(lists.pointer)
     in_rows, in_pairs = np.empty(most + 4, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
@@ -169,32 +197,27 @@ def _best_labels(
             _fill_weighted_scores(first, lists, weights, table[:n])
             if not (table[:n, :n_labels] < np.inf).all():
                 return NO_SCORES
-        for t in range(n):
-            scores = table[t]
-            if allowed.shape[0] > 0:
+        if allowed.shape[0] > 0:
+            for t in range(n):
                 for y in range(n_labels):
                     if not allowed[first + t, y]:
-                        scores[y] = -np.inf
-            if t == n - 1:
-                for y in range(width):
-                    scores[y] += stop[y]
-            if t > 0:
-                _step(reached[t - 1], transition, scores, reached[t], spare)
-            else:
-                for y in range(width):
-                    reached[0, y] = scores[y] + start[y]
-        best = int(np.argmax(reached[n - 1]))
-        if reached[n - 1, best] == -np.inf:
+                        table[t, y] = -np.inf
+        if best_path(table[:n], tables, n_labels, reached, spare, labels[first : first + n]) == -np.inf:
             return i
-        labels[first + n - 1] = best
-        for t in range(n - 1, 0, -1):
-            before, into, top = reached[t - 1], turned[best], -np.inf
-            for b in range(n_labels):
-                x = before[b] + into[b]
-                if x > top:
-                    best, top = b, x
-            labels[first + t - 1] = best
     return ALL_WELL
+
+
+def padded_width(n_labels: int) -> int:
+    """The number of labels rounded up to a multiple of :data:`LANES`."""
+    return -(-n_labels // LANES) * LANES
+
+
+def padded_tables(transition: Float, start: Float, stop: Float) -> Tables:
+    """Scores of label bigrams [Y, Y], starts and stops [Y] in rows of W; nothing leads into the padding."""
+    y, w = len(start), padded_width(len(start))
+    table, starts, stops = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
+    table[:y, :y], starts[:y], stops[:y] = transition, start, stop
+    return Tables(table, np.ascontiguousarray(table.T), starts, stops)
 
 
 class Decoder(ABC):
@@ -254,7 +277,7 @@ class ChainDecoder(Decoder):
         super().__init__(features)
         block, y = features.state, features.n_labels
         state, _, transition, _ = (weights[part] for part in features.slices)
-        w = -(-y // LANES) * LANES
+        w = padded_width(y)
         counts = np.diff(block.pointer)
         dense = counts > PAIRS
         place = np.where(dense, np.cumsum(dense) - 1, -np.cumsum(~dense, dtype=np.int64)).astype(np.int32)
@@ -262,12 +285,9 @@ class ChainDecoder(Decoder):
         rows = np.zeros((n_rows + 1, w), dtype=np.float32)  # the last stays zero
         self._weights = Rows(place, rows, np.zeros((len(counts) - n_rows, 2 * PAIRS), dtype=np.float32))
         _lay_out(block.pointer, block.codes, state, self._weights)
-        table, start, stop = np.full((w, w), -np.inf), np.full(w, -np.inf), np.zeros(w)
         matrix = np.zeros(y * y)
         matrix[features.transitions] = transition
-        table[:y, :y] = matrix.reshape(y, y) + penalties.transition
-        start[:y], stop[:y] = penalties.start, penalties.stop
-        self._tables = Tables(table, np.ascontiguousarray(table.T), start, stop)
+        self._tables = padded_tables(matrix.reshape(y, y) + penalties.transition, penalties.start, penalties.stop)
 
     def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:
         return _best_labels(offsets, lists, allowed, self._weights, self._tables, self.n_labels, labels)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,9 +51,11 @@ from loglinear.structures.chain.padded import (
     TINY,
     TWO,
     ZERO,
+    Kept,
     PaddedCorpus,
     PaddedLayout,
     PaddedWeights,
+    Step,
 )
 
 NO_CODES = np.zeros(0, dtype=np.int32)
@@ -197,6 +199,10 @@ class ConditionalLayout:
         Whether the labels after a position are given, too.
     """
 
+    sequences_a_part = PaddedLayout.sequences_a_part
+    keeps_entropies: ClassVar[bool] = False
+    note: str = ""
+
     def __init__(
         self,
         features: ChainFeatures,
@@ -256,6 +262,21 @@ class ConditionalLayout:
         states = self._states.lay_out(weights[: self._n_states])
         contexts = weights[self._n_states :].astype(np.float32)
         return states._replace(lists=np.concatenate([states.lists, contexts]))
+
+    def at_gold(self) -> tuple[Float32, Float32]:
+        """Marginals [N, W] and transitions [S, 0] of the gold labellings."""
+        return self._states.at_gold()
+
+    def dual_pass(
+        self, sequences: Int64, weights: PaddedWeights, step: Step, kept: Kept, losses: Float, gaps: Float
+    ) -> None:
+        """A step for each position of the ``sequences``; ``losses`` and ``gaps`` [S] before the steps."""
+        given = (self.corpus, weights, self.n_labels, self.lanes, self.after)
+        conditional_pass(sequences, *given, step.shrink, step.l2, step.caution, kept.alpha, losses, gaps)
+
+    def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
+        """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
+        return conditional_losses(sequences, self.corpus, weights, self.n_labels, self.lanes, self.after)
 
     def vector(
         self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]

@@ -8,7 +8,7 @@ in the cache; single features by where they first occur, so that those of a sequ
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +104,49 @@ def _fill_entries(lists: Lists, features: Features, first: Int32, entries: Entri
                 s += 1
 
 
+class Step(NamedTuple):
+    """How the steps of dual ascent are made.
+
+    Parameters
+    ----------
+    shrink : float
+        How far the L1 penalty moves weights towards zero.
+    l2 : float
+        The factor of ||w||^2, smaller where others move the same weights.
+    caution : float
+        Makes steps smaller.
+    measure : bool
+        Whether to measure how much the positions of each sequence share features.
+    """
+
+    shrink: float
+    l2: float
+    caution: float
+    measure: bool
+
+
+class Kept(NamedTuple):
+    """What dual ascent keeps of the sequences, which the weights are a function of.
+
+    Parameters
+    ----------
+    alpha : float32 [N, W]
+    transitions : float32 [S, F]
+    overlaps : float32 [S]
+    entropies : float64 [S]
+        Empty where the layout needs none.
+    """
+
+    alpha: Float32
+    transitions: Float32
+    overlaps: Float32
+    entropies: Float
+
+
 class PaddedLayout:
     """Where each weight of a first-order chain without edge features is stored, and the corpus that refers to it.
+
+    Other layouts have the same members: passes differ in what they sum over, not in how they are called.
 
     Parameters
     ----------
@@ -118,6 +159,10 @@ class PaddedLayout:
     costs : float64 [4, Y, Y], optional
         Of labels, by the kind of position (a whole sequence, first, inner, last) and the gold label.
     """
+
+    sequences_a_part: ClassVar[int] = 250  # in a round of a pass that two parts share; smaller corpora are one part
+    keeps_entropies: ClassVar[bool] = False
+    note: str = ""  # what the last pass left out, for the message
 
     def __init__(
         self,
@@ -178,6 +223,28 @@ class PaddedLayout:
         padded = np.zeros((*costs.shape[:2], self.width), dtype=np.float32)
         padded[:, :, : self.n_labels] = costs
         return padded
+
+    def at_gold(self) -> tuple[Float32, Float32]:
+        """Marginals [N, W] and transitions [S, F] of the gold labellings."""
+        corpus = self.corpus
+        alpha = np.zeros((int(corpus.offsets[-1]), self.width), dtype=np.float32)
+        transitions = np.zeros((len(corpus.offsets) - 1, len(corpus.transition_places)), dtype=np.float32)
+        start_at_gold(corpus, alpha, transitions)
+        return alpha, transitions
+
+    def dual_pass(
+        self, sequences: Int64, weights: PaddedWeights, step: Step, kept: Kept, losses: Float, gaps: Float
+    ) -> None:
+        """A step for each of the ``sequences``; ``losses`` and ``gaps`` [S] before it."""
+        dual_pass(sequences, self.corpus, weights, self.n_labels, self.lanes, *step, *kept[:3], losses, gaps)
+
+    def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
+        """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
+        return losses(sequences, self.corpus, weights, self.n_labels, self.lanes)
+
+    def evaluate(self, sequences: Int64, weights: PaddedWeights, gradient: PaddedWeights) -> float:
+        """The same; their gradient is added."""
+        return evaluate(sequences, self.corpus, weights, self.n_labels, self.lanes, gradient)
 
     def zeros(self) -> PaddedWeights:
         """Weights of zero."""

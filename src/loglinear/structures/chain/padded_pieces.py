@@ -22,6 +22,7 @@ is at least -H(alpha_i), so that  log Z_i(s) - alpha_i . s + h_i  is a true boun
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,9 +51,11 @@ from loglinear.structures.chain.padded import (
     TINY,
     TWO,
     ZERO,
+    Kept,
     PaddedCorpus,
     PaddedLayout,
     PaddedWeights,
+    Step,
     Workspace,
     add_pairs,
     add_sums_to_rows,
@@ -84,6 +87,8 @@ class PieceLayout(PaddedLayout):
         With none of the above: the contexts that count beside the right ones, at their positions; None for all.
     """
 
+    keeps_entropies: ClassVar[bool] = True
+
     def __init__(
         self,
         features: ChainFeatures,
@@ -96,6 +101,18 @@ class PieceLayout(PaddedLayout):
     ) -> None:
         super().__init__(features, encoded, penalties, gold, sequence_weights)
         self.nothing, self.contexts = nothing, ALL_CONTEXTS if contexts is None else np.array(contexts)
+
+    def dual_pass(
+        self, sequences: Int64, weights: PaddedWeights, step: Step, kept: Kept, losses: Float, gaps: Float
+    ) -> None:
+        """A step for each of the ``sequences``; ``losses`` and ``gaps`` [S] before it."""
+        pieces = (self.corpus, weights, self.n_labels, self.lanes, self.nothing, self.contexts)
+        piece_pass(sequences, *pieces, *step, *kept, losses, gaps)
+
+    def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
+        """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
+        pieces = (self.corpus, weights, self.n_labels, self.lanes, self.nothing, self.contexts)
+        return piece_losses(sequences, *pieces)
 
 
 @loose_kernel

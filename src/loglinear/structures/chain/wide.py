@@ -11,7 +11,7 @@ A position takes O(Y + listed transitions + features of its attributes) instead 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
 from loglinear.kernels.lanes import N_LANES, Width, exponential, greater, greatest, load, same, store, total, width_of
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.padded import PaddedWeights
+from loglinear.structures.chain.padded import Kept, PaddedWeights, Step
 from loglinear.structures.chain.steps import (
     ONE,
     ZERO,
@@ -115,7 +115,12 @@ class WideLayout:
     gold : int32 [N]
     sequence_weights : float64 [S]
     costs : CostLists
+    prune : float
+        Passes leave out labels that are less probable than this by the emissions alone; 0 keeps all.
     """
+
+    sequences_a_part: ClassVar[int] = 50  # each takes longer than with few labels
+    keeps_entropies: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -125,7 +130,9 @@ class WideLayout:
         gold: Int32,
         sequence_weights: Float,
         costs: CostLists = NO_COSTS,
+        prune: float = 0.0,
     ) -> None:
+        self.prune, self._kept_labels = prune, np.zeros(len(encoded.offsets) - 1, dtype=np.int64)
         n = features.n_labels
         self.features, self.n_labels, self.lanes = features, n, width_of(N_LANES)
         self.width = -(-n // N_LANES) * N_LANES
@@ -168,6 +175,39 @@ class WideLayout:
         state, _, transition, _ = self.features.slices
         rows = np.zeros((0, self.width), dtype=np.float32)
         return PaddedWeights(rows, *(weights[part].astype(np.float32) for part in (state, transition)))
+
+    def at_gold(self) -> tuple[Float32, Float32]:
+        """Marginals [N, W] and transitions [S, F] of the gold labellings."""
+        corpus = self.corpus
+        alpha = np.zeros((int(corpus.offsets[-1]), self.width), dtype=np.float32)
+        transitions = np.zeros((len(corpus.offsets) - 1, len(self.features.transitions)), dtype=np.float32)
+        start_at_gold(corpus, alpha, transitions)
+        return alpha, transitions
+
+    def dual_pass(
+        self, sequences: Int64, weights: PaddedWeights, step: Step, kept: Kept, losses: Float, gaps: Float
+    ) -> None:
+        """A step for each of the ``sequences``; ``losses`` and ``gaps`` [S] before it."""
+        passed = (self.corpus, weights, self.n_labels, self.lanes, *step, *kept[:3], losses, gaps)
+        dual_pass(sequences, *passed, self.prune, self._kept_labels)
+
+    @property
+    def note(self) -> str:
+        """What the last pass left out, for the message."""
+        if not self.prune:
+            return ""
+        lengths, full = np.diff(self.corpus.offsets), self._kept_labels < 0
+        kept = np.where(full, lengths * self.n_labels, self._kept_labels).sum() / (lengths.sum() * self.n_labels)
+        redone = f"{int(full.sum()):,} of {len(full):,} sequences done in full"
+        return f"; pruning kept {100.0 * kept:.2g} % of the labels, {redone}"
+
+    def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
+        """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
+        return losses(sequences, self.corpus, weights, self.n_labels, self.lanes)
+
+    def evaluate(self, sequences: Int64, weights: PaddedWeights, gradient: PaddedWeights) -> float:
+        """The same; their gradient is added."""
+        return evaluate(sequences, self.corpus, weights, self.n_labels, self.lanes, gradient)
 
     def vector(
         self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]

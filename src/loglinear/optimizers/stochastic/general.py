@@ -8,6 +8,9 @@ the penalties, lazily (:mod:`~loglinear.optimizers.passes`). If no step size is 
 powers of two, the one that lowers the objective of a sample most in one pass over it (Bottou 2010). With ``average``
 the result is the mean of the weights after each step.
 
+Passes over first-order chains are compiled (:mod:`~loglinear.optimizers.stochastic.chain`); this is the general loop, for
+all structures, criteria and partial annotation.
+
 The objective reported after each pass is the sum of the losses before each step plus the penalties at the end.
 """
 
@@ -22,6 +25,7 @@ from loglinear.arrays import Float, Int64
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, register
 from loglinear.optimizers.passes import PassState, SequencePasses
+from loglinear.optimizers.stochastic.chain import ChainPass
 from loglinear.options import option
 
 SAMPLE = 500  # sequences that the step size is calibrated on
@@ -102,6 +106,17 @@ class _Run(SequencePasses):
             options, objective, weights0, state, step, sequences, **penalties, adagrad=options.adaptive(step)
         )
         self.options, self.total_l1 = options, l1
+        self.compiled = ChainPass.of(objective)
+
+    def one_pass(self, iteration: int) -> tuple[float, int]:
+        if self.compiled is None:
+            return super().one_pass(iteration)
+        order = self.order(iteration)
+        n = len(order)
+        steps = np.array([self.options.step_at(self.step, iteration - 1 + i / n) for i in range(n)])
+        losses = self.compiled(order, steps, self.lazy, self.gradient.met)
+        self.lazy.settle()
+        return losses, n
 
     def visit(self, sequence: int, progress: float) -> tuple[float, bool]:
         self.lazy.look_at(self.corpus, sequence)
