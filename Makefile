@@ -3,22 +3,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow check bench clean help
+.PHONY: demo test test-slow check bench kernels wheel clean help
 
 help:
 	@echo "make demo        train on the bundled corpus, print scores and tagged sentences"
 	@echo "make test        run the tests"
 	@echo "make test-slow   run the longer campaigns"
 	@echo "make check       lint, type-check and check the import contract"
+	@echo "make kernels     compile kernels ahead (the others do it too; needs a C compiler, goes on without)"
+	@echo "make wheel       a wheel with the compiled kernels, for this kind of machine, in dist/"
 	@echo "make bench       measure speed beside python-crfsuite (hours; BENCH=--quick: a minute)"
 
 demo: $(VENV)/.installed
+	-$(BIN)/python -m loglinear.kernels.build --if-needed --labels 12  # as many vectors of labels as the demo's 16
 	$(BIN)/loglinear demo
 
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test kernels
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(VENV)/.installed-test
+test-slow: $(VENV)/.installed-test kernels
 	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(VENV)/.installed-test
@@ -30,8 +33,15 @@ check: $(VENV)/.installed-test
 # What to measure: make bench BENCH="--quick"
 BENCH ?= --full --json bench.json --markdown bench.md --resume
 
-bench: $(VENV)/.installed-bench
+bench: $(VENV)/.installed-bench kernels
 	LOGLINEAR_DATA=$${LOGLINEAR_DATA:-../shared/data} $(BIN)/loglinear bench $(BENCH)
+
+# Without a C compiler, or on another kind of machine, Numba compiles when kernels are first called.
+kernels: $(VENV)/.installed
+	-$(BIN)/python -m loglinear.kernels.build --if-needed
+
+wheel: kernels
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loglinear needs Python 3.11 or newer; try make PYTHON=python3.12")'

@@ -35,6 +35,7 @@ VERBS = {
     "classify": "classify",
     "reproduce": "reproduce",
     "data": "data",
+    "warm": "warm",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -77,28 +76,6 @@ def other_verb(error: ModelKindError) -> str:
         f"{error.file} holds a model of kind {error.kind!r}, but one of kind {error.wanted!r} is needed here; {use}, "
         "and in Python loglinear.load opens it"
     )
-
-
-def start_quickly() -> None:
-    """Let Numba load kernels without importing SciPy for BLAS, which no kernel needs and which takes 0.2 s.
-
-    The garbage collector also skips what stays until the end, which saves as much again. For verbs that need neither
-    SciPy nor scikit-learn, and only in a process of the command line.
-    """
-    if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
-        return
-    modules: dict[str, Any] = sys.modules
-    modules["scipy.linalg"] = None  # makes importing it fail
-    gc.disable()
-    try:
-        import numba.np.arraymath  # noqa: F401  # looks for BLAS when it is imported, and works without
-        from numba.core.registry import cpu_target
-
-        cpu_target.target_context.refresh()  # the first kernel would do it otherwise
-        gc.freeze()
-    finally:
-        gc.enable()
-        del modules["scipy.linalg"]
 
 
 def show_table(table: Table, screen: Console) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Protocol
 
 import typer
 
-from loglinear.cli.common import console, start_quickly, working
+from loglinear.cli.common import console, working
 from loglinear.cli.options import ModelFile, Output, ReadingLabels, Threads
 from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.kernels import compile_without_scipy
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def tag_command(
     loglinear tag ner.model half-labelled.txt --force     (a label column; * where the label is open)
     echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
     """
-    start_quickly()
+    compile_without_scipy()
     from loglinear.data import atomic_output
     from loglinear.estimators.tagger.inputs import annotation_of
     from loglinear.estimators.tagger.predict import LoadedTagger

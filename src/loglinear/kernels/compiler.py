@@ -1,64 +1,86 @@
-"""How kernels are compiled: a cache keyed by what machine code depends on, and a line while compiling.
+"""How kernels are compiled: for a level of processors, with a cache keyed by what machine code depends on.
 
 Numba compiles a kernel at its first call for the argument types it sees, and stores the machine code in
 :func:`cache_folder`, so that a machine compiles it once. This module and :mod:`~loglinear.kernels.vectors` import
-Numba; :mod:`loglinear.kernels` imports them when the first kernel is called.
+Numba; :mod:`loglinear.kernels` imports them when the first kernel is called that was not compiled ahead.
 
 Numba's own cache looks at a kernel's source file alone, so a kernel that calls a kernel of another file, or uses a
-constant from there, would go on running the old machine code after that file has changed. Ours is keyed by a digest of
-everything that goes into the machine code (:func:`digest_of`):
-
-    digest(kernel) = H(bytecode, compiler options, digest of each global that the code names)
-
-where the digest of a kernel, function or NamedTuple among these globals is taken in the same way, constants and arrays
-count by value, and an intrinsic counts by the source of its module. Comments, docstrings and the place of a file on the
-disk do not matter: a clone of the project finds the kernels that another one has compiled.
+constant from there, would go on running the old machine code after that file has changed. Ours is keyed by the digest
+of everything that goes into the machine code (:func:`~loglinear.kernels.digest.digest_of`): a clone of the project
+finds the kernels that another one has compiled.
 
 The machine code that runs must not depend on what else the cache or the process holds, or a sum made in any order would
 round differently from run to run. Each kernel therefore has its own copy of the kernels it calls (:class:`_Library`).
+Nor should it depend on the machine: kernels are compiled for a level that many processors have
+(:mod:`~loglinear.kernels.processor`), by a code generator of their own, so that Numba's settings stay the user's.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
+import copy
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
-from numba.core.codegen import JITCodeLibrary, RuntimeLinker
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, RuntimeLinker
 from numba.core.compiler import Compiler
-from numba.core.dispatcher import Dispatcher
-from numba.core.extending import _Intrinsic
 
-from loglinear.kernels import PACKAGE, Kernel, LaneFunction, names_in
+from loglinear.kernels import PACKAGE, Kernel
+from loglinear.kernels.digest import digest_of, sources_of
+from loglinear.kernels.processor import level
 from loglinear.system import cache_folder
 
-VECTORS = "loglinear.kernels.vectors"
-FORMAT = "private callees"  # of the machine code in the cache: goes into all digests
 KEPT_VERSIONS = 3  # of a kernel's machine code, for projects that stand side by side; older ones are deleted
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), np.generic)
 
 
-def dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Numba's dispatcher for a kernel, with its options beside those that all kernels have."""
-    made: Any = numba.njit(nogil=True, error_model="numpy", pipeline_class=_KernelCompiler, **options)(function)
-    made._cache = KernelCache(made)
+def dispatcher(kernel: Kernel, function: Any) -> Any:
+    """Numba's dispatcher for the function of a kernel, with its options beside those that all kernels have."""
+    made: Any = numba.njit(nogil=True, error_model="numpy", pipeline_class=_KernelCompiler, **kernel.options)(function)
+    made._cache = KernelCache(kernel)
     return made
+
+
+class _Codegen(JITCPUCodegen):
+    """Numba's code generator for a level of processors instead of this processor."""
+
+    def _get_host_cpu_name(self) -> Any:
+        return level()
+
+    def _get_host_cpu_features(self) -> str:
+        return ""  # those of the level
+
+
+@cache
+def _codegen() -> Any:
+    return _Codegen("loglinear.exec") if level() else None  # type: ignore[no-untyped-call]  # numba has few types
+
+
+def _for_our_level(context: Any) -> Any:
+    """A target context of Numba's that generates code with :class:`_Codegen`."""
+    if _codegen() is None:
+        return context
+    ours = copy.copy(context)
+    ours._internal_codegen = _codegen()
+    ours.cached_internal_func = _internal_functions.setdefault(repr(context.fastmath), {})
+    return ours
+
+
+_internal_functions: dict[str, dict[Any, Any]] = {}  # NumPy's functions, compiled for our level, by fastmath
 
 
 class _KernelCompiler(Compiler):
     """Numba's compiler, which puts the machine code of a kernel into a library of ours."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)  # type: ignore[no-untyped-call]  # numba has few types
+        self.state.targetctx = _for_our_level(self.state.targetctx)
 
     def compile_extra(self, func: Any) -> Any:
         library = _Library(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
@@ -95,8 +117,8 @@ class KernelCache(NullCache):
     The digest is taken when the kernel is first called, by when everything it names has been defined.
     """
 
-    def __init__(self, dispatcher: Any) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
         self._files: _Files | None = None
         self._lock = threading.Lock()
 
@@ -105,8 +127,7 @@ class KernelCache(NullCache):
         """Numba's reader and writer of the cache's files."""
         with self._lock:
             if self._files is None:
-                function = self._dispatcher.py_func
-                self._files = _Files(_Place(function, digest_of(self._dispatcher)))
+                self._files = _Files(_Place(self.kernel.py_func, digest_of(self.kernel)))
             return self._files
 
     @property
@@ -116,7 +137,8 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for a signature, or None."""
-        return self.files.load_overload(sig, target_context)
+        target_context.refresh()
+        return self.files.load_overload(sig, _for_our_level(target_context))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the machine code for a signature."""
@@ -174,119 +196,48 @@ class _Files(FunctionCache):
         super().__init__(place.function)  # type: ignore[no-untyped-call]
 
 
-def digest_of(function: Any) -> str:
-    """The digest of all that the machine code of a kernel depends on, but for Numba and the processor."""
-    return _Digests().of((FORMAT, function), "")
+class CompilationLine(event.Listener):
+    """Says once on standard error that kernels are being compiled; rewrites the line in a terminal.
 
-
-class _Digests:
-    """Digests of kernels and what they name; a kernel that calls itself is met again while it is under way."""
-
-    def __init__(self) -> None:
-        self._under_way: set[int] = set()
-
-    def of(self, value: Any, path: str) -> str:
-        """Hexadecimal digest of ``value``, which the kernel of ``path`` names."""
-        return hashlib.sha256("\n".join(self._parts(value, path)).encode()).hexdigest()
-
-    def _parts(self, value: Any, path: str) -> Iterator[str]:
-        if isinstance(value, Kernel):
-            yield from self._parts(value.compiled, path)
-        elif isinstance(value, Dispatcher):
-            yield repr(sorted((key, _ordered(option)) for key, option in value.targetoptions.items()))
-            yield from self._parts(value.py_func, path)
-        elif isinstance(value, FunctionType):
-            yield from self._function(value, path)
-        elif isinstance(value, _Intrinsic):
-            yield _source_of(value._defn.__module__)
-        elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-            yield from (self.of(item, path) for item in value)
-        elif isinstance(value, np.ndarray):
-            yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
-        elif isinstance(value, _PLAIN):
-            yield f"{type(value).__name__} {value!r}"
-        elif isinstance(value, type) and hasattr(value, "_fields"):  # a NamedTuple
-            yield f"{value.__module__}.{value.__qualname__}{value._fields}"
-        elif callable(value) or isinstance(value, ModuleType):  # of NumPy, say: a part of this version of Numba
-            yield f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', type(value).__name__)}"
-        else:
-            raise TypeError(f"{path} uses a {type(value).__name__}: kernels may use constants only")
-
-    def _function(self, function: FunctionType, path: str) -> Iterator[str]:
-        name = f"{function.__module__}.{function.__qualname__}"
-        yield name
-        if id(function) in self._under_way:
-            return
-        self._under_way.add(id(function))
-        yield from _code_parts(function.__code__, function.__doc__)
-        yield from (self.of(value, name) for value in function.__defaults__ or ())
-        yield from (self.of(cell.cell_contents, name) for cell in function.__closure__ or ())
-        names = sorted(set(names_in(function.__code__)))
-        spaces = function.__globals__
-        for each in names:
-            if each in spaces:
-                yield f"{each} {self._named(spaces[each], names, f'{name} through {each}')}"
-        # operators on types of an extension leave no name in the code
-        if any(isinstance(value, _Intrinsic | LaneFunction) for value in spaces.values()):
-            yield _source_of(VECTORS)
-        self._under_way.discard(id(function))
-
-    def _named(self, value: Any, names: list[str], path: str) -> str:
-        if isinstance(value, ModuleType) and value.__name__.startswith(PACKAGE + "."):
-            members = (each for each in names if hasattr(value, each))  # more than is used of it, perhaps
-            return " ".join(f"{each} {self.of(getattr(value, each), path)}" for each in members)
-        return self.of(value, path)
-
-
-def _code_parts(code: CodeType, docstring: str | None) -> Iterator[str]:
-    """Bytecode and constants; the docstring, which is the first of these, leaves no trace in machine code."""
-    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars}"
-    constants = code.co_consts
-    for constant in constants[1:] if docstring is not None and constants[:1] == (docstring,) else constants:
-        if isinstance(constant, CodeType):
-            yield from _code_parts(constant, None)
-        else:
-            yield f"{type(constant).__name__} {_ordered(constant)!r}"
-
-
-def _ordered(value: Any) -> Any:
-    return sorted(value) if isinstance(value, (set, frozenset)) else value
-
-
-def _source_of(module: str) -> str:
-    file = importlib.import_module(module).__file__
-    assert file is not None
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
-class _CompilationLine(event.Listener):
-    """Says once on standard error that kernels are being compiled; rewrites the line in a terminal."""
+    It counts the kernels known to come: those that the kernels called so far call in their turn.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._compiled = 0
+        self._compiled, self._known = 0, set[str]()
+        self.quiet = False  #: for who shows progress otherwise
 
     def on_start(self, compilation: Any) -> None:
-        dispatcher = compilation.data["dispatcher"]
-        if not dispatcher.py_func.__module__.startswith("loglinear."):
+        kernel = _kernel_of(compilation)
+        if kernel is None:
             return
         with self._lock:
             self._compiled += 1
-            if sys.stderr is None:
+            if kernel.name not in self._known:
+                called = sources_of(kernel).kernels.values()
+                self._known |= {each.name for each in called if each.options.get("inline") != "always"}
+            if self.quiet or sys.stderr is None:
                 return
             if sys.stderr.isatty():
-                name = dispatcher.py_func.__name__
-                sys.stderr.write(f"\r\x1b[Kcompiling kernel {self._compiled} ({name}), once on this machine ...")
+                count = f"{self._compiled} of {max(self._compiled, len(self._known))}"
+                name = kernel.py_func.__name__
+                sys.stderr.write(f"\r\x1b[Kcompiling kernel {count} ({name}), once on this machine ...")
                 sys.stderr.flush()
             elif self._compiled == 1:
                 sys.stderr.write("compiling kernels, once on this machine ...\n")
 
     def on_end(self, compilation: Any) -> None:
-        if compilation.data["dispatcher"].py_func.__module__.startswith("loglinear."):
+        if _kernel_of(compilation) is not None:
             with self._lock:
-                if sys.stderr is not None and sys.stderr.isatty():
+                if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
                     sys.stderr.write("\r\x1b[K")
                     sys.stderr.flush()
 
 
-event.register("numba:compile", _CompilationLine())  # type: ignore[no-untyped-call]  # numba has few types
+def _kernel_of(compilation: Any) -> Kernel | None:
+    cache = compilation.data["dispatcher"]._cache
+    return cache.kernel if isinstance(cache, KernelCache) else None
+
+
+line = CompilationLine()
+event.register("numba:compile", line)  # type: ignore[no-untyped-call]  # numba has few types

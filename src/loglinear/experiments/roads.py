@@ -1,0 +1,121 @@
+"""Walks through the package on small data, which call the kernels that users call.
+
+``python -m loglinear.kernels.build`` compiles ahead what :func:`walk_default` calls: reading, encoding, training by
+dual ascent and by L-BFGS, saving, loading, labelling and scoring. ``loglinear warm`` compiles what it and, with
+``--all``, :func:`walk_criterion` call. A pass may be compiled for each number of vectors of eight labels, so
+the default walk trains with a number of labels for each (:data:`LABELS`).
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from loglinear.criteria.criterion import CRITERIA
+from loglinear.data import Column, Columns, read_columns, write_columns
+from loglinear.errors import LoglinearError
+from loglinear.estimators.tagger.estimator import Tagger
+from loglinear.estimators.tagger.predict import LoadedTagger
+from loglinear.evaluation.chunks import chunk_scores
+from loglinear.evaluation.labels import accuracy_report
+
+#: Numbers of labels: one for each number of vectors of eight, up to eight; and beyond, for blocks of 5 to 8 vectors.
+LABELS = (5, 12, 20, 28, 36, 44, 52, 60, 70, 90, 105, 120)
+FEW_LABELS = 12  # where their number does not matter: as many vectors as the bundled corpus's chunks
+WORDS = 80  # enough for pairs of them to be looked up in a hash table
+PASSES = 3  # of an optimizer: first, following and last
+
+
+def small_text(n_labels: int, n_words: int) -> str:
+    """Sentences of words, tags and chunks: ``n_labels`` labels, and at least ``n_words`` different words."""
+    kinds = [f"K{k}" for k in range((n_labels - 1) // 2)]
+    labels = ["O", *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
+    labels += [f"B-L{k}" for k in range(n_labels - len(labels))]
+    labels *= -(-n_words // n_labels)
+    sentences = []
+    for at in range(0, len(labels), 4):
+        chosen = labels[at : at + 4]
+        if chosen[0].startswith("I"):
+            chosen.insert(0, "B" + chosen[0][1:])
+        sentences.append("\n".join(f"w{at + k} T{k % 3} {label}" for k, label in enumerate(chosen)))
+    return "\n\n".join([*sentences, sentences[0]]) + "\n"
+
+
+def walk_default(numbers_of_labels: Iterable[int]) -> None:
+    """Read, train, save, load, label and score, as by default; train with each of the numbers of labels."""
+    for template, constraints in (("chunking", "bio"), ("ner", "bio"), ("pos", None), ("words", None), (None, None)):
+        _walk_chain(Tagger(template=template, constraints=constraints, max_iter=PASSES))
+    Tagger(template="chunking", optimizer="lbfgs", max_iter=PASSES).fit(_read(small_text(FEW_LABELS, WORDS)))
+    for number in numbers_of_labels:
+        corpus = _read(small_text(number, number))
+        for criterion, optimizer in (("cll", "dual"), ("cll", "lbfgs"), ("softmax-margin", "dual")):
+            Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1).fit(corpus)
+
+
+def criteria_walks() -> list[tuple[str, int]]:
+    """Every criterion with each order of chains."""
+    return [(criterion, order) for criterion in CRITERIA for order in (1, 2)]
+
+
+def walk_criterion(criterion: str, order: int) -> None:
+    """Train a tagger by a criterion, and label with it; nothing if no tagger of this order is trained by it."""
+    corpus = _read(small_text(FEW_LABELS, WORDS))
+    with suppress(LoglinearError):
+        tagger = Tagger(template="chunking", criterion=criterion, order=order, max_iter=PASSES).fit(corpus)
+        tagger.predict_numbers(corpus, confidence=True)
+
+
+class _files:
+    """A training file and a place for a model, while they are needed."""
+
+    def __init__(self, text: str) -> None:
+        self._folder, self._text = tempfile.TemporaryDirectory(), text
+
+    def __enter__(self) -> tuple[Path, Path]:
+        folder = Path(self._folder.name)
+        (folder / "train.txt").write_text(self._text)
+        return folder / "train.txt", folder / "a.model"
+
+    def __exit__(self, *error: object) -> None:
+        self._folder.cleanup()
+
+
+def _read(text: str) -> Columns:
+    with _files(text) as (train, _):
+        return read_columns(train)
+
+
+def _walk_chain(tagger: Tagger) -> None:
+    with _files(small_text(FEW_LABELS, WORDS)) as (train, model):
+        corpus, plain = read_columns(train), read_columns(train, layout=True)
+        if tagger.template is None:
+            X = [[[f"word={word}", f"tag={tag}"] for word, tag, _ in rows] for rows in corpus.rows()]
+            y = [[label for *_, label in rows] for rows in corpus.rows()]
+            tagger.fit(X, y)
+            tagger.predict(X)
+        else:
+            tagger.fit(corpus, X_dev=corpus)
+            tagger.predict([[row[:-1] for row in rows] for rows in corpus.rows()[:1]])
+        tagger.save(model)
+        loaded = LoadedTagger.load(model)
+    if tagger.template is not None:
+        _label(loaded, plain)
+    if tagger.template == "chunking":
+        for decoding in ("posterior", "min-risk"):
+            loaded.predict_numbers(plain, decoding=decoding)
+
+
+def _label(tagger: LoadedTagger, corpus: Columns) -> None:
+    labels, _ = tagger.predict_numbers(corpus)
+    confident, confidence = tagger.predict_numbers(corpus, confidence=True)
+    assert confidence is not None and np.array_equal(labels, confident)
+    tagger.predict_marginals(corpus)
+    column, truth = Column(labels, tagger.classes_), corpus.column(-1)
+    write_columns(corpus, io.BytesIO(), [column])
+    for score in (chunk_scores, accuracy_report):
+        score((truth.ids, truth.values, corpus.offsets), (column.ids, column.values, corpus.offsets))

@@ -1,0 +1,404 @@
+"""Kernels compiled ahead: the same bits as Numba's, without Numba, and never stale or damaged."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import hypothesis.strategies as st
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import loglinear
+from loglinear.data.corpora.bundled import bundled_text
+from loglinear.experiments import roads
+from loglinear.kernels import Kernel, ahead, build, processor, recorder, signature
+from loglinear.kernels.digest import sources_of
+
+pytestmark = pytest.mark.skipif(
+    processor.level() is None or shutil.which("cc") is None, reason="no kernels are compiled ahead on this machine"
+)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A folder with the kernels of the default road: the package's, if they are current, or made now."""
+    calls = build.recorded_road()
+    if build.holds(ahead.SHIPPED, calls):
+        return ahead.SHIPPED
+    folder = tmp_path_factory.mktemp("cache") / "compiled"
+    build.build(folder, calls, processes=1)
+    return folder
+
+
+@pytest.fixture
+def environment(compiled):
+    """Variables of a process that finds these kernels."""
+    return {**os.environ, "LOGLINEAR_CACHE": str(compiled.parent)} if compiled != ahead.SHIPPED else dict(os.environ)
+
+
+def python(code, environment, *arguments):
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+# -- the default road --------------------------------------------------------------------------------------------------
+
+COMMANDS = """
+import json, sys
+from loglinear.cli import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, arguments
+"""
+NOTHING_HEAVY = """
+heavy = {"numba", "llvmlite", "sklearn", "scipy"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def default_road(folder, *, n_labels=None):
+    """Commands that a user gives, on other data than the build's."""
+    train, model = folder / "train.txt", folder / "a.model"
+    train.write_text(bundled_text("dev", "chunk") if n_labels is None else many_labels(n_labels))
+    rest = "--template", "chunking", "--constraints", "bio", "--max-iter", "6", "-q"
+    commands = [
+        ["train", train, "-o", model, *rest],
+        ["tag", model, train, "-o", folder / "tagged.txt"],
+        ["tag", model, train, "--marginals", "-o", folder / "marginals.txt"],
+        ["tag", model, train, "--decoding", "posterior", "-o", folder / "posterior.txt"],
+        ["eval", train, "--model", model],
+        ["train", train, "-o", folder / "lbfgs.model", "--optimizer", "lbfgs", *rest],
+        ["train", train, "-o", folder / "dev.model", "--dev", train, *rest],
+    ]
+    return json.dumps([list(map(str, command)) for command in commands])
+
+
+def many_labels(n):
+    rng = np.random.default_rng(n)
+    rows = [f"word{rng.integers(50)} T{rng.integers(5)} B-L{k % n}" for k in range(4 * n)]
+    return "\n\n".join("\n".join(rows[i : i + 6]) for i in range(0, len(rows), 6)) + "\n"
+
+
+@pytest.mark.parametrize("n_labels", [None, 3, 8, 9, 17, 33, 41, 57, 64, 75, 96, 112, 130])
+def test_the_default_road_is_in_the_build_and_needs_no_compiler(environment, tmp_path, n_labels):
+    done = python(COMMANDS + NOTHING_HEAVY, environment, default_road(tmp_path, n_labels=n_labels))
+    assert "compiling" not in done.stderr
+
+
+def test_both_forms_give_the_same_files_to_the_last_bit(environment, tmp_path):
+    written = []
+    for form, switch in (("ahead", "1"), ("jit", "0")):
+        folder = tmp_path / form
+        folder.mkdir()
+        code = COMMANDS + (NOTHING_HEAVY if form == "ahead" else "assert 'numba' in sys.modules")
+        python(code, {**environment, "LOGLINEAR_COMPILED": switch}, default_road(folder))
+        written.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert written[0].keys() == written[1].keys() and len(written[0]) == 7
+    assert [name for name in written[0] if written[0][name] != written[1][name]] == []
+
+
+def floats(values):
+    """What a kernel returned and left behind, but for whole numbers, of which it may leave some unset."""
+    for value in values if isinstance(values, tuple | list) else (values,):
+        if isinstance(value, tuple):
+            yield from floats(value)
+        elif isinstance(value, np.ndarray):
+            if value.dtype.kind == "f":
+                yield value.tobytes()
+        else:
+            yield value
+
+
+def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
+    library, compared = ahead.Library(compiled), set()
+
+    def both(kernel, *arguments):
+        functions = list(library.functions(kernel))
+        assert functions, kernel.name
+        copies = copy.deepcopy(arguments)
+        results = [result for function in functions if (result := function(*arguments)) is not NotImplemented]
+        assert len(results) == 1, kernel.name
+        assert list(floats((results[0], arguments))) == list(floats((kernel.compiled(*copies), copies))), kernel.name
+        compared.add(kernel.name)
+        return results[0]
+
+    monkeypatch.setattr(Kernel, "__call__", both)
+    roads.walk_default(roads.LABELS)
+    assert len(compared) > 20
+
+
+# -- what is damaged, stale or from elsewhere is not used --------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(compiled, tmp_path):
+    folder = tmp_path / "compiled"
+    shutil.copytree(compiled, folder)
+    return folder
+
+
+def rewritten(folder, **changes):
+    text = json.dumps({**ahead.read_index(folder / ahead.INDEX), **changes})
+    (folder / ahead.INDEX).write_text(f"{ahead.hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+
+
+def test_what_is_whole_is_used(copied):
+    rewritten(copied)
+    assert ahead.opened(copied) is not None
+
+
+@pytest.mark.parametrize("change", [{"format": 0}, {"level": "x86-64-v4"}, {"platform": "plan9-vax"}, {"digest": "0"}])
+def test_what_was_made_for_another_machine_is_not_used(copied, change):
+    rewritten(copied, **change)
+    assert ahead.opened(copied) is None
+
+
+def test_a_damaged_or_missing_file_is_not_used(copied):
+    library, index = next(copied.glob("*.so")), copied / ahead.INDEX
+    for file in (library, index):
+        whole = file.read_bytes()
+        middle = len(whole) // 2
+        flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+        for damaged in (whole[:middle], whole[:-1], flipped, b""):
+            file.write_bytes(damaged)
+            ahead.opened.cache_clear()
+            assert ahead.opened(copied) is None
+        file.write_bytes(whole)
+    ahead.opened.cache_clear()
+    assert ahead.opened(copied) is not None
+    library.unlink()
+    ahead.opened.cache_clear()
+    assert ahead.opened(copied) is None
+
+
+def test_what_belongs_to_someone_else_is_not_used(copied, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: copied.stat().st_uid + 1)
+    assert ahead.opened(copied) is None
+
+
+CALLEE = """
+from loglinear.kernels import kernel
+from loglinear.values import STEP
+
+@kernel
+def move(x):
+    return x + 10.0
+"""
+CALLER = """
+import numpy as np
+from typing import NamedTuple
+from loglinear.callee import STEP, move
+from loglinear.kernels import kernel
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+@kernel
+def walk(x):
+    return move(x) + STEP
+
+@kernel
+def mixed(pair, flag, small, strided):
+    made = np.zeros((2, 3))
+    made[1, 2] = pair.left[0] + small
+    return Pair(made, pair.right), not flag, strided[1:], np.uint8(250), pair.left[0] * 1j, small
+
+@kernel
+def too_much(n):
+    return np.empty(n)[0]
+
+@kernel
+def refuses(n):
+    if n > 2:
+        raise ValueError("more than two")
+    return n
+
+def all_of_it():
+    grid = np.arange(12, dtype=np.int32).reshape(3, 4)
+    return [walk(0.0), mixed(Pair(np.ones(1), 2), True, np.float32(0.5), grid[:, 1]), too_much(3) is None, refuses(2)]
+"""
+BUILD = """
+from pathlib import Path
+import sys
+from loglinear import caller
+from loglinear.kernels import build, recorder
+with recorder.recorded() as calls:
+    caller.all_of_it()
+build.build(Path(sys.argv[1]), calls, 1)
+"""
+
+
+@pytest.fixture(scope="session")
+def other_package(tmp_path_factory):
+    """A copy of the package with more kernels, compiled ahead: its folder and a function that runs code in it."""
+    folder = tmp_path_factory.mktemp("other")
+    package = folder / "copy" / "loglinear"
+    ignored = shutil.ignore_patterns("__pycache__", "compiled")
+    shutil.copytree(Path(loglinear.__file__).parent, package, ignore=ignored)
+    (package / "values.py").write_text("STEP = 1.0\n")
+    (package / "callee.py").write_text(CALLEE)
+    (package / "caller.py").write_text(CALLER)
+    environment = {**os.environ, "LOGLINEAR_CACHE": str(folder / "cache"), "PYTHONPATH": str(package.parent)}
+    python(BUILD, environment, folder / "cache" / "compiled")
+
+    def run(code):
+        done = python(f"import sys\nimport numpy as np\nfrom loglinear.caller import *\n{code}", environment)
+        return done.stdout.split(), "compiling" in done.stderr
+
+    return package, run
+
+
+NO_NUMBA = "\nassert 'numba' not in sys.modules"
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "result"),
+    [
+        ("callee.py", "x + 10.0", "x + 20.0", "21.0"),
+        ("values.py", "STEP = 1.0", "STEP = 2.0", "12.0"),
+        ("caller.py", "move(x) + STEP", "move(x) - STEP", "9.0"),
+    ],
+)
+def test_an_edit_of_what_a_kernel_uses_takes_effect(other_package, file, before, after, result):
+    package, run = other_package
+    assert run("print(walk(0.0))" + NO_NUMBA) == (["11.0"], False)
+    source = package / file
+    text = source.read_text()
+    assert text.count(before) == 1
+    try:
+        source.write_text(text.replace(before, after))
+        assert run("print(walk(0.0))")[0] == [result]
+    finally:
+        source.write_text(text)
+    assert run("print(walk(0.0))" + NO_NUMBA) == (["11.0"], False)
+
+
+def test_other_argument_types_are_compiled_by_numba(other_package):
+    _, run = other_package
+    assert run("print(walk(0))\nassert 'numba' in sys.modules")[0] == ["11.0"]
+    assert run("print(walk(True), walk(np.float32(1)))")[0] == ["12.0", "12.0"]
+
+
+def test_results_of_every_kind_come_back(other_package):
+    _, run = other_package
+    code = """
+grid, ones = np.arange(12, dtype=np.int32).reshape(3, 4), np.ones(1)
+pair, flag, view, small, number, single = mixed(Pair(ones, 2), True, np.float32(0.5), grid[:, 1])
+assert type(pair) is Pair and pair.right == 2 and pair.left.tolist() == [[0, 0, 0], [0, 0, 1.5]]
+assert flag is False and small == 250 and number == 1j and single == 0.5
+assert view.tolist() == [5, 9] and np.shares_memory(view, grid)
+del grid
+assert view.tolist() == [5, 9]  # keeps what it is a part of
+kept = [mixed(Pair(ones, k), True, np.float32(k), np.arange(9, dtype=np.int32)[::2])[0].left for k in range(1000)]
+assert [array[1, 2] for array in kept] == [1.0 + k for k in range(1000)]
+np.add(kept[0], 1, out=kept[0])
+"""
+    assert run(code + NO_NUMBA) == ([], False)
+
+
+def test_failures_in_kernels_are_errors_of_python(other_package):
+    _, run = other_package
+    code = """
+for call, error in ((lambda: too_much(2**58), MemoryError), (lambda: refuses(3), RuntimeError),
+                    (lambda: refuses(2**70), OverflowError)):
+    try:
+        call()
+    except error as raised:
+        assert error is not RuntimeError or "refuses" in str(raised)
+    else:
+        raise AssertionError(error)
+print(refuses(1))
+"""
+    assert run(code + NO_NUMBA) == (["1"], False)
+
+
+def test_memory_of_results_is_given_back(other_package):
+    _, run = other_package
+    code = """
+import resource
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+arguments = Pair(np.ones(1), 2), True, np.float32(0.5), np.arange(12, dtype=np.int32)[::2]
+for _ in range(20_000):
+    mixed(*arguments)
+before = peak()
+for _ in range(200_000):
+    mixed(*arguments)
+assert peak() < before + 5_000, peak() - before  # 48 bytes in each result: 10 MB with what goes with them
+"""
+    assert run(code + NO_NUMBA) == ([], False)
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+class Two(NamedTuple):
+    one: object
+    other: object
+
+
+DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "uint64", "bool", "complex128")
+scalars = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.none(),
+    st.sampled_from(DTYPES).map(lambda name: np.dtype(name).type(1)),
+)  # fmt: skip
+
+
+@st.composite
+def arrays(draw):
+    shape = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    array = np.zeros(shape, dtype=draw(st.sampled_from(DTYPES)), order=draw(st.sampled_from("CF")))
+    if draw(st.booleans()):
+        array = array[tuple(slice(None, None, draw(st.sampled_from([1, 2, -1]))) for _ in shape)]
+    array.flags.writeable = draw(st.booleans())
+    return array
+
+
+values = st.recursive(
+    scalars | arrays(),
+    lambda each: st.lists(each, min_size=1, max_size=3).map(tuple) | st.tuples(each, each).map(lambda pair: Two(*pair)),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(values)
+def test_types_are_described_as_numba_sees_them(value):
+    described = signature.describe(value)
+    assert build.numba_type(described) == numba.typeof(value)
+    assert json.loads(json.dumps(described)) == described
+    if value is not None and not isinstance(value, tuple) and not isinstance(value, np.ndarray):
+        assert signature.is_single(described) == (np.dtype(described).kind != "c")
+
+
+@pytest.mark.parametrize("value", ["text", [1], {}, object(), np.zeros(2, ">f8"), np.zeros(2, "U3"), np.ma.zeros(2)])
+def test_what_cannot_be_described_is_refused(value):
+    with pytest.raises(signature.UnsupportedTypeError):
+        signature.describe(value)
+
+
+def test_the_recorder_sees_what_python_calls_and_nothing_that_kernels_call():
+    from loglinear.optimizers.dual import flat
+
+    with recorder.recorded() as calls:
+        flat._normalise(np.zeros(3), np.zeros(3))
+    assert calls.signatures == {"loglinear.optimizers.dual.flat:_normalise": [["float64/1C", "float64/1C"]]}
+
+
+def test_a_kernel_depends_on_the_files_of_all_that_it_calls():
+    from loglinear.structures.chain import padded
+
+    modules = sources_of(padded.evaluate).modules
+    assert {"loglinear.structures.chain.padded", "loglinear.kernels.vectors", "loglinear.kernels.lanes"} <= modules
