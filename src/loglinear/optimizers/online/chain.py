@@ -1,7 +1,7 @@
 """Online learning of chains, compiled: a whole pass over the sequences.
 
-The attributes with many features have rows of weights, a copy of those in the weight vector, which are added faster than
-one feature after another. One labelling of a first-order chain without pair features is found as for prediction
+The attributes with many features have rows of weights, a copy of those in the weight vector, which are added faster
+than one feature after another. One labelling of a first-order chain without pair features is found as for prediction
 (:mod:`~loglinear.structures.chain.best`), all others by the general kernels.
 
 The difference f(y) - f(y*) of two labellings is a short list of (place in the weight vector, amount), made from the

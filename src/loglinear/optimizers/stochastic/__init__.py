@@ -1,1 +1,1 @@
-"""Stochastic gradient descent and AdaGrad: ``general`` goes over any structure, ``chain`` is a compiled pass over chains."""
+"""Stochastic gradient descent and AdaGrad: ``general`` goes over any structure, ``chain`` is compiled, over chains."""

@@ -1,6 +1,6 @@
 """Stochastic steps over first-order chains without pair features, compiled: a whole pass over the sequences.
 
-Each step is that of :mod:`~loglinear.optimizers.stochastic.general`, with the same lazy weights and in double precision:
+Each step is that of :mod:`~loglinear.optimizers.stochastic.general`, with the same lazy weights, in double precision:
 settle the weights that the sequence looks at, score its positions, find the gradient of its loss by the part scores,
 descend, and record the step's penalties. The losses are those of
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int64, UInt8
+from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.criteria.criterion import CostCriterion
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
@@ -95,7 +95,7 @@ def _expect(parts: Parts, weight: float, found: Found) -> float:
 
 
 @kernel
-def _add_labelling(labels: Int64, weight: float, emission: Float, transition: Float) -> None:
+def _add_labelling(labels: Int32, weight: float, emission: Float, transition: Float) -> None:
     """Add the parts of a labelling [T], times ``weight``."""
     for t in range(labels.shape[0]):
         emission[t, labels[t]] += weight
@@ -104,7 +104,7 @@ def _add_labelling(labels: Int64, weight: float, emission: Float, transition: Fl
 
 
 @kernel
-def _covary(parts: Parts, costs: Float, unit: float, right: Int64, weight: float, found: Found) -> float:
+def _covary(parts: Parts, costs: Float, unit: float, right: Int32, weight: float, found: Found) -> float:
     """E[c] of one sequence, inf if it has no labelling; covariances of cost and parts."""
     n, one, mean = parts.emission.shape[0], np.full(1, weight), np.zeros(1)
     whole, cost = np.array([0, n]), np.empty((n, parts.emission.shape[1]))
@@ -122,9 +122,9 @@ def _covary(parts: Parts, costs: Float, unit: float, right: Int64, weight: float
 
 @kernel
 def _part_gradient(
-    kind: int, scores: Float, costs: Float, unit: float, right: Int64, weight: float, tables: Tables, found: Found
+    kind: int, scores: Float, costs: Float, unit: float, right: Int32, weight: float, tables: Tables, found: Found
 ) -> float:
-    """Loss of a sequence with ``scores`` [T, Y], times its weight, and its gradient in ``found``; inf if it has none."""
+    """Loss of a sequence with ``scores`` [T, Y], times its weight, and its gradient in ``found``; inf for none."""
     n = scores.shape[0]
     parts = Parts(scores, tables.transition, tables.start, tables.stop, tables.none, tables.none)
     found.emission[:n] = 0.0

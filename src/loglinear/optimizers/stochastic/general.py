@@ -8,8 +8,8 @@ the penalties, lazily (:mod:`~loglinear.optimizers.passes`). If no step size is 
 powers of two, the one that lowers the objective of a sample most in one pass over it (Bottou 2010). With ``average``
 the result is the mean of the weights after each step.
 
-Passes over first-order chains are compiled (:mod:`~loglinear.optimizers.stochastic.chain`); this is the general loop, for
-all structures, criteria and partial annotation.
+Passes over first-order chains are compiled (:mod:`~loglinear.optimizers.stochastic.chain`); this is the general loop,
+for all structures, criteria and partial annotation.
 
 The objective reported after each pass is the sum of the losses before each step plus the penalties at the end.
 """

@@ -184,7 +184,7 @@ def _carry_back(
             mean = mean + node * load(costs, cost + c, width)
             mass = mass + node
         here = total(mean) / total(mass)
-        expected += here
+        expected += float(here)
         for c in range(0, w, block):
             now, later = load(work.emission, row + c, width), load(more.backward, row + c, width)
             centred = load(costs, cost + c, width) - here
