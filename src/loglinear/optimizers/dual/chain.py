@@ -38,6 +38,12 @@ single precision, or after a hundred passes.
 **L1.** With an L1 penalty, w is the sum above moved towards zero by l1 / 2 l2, at most to zero (proximal SDCA, the same
 authors 2014). The state stores the sum before that.
 
+**Pieces.** Criteria that cut a chain into pieces need only other marginals. A label given its neighbours' gold labels
+(``memm``, ``pseudolikelihood``) is a unit of its own, whose positions take a step each
+(:mod:`~loglinear.structures.chain.conditionals`); the gap is estimated in the same way. Pieces with free contexts
+(``piecewise``, ``nota``) take a step for each sequence, with a bound on the gap instead of an estimate
+(:mod:`~loglinear.structures.chain.padded_pieces`).
+
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`.
 """
 
@@ -113,7 +119,7 @@ class DualState(StoredState):
 
     counts = ("iteration", "evaluations", "underflown")
     numbers = ("value", "gap", "caution")
-    arrays = ("rows", "lists", "transition", "alpha", "alpha_transitions", "overlaps")
+    arrays: ClassVar[tuple[str, ...]] = ("rows", "lists", "transition", "alpha", "alpha_transitions", "overlaps")
     stored_as: ClassVar = {"alpha": "kept", "alpha_transitions": "kept_transitions"}
 
     rows: Float32
@@ -161,7 +167,7 @@ class PieceState(DualState):
         At least minus the entropy of what is kept of each sequence.
     """
 
-    arrays = (*DualState.arrays, "entropies")
+    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "entropies")
 
     entropies: Float = field(default_factory=lambda: np.zeros(0))
 
@@ -226,23 +232,16 @@ class DualAscent(DualOptions):
         overlap = float(PARTS) if careful else OVERLAP
 
         def steps(sequences: Int64, weights: PaddedWeights, overlap: float) -> None:
+            data = (sequences, layout.corpus, weights, layout.n_labels, layout.lanes)
+            rates, kept = (now.shrink, objective.l2 / overlap, now.caution), (now.alpha, now.alpha_transitions)
             if isinstance(layout, ConditionalLayout):
-                conditional_pass(
-                    sequences, layout.corpus, weights, layout.n_labels, layout.lanes, layout.after, now.shrink,
-                    objective.l2 / overlap, now.caution, now.alpha, losses, gaps,
-                )  # fmt: skip
-                return
-            kept = now.alpha, now.alpha_transitions, now.overlaps
-            if isinstance(layout, PieceLayout):
-                piece_pass(
-                    sequences, layout.corpus, weights, layout.n_labels, layout.lanes, layout.nothing, layout.contexts,
-                    now.shrink, objective.l2 / overlap, now.caution, measure, *kept, now.entropies, losses, gaps,
-                )  # fmt: skip
-                return
-            dual_pass(
-                sequences, layout.corpus, weights, layout.n_labels, layout.lanes, now.shrink, objective.l2 / overlap,
-                now.caution, measure, *kept, losses, gaps,
-            )  # fmt: skip
+                conditional_pass(*data, layout.after, *rates, now.alpha, losses, gaps)
+            elif isinstance(layout, PieceLayout):
+                assert isinstance(now, PieceState)
+                kind = (layout.nothing, layout.contexts)
+                piece_pass(*data, *kind, *rates, measure, *kept, now.overlaps, now.entropies, losses, gaps)
+            else:
+                dual_pass(*data, *rates, measure, *kept, now.overlaps, losses, gaps)
 
         if n < PARTS * ROUNDS * SEQUENCES_A_PART:
             steps(order, now.laid_out, 1.0)
