@@ -546,10 +546,9 @@ def check_tagger_training(tagger: Any) -> None:
         )
     if tagger.hash_bits is not None:
         _check_hashed(tagger, criterion.uses_base, bool(given["joint"]))
-    optimizer = spec_name(criterion.optimizers[0] if tagger.optimizer is None else tagger.optimizer)
-    if given["joint"] and optimizer != "lbfgs":
+    if given["joint"] and tagger.optimizer is not None and spec_name(tagger.optimizer) != "lbfgs":
         raise OptionError(
-            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {optimizer} goes sequence by sequence, "
+            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(tagger.optimizer)} goes sequence by sequence, "
             "and the likelihood of the columns does not"
         )
     check_optimizer(tagger, trained)

@@ -183,8 +183,8 @@ def test_costs_in_decoding_are_checked(data):
     "options", [{}, {"order": 2, "pair_features": True}, {"l1": 0.1, "constraints": "bio"}], ids=str
 )
 def test_every_optimizer_of_every_criterion_learns(data, name, optimizer, options):
-    if optimizer == "dual" and "order" in options:
-        with pytest.raises(OptionError, match="first-order chains"):
+    if optimizer == "dual" and "order" in options and name not in ("memm", "pseudolikelihood"):
+        with pytest.raises(OptionError, match="first-order chains|order 1"):
             make(name, optimizer=optimizer, template="words", **{"l2": 0.01, **options}).fit(*data)
         return
     tagger = make(name, optimizer=optimizer, template="words", max_iter=15, **{"l2": 0.01, **options}).fit(*data)

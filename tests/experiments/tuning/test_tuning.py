@@ -68,7 +68,7 @@ def test_each_cell_is_a_training_of_its_own_and_the_best_is_kept(train, dev):
 
 
 def test_warm_starts_go_from_the_strongest_penalty_down_to_the_same_end(train, dev):
-    prototype = Tagger(template="words", criterion="memm")
+    prototype = Tagger(template="words", criterion="memm", optimizer="lbfgs")
     warm = tune(train, X_dev=dev, grid={"l2": PENALTIES}, tagger=prototype)
     cold = tune(train, X_dev=dev, grid={"l2": PENALTIES}, tagger=prototype, warm=False)
     assert [cell.warm for cell in warm.cells] == [True, True, False] and not any(cell.warm for cell in cold.cells)
@@ -402,7 +402,7 @@ def test_dev_data_of_another_kind_is_refused_and_training_labels_say_the_metric(
 
 
 def test_a_penalty_that_is_not_given_is_none_to_start_from(train, dev):
-    tagger = Tagger("memm", template="words", max_iter=3)
+    tagger = Tagger("memm", template="words", optimizer="lbfgs", max_iter=3)
     found = tune(train, X_dev=dev, grid={"l2": [None], "variance": [1.0, 2.0]}, tagger=tagger)
     assert [cell.warm for cell in found.cells] == [False, True]
 

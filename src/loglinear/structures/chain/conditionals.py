@@ -63,7 +63,7 @@ NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()
 
 
 class Groups(NamedTuple):
-    """The label n-grams with a weight, by what is fixed of them: those of key k are ``pointer[k]`` to ``pointer[k + 1]``.
+    """The label n-grams with a weight, by what is fixed of them: key k has ``pointer[k]`` to ``pointer[k + 1]``.
 
     Parameters
     ----------
@@ -398,7 +398,7 @@ def conditional_pass(
     sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool,
     shrink: float, l2: float, caution: float, alpha: Float32, losses: Float, gaps: Float,
 ) -> None:  # fmt: skip
-    """A step for each position of the ``sequences`` in turn; losses and gaps [S] before the steps, nan after an underflow.
+    """A step for each position of the ``sequences`` in turn; losses and gaps [S] before the steps, or nan.
 
     The weights are a function of ``alpha`` [N, W], the positions' kept marginals; scores use the weights moved towards
     zero by ``shrink``. With J the distance of alpha_t and the marginals mu_t, and Q the squared norm of the effect of

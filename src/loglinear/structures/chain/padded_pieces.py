@@ -1,17 +1,20 @@
 """Pieces with free contexts in single precision: piecewise training, and with "none of the above".
 
 For first-order chains without edge features, in the layout of :mod:`~loglinear.structures.chain.padded`. With
-f_t(y) = exp s_t(y) and A(y', y) = exp transition(y', y), both scaled by their maxima, and 0 for what constraints rule out
+f_t(y) = exp s_t(y) and A(y', y) = exp transition(y', y), both scaled by their maxima, and 0 for what is ruled out:
 
     piecewise     z_t = sum_y f_t(y) sum_y' A(y', y)        mu_t(y', y) = f_t(y) A(y', y) / z_t
-    nota          z_t(y') = 1 + sum_y f_t(y) A(y', y)       mu_t(y', y) = f_t(y) A(y', y) / z_t(y')   of counted contexts y'
+    nota          z_t(y') = 1 + sum_y f_t(y) A(y', y)       mu_t(y', y) = f_t(y) A(y', y) / z_t(y')
 
-The first piece of a sequence has no context. A sequence is one unit of dual ascent, as in a chain: kept are the expected
-labels of each position, alpha_t(y) = sum_y' alpha_t(y', y), and the expected transitions of the sequence. O(Y) for a
-position of piecewise training, O(Y^2) with none of the above.
+where nota has those contexts y' that count. The first piece of a sequence has no context. A sequence is one unit of
+dual ascent, as in a chain: kept are the expected labels of each position, alpha_t(y) = sum_y' alpha_t(y', y), and the
+expected transitions of the sequence. O(Y) for a position of piecewise training, O(Y^2) with none of the above.
 
-**The gap.** Let -H be the dual of log Z, minus the entropy of all pieces. The divergence of alpha_i from mu_i, which is
-the gap of sequence i, is  log Z_i(s) - alpha_i . s - H(alpha_i).  The entropy of alpha_i is not known from its sums, but
+**The step** is that of a chain. J is estimated from what is kept: the distance of the expected labels, in piecewise
+training plus that of the expected transitions, which hold what there is to learn about y'.
+
+**The gap.** Let -H be the dual of log Z, minus the entropy of all pieces. The divergence of alpha_i from mu_i, which
+is the gap of sequence i, is  log Z_i(s) - alpha_i . s - H(alpha_i).  Its sums do not tell the entropy of alpha_i, but
 as alpha_i is a mixture of marginals mu with  -H(mu) = mu . s - log Z(s),  and -H is convex,
 
     h_i <- (1 - gamma) h_i + gamma (mu_i . s - log Z_i(s))                              from 0, the value for the gold
