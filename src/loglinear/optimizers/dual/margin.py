@@ -60,8 +60,8 @@ from loglinear.structures.chain.padded import PaddedLayout, aligned
 from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
-ROUNDS, SWEEPS = 32, 12  # of a pass
-REFRESH_EVERY = 50  # passes after which the weights are made of the flow again, without accumulated rounding
+ROUNDS, SWEEPS = 64, 16  # of a pass
+REFRESH_EVERY = 8  # passes after which the weights are made of the flow again, without accumulated rounding
 MOST_IDLE = 2  # passes after which an exchange without a step is forgotten
 NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
 POSITIONS_EACH, EDGES_EACH, FEATURES_EACH = 4, 4, 96  # what there is room for: an exchange for so many positions
