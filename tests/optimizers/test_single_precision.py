@@ -14,14 +14,7 @@ from loglinear.optimizers.objective import IN_SINGLE_PRECISION, Objective
 from loglinear.structures.chain import steps
 from problems.chain import chain_objectives
 
-
-@pytest.fixture(autouse=True, scope="module", params=["rows", "lists"])
-def passes(request):
-    """Both forms of the passes: that for few labels, and that for many (:mod:`~loglinear.structures.chain.wide`)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "FEWEST_LABELS", 1 if request.param == "lists" else 10**9)
-        patch.setattr(steps, "MOST_LISTED", 1.0)
-        yield request.param
+pytestmark = pytest.mark.usefixtures("both_forms")
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,12 @@ from loglinear.optimizers.dual import chain
 from loglinear.optimizers.dual.chain import DualAscent
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.chain import steps
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from problems.chain import chain_objectives
 
-
-@pytest.fixture(autouse=True, scope="module", params=["rows", "lists"])
-def passes(request):
-    """Both forms of the passes: that for few labels, and that for many (:mod:`~loglinear.structures.chain.wide`)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "FEWEST_LABELS", 1 if request.param == "lists" else 10**9)
-        patch.setattr(steps, "MOST_LISTED", 1.0)
-        yield request.param
+pytestmark = pytest.mark.usefixtures("both_forms")
 
 
 def the_first_sequence(objective):

@@ -1,0 +1,102 @@
+"""A tagger with many labels: the same answers as by the general path, for any number of threads, and after a stop."""
+
+import numpy as np
+import pytest
+
+from loglinear import Tagger
+from loglinear.structures.chain import best, steps
+from loglinear.structures.chain.best import WideDecoder
+from loglinear.structures.chain.wide import WideLayout
+
+N_LABELS = 60
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 5, 450)
+    y = [[f"label {(k + rng.integers(0, 5) * t) % N_LABELS}" for t in range(n)] for k, n in enumerate(lengths.tolist())]
+    X = [
+        [[f"w{(int(label[6:]) + rng.integers(0, 3)) % 40}", f"x{int(label[6:]) % 9}"] for label in labels]
+        for labels in y
+    ]
+    return X, y
+
+
+@pytest.fixture(autouse=True)
+def many_enough(monkeypatch):
+    """Take 50 labels for many, so that the tests are quick."""
+    for module in (steps, best):
+        monkeypatch.setattr(module, "FEWEST_LABELS", 50)
+        monkeypatch.setattr(module, "MOST_LISTED", 0.5)
+
+
+OPTIONS = [{}, {"l1": 0.2, "l2": 0.5}, {"criterion": "softmax-margin", "cost": "balanced"}, {"optimizer": "lbfgs"}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_training_is_that_in_double_precision(data, options):
+    tagger = Tagger(tolerance=1e-7, max_iter=300, **options).fit(*data)
+    problem = tagger.problem(*data)
+    objective = problem.objective(problem.criterion(tagger.criterion, tagger.cost), tagger.l2 or 1.0, 1, True)
+    assert isinstance(objective.padded_layout, WideLayout)
+    weights = problem.model.weights_from(tagger.model_)
+    assert objective.value(weights) == pytest.approx(objective(weights)[0], rel=1e-6)
+    value = objective(weights)[0]
+    assert objective.use_double_precision() and value == pytest.approx(objective(weights)[0], rel=1e-5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "FEWEST_LABELS", 10**9)
+        other = Tagger(tolerance=1e-7, max_iter=300, **options).fit(*data)
+    assert other.objective_ == pytest.approx(tagger.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "dual:prune=0.0001"}, {"optimizer": "lbfgs"}])
+def test_weights_are_the_same_for_any_number_of_threads(data, options):
+    trained = [Tagger(threads=n, max_iter=4, **options).fit(*data).model_.weights for n in (1, 2, 3)]
+    assert all(np.array_equal(trained[0], other) for other in trained[1:])
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "dual:prune=0.0001"}])
+def test_a_checkpoint_goes_on_as_if_never_stopped(data, options, tmp_path):
+    whole = Tagger(max_iter=5, tolerance=0.0, **options).fit(*data)
+    place = tmp_path / "checkpoint"
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.iteration == 3:
+            raise Stop
+
+    tagger = Tagger(max_iter=5, tolerance=0.0, **options)
+    with pytest.raises(Stop):
+        tagger.fit(*data, checkpoint=place, checkpoint_seconds=0.0, observe=stop)
+    again = Tagger(max_iter=5, tolerance=0.0, **options).fit(*data, checkpoint=place, resume=True)
+    assert np.array_equal(whole.model_.weights, again.model_.weights)
+
+
+def test_answers_are_those_of_the_general_path(data, tmp_path):
+    X, y = data
+    tagger = Tagger(max_iter=5).fit(X, y)
+    tagger.save(tmp_path / "model")
+    loaded = Tagger.load(tmp_path / "model")
+    assert isinstance(loaded.model_.decoder, WideDecoder) and loaded.model_._wide_sums is not None
+    labels, marginals = loaded.predict(X), loaded.predict_marginals(X)
+    given = [[None, *labels_of[1:]] for labels_of in y]
+    forced, single = loaded.predict(X, given=given), [loaded.predict_single(x) for x in X[:20]]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (steps, best):
+            patch.setattr(module, "FEWEST_LABELS", 10**9)
+        plain = Tagger.load(tmp_path / "model")
+        assert plain.predict(X) == labels and plain.predict(X, given=given) == forced and labels[:20] == single
+        for mine, theirs in zip(marginals, plain.predict_marginals(X), strict=True):
+            for here, there in zip(mine, theirs, strict=True):
+                assert here == pytest.approx(there, abs=1e-9)
+
+
+def test_pruning_is_for_chains():
+    from loglinear import Classifier
+    from loglinear.errors import OptionError
+
+    with pytest.raises(OptionError, match="pruning is for chains"):
+        Classifier(optimizer="dual:prune=0.1", l2=1.0).fit(np.eye(4), list("abab"))
