@@ -11,7 +11,6 @@ from loglinear import Tagger, read_columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import IN_SINGLE_PRECISION, Objective
-from loglinear.structures.chain import steps
 from problems.chain import chain_objectives
 
 pytestmark = pytest.mark.usefixtures("both_forms")

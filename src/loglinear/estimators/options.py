@@ -548,8 +548,8 @@ def check_tagger_training(tagger: Any) -> None:
         _check_hashed(tagger, criterion.uses_base, bool(given["joint"]))
     if given["joint"] and tagger.optimizer is not None and spec_name(tagger.optimizer) != "lbfgs":
         raise OptionError(
-            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(tagger.optimizer)} goes sequence by sequence, "
-            "and the likelihood of the columns does not"
+            f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(tagger.optimizer)} goes sequence by "
+            "sequence, and the likelihood of the columns does not"
         )
     check_optimizer(tagger, trained)
 

@@ -184,7 +184,7 @@ def test_costs_in_decoding_are_checked(data):
 )
 def test_every_optimizer_of_every_criterion_learns(data, name, optimizer, options):
     if optimizer == "dual" and "order" in options and name not in ("memm", "pseudolikelihood"):
-        with pytest.raises(OptionError, match="first-order chains|order 1"):
+        with pytest.raises(OptionError, match=r"first-order chains|order 1"):
             make(name, optimizer=optimizer, template="words", **{"l2": 0.01, **options}).fit(*data)
         return
     tagger = make(name, optimizer=optimizer, template="words", max_iter=15, **{"l2": 0.01, **options}).fit(*data)

@@ -335,7 +335,7 @@ def evaluate(
 #
 # Where the gradient of  sum_i c_i loss_i(w) + l2 ||w||^2  is zero, the weights are
 #
-#     w(alpha) = -(1 / 2 l2) sum_i c_i E_alpha_i[f]         with alpha_i = g_i, the gradient of loss_i by the part scores
+#     w(alpha) = -(1 / 2 l2) sum_i c_i E_alpha_i[f]        with alpha_i = g_i, the gradient of loss_i by the part scores
 #
 # whether the losses are convex or not. So the passes of :mod:`~loglinear.optimizers.dual.chain` are made for smooth
 # losses in general (Shalev-Shwartz 2016, "SDCA without duality, regularization, and individual convexity"): each step
@@ -367,7 +367,7 @@ def _set_change(
             before = load(kept, (first + t) * w + c, width) - load(gold, t * w + c, width)
             change = load(work.marginals, t * w + c, width) - before
             curvature = CURVATURE * (load(more.spread, t * w + c, width) + greater(before, ZERO - before)) + TINY
-            size = size + change * change / curvature  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
+            size = size + change * change / curvature
             store(work.marginals, t * w + c, change)
     return TWO * total(size)
 
@@ -388,7 +388,7 @@ def risk_pass(
     losses: Float,
     gaps: Float,
 ) -> None:
-    """As :func:`~loglinear.structures.chain.padded.dual_pass`, by the criterion ``kind``; Q is computed in every step."""
+    """As :func:`~loglinear.structures.chain.padded.dual_pass`, by the criterion ``kind``; each step computes Q."""
     data, less, w = corpus.plain, np.float32(shrink), row_length(width)
     work, moves = workspace(data, sequences, width), moves_of(data, sequences, weights.rows.shape[0], width)
     more, places, transition = risk_work(work), data.transition_places, weights.transition.ravel()
