@@ -37,7 +37,9 @@ WIDTHS = [8 * k for k in range(1, MOST_GROUPS + 1)]
 def as_plain_python(compiled):
     """A kernel as the Python that it is, lane functions included."""
     function = getattr(compiled, "py_func", compiled)
-    named = {name: getattr(lane_functions, name) for name in function.__code__.co_names if hasattr(lane_functions, name)}
+    named = {
+        name: getattr(lane_functions, name) for name in function.__code__.co_names if hasattr(lane_functions, name)
+    }
     plain = {name: value.py_func if isinstance(value, LaneFunction) else value for name, value in named.items()}
     return FunctionType(function.__code__, {**function.__globals__, **plain})
 

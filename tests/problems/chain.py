@@ -65,8 +65,11 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(chain, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table))
 
 
+FEW_LABELS = st.integers(1, 11)
+
+
 @st.composite
-def chain_objectives(draw, orders=(1,), edges=False, labels=st.integers(1, 11)):
+def chain_objectives(draw, orders=(1,), edges=False, labels=FEW_LABELS):
     """A random problem with few attributes, so that some of them have long rows and some short lists."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_labels = draw(labels)

@@ -62,7 +62,7 @@ class Kernel:
 
 
 class LaneFunction:
-    """A function on vectors of eight numbers: plain Python here, an intrinsic of the compiler's in a kernel."""
+    """A function on lanes: plain Python here, an intrinsic of the compiler's in a kernel."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)

@@ -141,7 +141,7 @@ def load(typing: Any, array: Any, place: Any, width: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         groups = []
         for k in range(lanes.groups):
-            group = builder.load(_address(context, builder, sig.args[0], *args[:2], N_LANES * k, _VECTOR))
+            group = builder.load(_address(context, builder, sig.args[0], args[0], args[1], N_LANES * k, _VECTOR))
             group.align = 4
             groups.append(group)
         return _lanes(builder, groups)
@@ -153,7 +153,9 @@ def load(typing: Any, array: Any, place: Any, width: Any) -> Any:
 def store(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         for k, group in enumerate(_groups(builder, args[2])):
-            stored = builder.store(group, _address(context, builder, sig.args[0], *args[:2], N_LANES * k, _VECTOR))
+            stored = builder.store(
+                group, _address(context, builder, sig.args[0], args[0], args[1], N_LANES * k, _VECTOR)
+            )
             stored.align = 4
         return context.get_dummy_value()
 
@@ -166,7 +168,7 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any, offsets: range) -
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
     how = [ir.Constant(_INT, number) for number in _FOR_READING_INTO_ALL_CACHES]
     for offset in offsets:
-        builder.call(function, [_address(context, builder, sig.args[0], *args[:2], offset, byte), *how])
+        builder.call(function, [_address(context, builder, sig.args[0], args[0], args[1], offset, byte), *how])
     return context.get_dummy_value()
 
 
@@ -246,7 +248,9 @@ def where_there(typing: Any, numbers: Any, lanes: Any) -> Any:
 def added(typing: Any, numbers: Any, lanes: Any) -> Any:
     def make(builder: Any, number: Any, vector: Any) -> Any:
         sum_bits = builder.bitcast(builder.fadd(number, vector, flags=_FLAGS), _INTS)
-        is_minus_zero = builder.icmp_signed("==", sum_bits, _MINUS_ZEROS)  # bits: Numba flags all floats as unsigned zeros
+        is_minus_zero = builder.icmp_signed(
+            "==", sum_bits, _MINUS_ZEROS
+        )  # bits: Numba flags all floats as unsigned zeros
         positive = builder.select(is_minus_zero, ir.Constant(_INTS, [0] * N_LANES), sum_bits)
         return builder.bitcast(builder.select(_is_missing(builder, number), _MINUS_ZEROS, positive), _VECTOR)
 

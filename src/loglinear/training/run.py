@@ -371,6 +371,8 @@ class _PhaseRun:
         stopped = run.stop.is_set()
         if run.checkpoint and (stopped or run.checkpoint.path.exists() or phase.name != MAIN):
             run.save(self, final)  # it stays until the caller has saved the model
+        if hasattr(final, "release"):
+            final.release()  # the memory that only the optimizer needs
         run.ended.append(
             PhaseOutcome(
                 self.stage,

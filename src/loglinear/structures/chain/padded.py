@@ -57,7 +57,7 @@ NO_COSTS = np.zeros((0, 0, 0), dtype=np.float32)
 
 
 @kernel
-def _number_singles(ids: Int32, features: Features, first: Int64, order: Int64) -> None:
+def _number_singles(ids: Int32, features: Features, first: Int32, order: Int32) -> None:
     """Number the single features by first occurrence: ``first`` [A] of each attribute (-1 before), ``order`` [F]."""
     n, n_attributes = 0, features.row_of.shape[0]
     for j in range(ids.shape[0] + n_attributes):  # finally those that never occur
@@ -84,7 +84,7 @@ def _count_entries(lists: Lists, features: Features, rows: Int64, singles: Int64
 
 
 @kernel
-def _fill_entries(lists: Lists, features: Features, first: Int64, entries: Entries) -> None:
+def _fill_entries(lists: Lists, features: Features, first: Int32, entries: Entries) -> None:
     """Fill in the rows and single features of each position."""
     _, ids, values = lists
     r, s, has_values = 0, 0, values.shape[0] > 0
@@ -137,13 +137,13 @@ class PaddedLayout:
         rows = rows[np.argsort(-seen[rows], kind="stable")]
         row_of = np.full(len(in_row), -1, dtype=np.int32)
         row_of[rows] = np.arange(len(rows))
-        first = np.full(len(in_row), -1, dtype=np.int64)
-        self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int64)
+        first = np.full(len(in_row), -1, dtype=np.int32)
+        self._single_feature = np.empty(int(np.sum(np.diff(block.pointer)[~in_row])), dtype=np.int32)
         laid_out = Features(block.pointer, block.codes, row_of)
         _number_singles(encoded.state.ids, laid_out, first, self._single_feature)
         owner = np.repeat(row_of, np.diff(block.pointer))
-        self._row_feature = np.flatnonzero(owner >= 0)
-        self._row_place = owner[self._row_feature].astype(np.int64) * self.width + block.codes[self._row_feature]
+        self._row_feature = np.flatnonzero(owner >= 0).astype(np.int32)
+        self._row_place = owner[self._row_feature] * np.int64(self.width) + block.codes[self._row_feature]
         self.n_rows = len(rows)
         allowed, start, stop = self._allowed(penalties)
         self.corpus = PaddedCorpus(
@@ -225,7 +225,7 @@ def aligned(n: int) -> Float32:
     return room[skipped : skipped + 4 * n].view(np.float32)
 
 
-def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
+def _entries(lists: Lists, features: Features, first: Int32) -> Entries:
     """The entries of all positions; the single features of attribute a are ``first[a]`` and those after it."""
     pointers = np.zeros((2, len(lists.pointer)), dtype=np.int64)
     _count_entries(lists, features, *pointers)
@@ -248,8 +248,8 @@ def _entries(lists: Lists, features: Features, first: Int64) -> Entries:
 # One call does a whole sequence, because a call with many arrays costs more than the work on one position.
 #
 # **Missing features.** A row has a number for every label, also for those that its attribute has no feature with. Steps
-# must leave those numbers alone. They are -0.0, which adds nothing to a score, and :func:`~loglinear.kernels.lanes.added`
-# leaves -0.0 as it is. It never makes one of another number, so that a weight that exists is not lost if it becomes zero.
+# must leave those numbers alone. They are -0.0, which adds nothing to a score, and `added` of the lanes leaves -0.0 as
+# it is. It never makes one of another number, so that a weight that exists is not lost when it becomes zero.
 
 
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
@@ -452,10 +452,10 @@ def set_emissions(
                 here = here + score * load(kept, (first + t) * w + c, width)
             most = greater(most, score)
         top = greatest(most)
-        expected += total(here)
+        expected += float(total(here))
         for c in range(0, w, block):
             store(emission, row + c, exponential(load(scores, row + c, width) - top))
-        top_scores += top
+        top_scores += float(top)
     last = (n - 1) * w
     for c in range(0, w, block):
         store(emission, c, load(emission, c, width) * load(corpus.start, c, width))
@@ -503,8 +503,8 @@ def backward(
 ) -> tuple[np.float32, np.float32]:
     """``work.marginals``; the emissions become the flow, emission(t) backward(t), for the expected transitions.
 
-    If there are marginals ``alpha`` [N, W], then instead of the marginals mu their change Delta = mu - alpha. Returns J,
-    the size of Delta by chi-square, and what Q, the squared norm of its effect on the features, would be if no two
+    If there are marginals ``alpha`` [N, W], then instead of the marginals mu their change Delta = mu - alpha. Returns
+    J, the size of Delta by chi-square, and what Q, the squared norm of its effect on the features, would be if no two
     positions shared a feature and every one existed.
     """
     w, block, kept, has_alpha = row_length(width), block_length(width), alpha.ravel(), alpha.shape[0] > 0
@@ -684,9 +684,7 @@ def add_up(
 
 
 @loose_kernel
-def add_to_alpha(
-    first: int, n: int, gamma: np.float32, width: Width, work: Workspace, alpha: Float32
-) -> None:
+def add_to_alpha(first: int, n: int, gamma: np.float32, width: Width, work: Workspace, alpha: Float32) -> None:
     """Move the marginals ``alpha`` [N, W] by ``gamma`` times their change, ``work.marginals``."""
     kept, w = alpha.ravel(), row_length(width)
     for c in range(0, n * w, block_length(width)):
@@ -735,7 +733,7 @@ def add_to_lists(
 
 @loose_kernel
 def merge(width: Width, overlap: float, weights: PaddedWeights, one: PaddedWeights, other: PaddedWeights) -> None:
-    """Add to ``weights`` the changes made to two copies, divided by ``overlap``, and make the copies equal to the sum."""
+    """Add the changes made to two copies, divided by ``overlap``, to ``weights``, and set the copies to the result."""
     share, rows, ones, others = np.float32(1.0 / overlap), weights.rows.ravel(), one.rows.ravel(), other.rows.ravel()
     for c in range(0, rows.shape[0], block_length(width)):
         before = load(rows, c, width)
