@@ -139,7 +139,7 @@ def main() -> None:
     else:
         for n_labels in numbers:
             measure("made up", sentences(n_labels, asked.tokens * 10 // 9, asked.seed), options, table)
-    Console().print(table)
+    Console(width=200).print(table)
 
 
 if __name__ == "__main__":
