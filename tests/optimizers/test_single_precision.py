@@ -110,3 +110,15 @@ def test_an_objective_is_sharpened_once(chunking):
     assert exact == problem.objective(problem.criterion("cll", None), 1.0, 1)(weights)[0]
     assert not problem.objective(problem.criterion("memm", None), 1.0, 1, single_precision=True).use_double_precision()
     assert not problem.objective(problem.criterion("cll", None), 1.0, 1).use_double_precision()
+
+
+@pytest.mark.parametrize("length", [230, 2000])
+def test_long_sequences_without_evidence_neither_overflow_nor_underflow(length):
+    """With weights of zero the sum over labellings is Y to the power of the length, more than a number holds."""
+    labels = [f"L{k}" for k in range(24)]
+    X, y = [[["w"]] * length], [[labels[k % 24] for k in range(length)]]
+    problem = Tagger(template="words").problem(X, y)
+    objective = problem.objective(problem.criterion("cll"), 1.0, 1, single_precision=True)
+    value, _ = objective(np.zeros(problem.model.features.n_features))
+    assert value == pytest.approx(length * np.log(24), rel=1e-5)
+    assert objective._quick.value(np.zeros(problem.model.features.n_features), 1) is not None

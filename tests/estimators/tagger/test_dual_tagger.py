@@ -23,7 +23,6 @@ def test_a_tagger_trained_so_is_that_of_lbfgs(data, more_data):
         ({"l2": 0.0}, "needs an L2 penalty, and l2 is 0"),
         ({"criterion": "nota", "order": 2}, "order 1 and have no pair features"),
         ({"criterion": "piecewise", "pair_features": True}, "order 1 and have no pair features"),
-        ({"criterion": "risk"}, "is trained by lbfgs"),
     ],
     ids=str,
 )

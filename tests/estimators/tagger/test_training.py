@@ -64,7 +64,7 @@ def test_resuming_gives_the_weights_of_a_run_that_was_not_stopped(data, more_dat
 
         return observe
 
-    options = {"template": "chunking", "l2": 0.1, "l1": 0.05}
+    options = {"template": "chunking", "l2": 0.1, "l1": 0.05, "tolerance": 1e-7}
     whole = Tagger(**options).fit(*data, *more_data)
     for iteration in (3, 7):
         with pytest.raises(Stop):

@@ -13,6 +13,8 @@ from loglinear.data.corpora.bundled import bundled_text
 from loglinear.optimizers.dual.chain import DualAscent, dual_unsupported_reason
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
+from loglinear.structures.chain.conditionals import ConditionalLayout
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.gold import Gold
 from problems.chain import chain_objectives
 
@@ -128,7 +130,8 @@ def test_it_is_the_default_and_finds_the_minimum(chunking, criterion, order):
 
 @pytest.mark.parametrize("criterion", CONDITIONALS + PIECES)
 def test_a_training_is_the_same_for_any_number_of_threads(chunking, criterion, monkeypatch):
-    monkeypatch.setattr("loglinear.optimizers.dual.chain.SEQUENCES_A_PART", 5)
+    monkeypatch.setattr(PaddedLayout, "sequences_a_part", 5)
+    monkeypatch.setattr(ConditionalLayout, "sequences_a_part", 5)
     trained = [
         Tagger(criterion=criterion, template="chunking", max_iter=4, threads=threads).fit(chunking)
         for threads in (1, 2, 3)

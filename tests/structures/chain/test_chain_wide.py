@@ -188,7 +188,7 @@ def test_a_bound_that_no_label_is_below_changes_nothing(objective, passes):
 @given(chain_objectives(), st.sampled_from([1e-4, 1e-2, 0.3]))
 def test_pruning_loses_little_or_nothing_is_pruned(objective, bound):
     """Losses are at most as far below those in full as the guard allows, at the same weights."""
-    layout, n = objective.wide_layout, objective.corpus.n_sequences
+    layout, n = objective.wide_layout(), objective.corpus.n_sequences
     rng = np.random.default_rng(0)
     found = []
     weights = layout.lay_out(2.0 * rng.normal(size=objective.features.n_features))

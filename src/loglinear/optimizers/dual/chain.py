@@ -246,7 +246,7 @@ class DualAscent(DualOptions):
             check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
             now = state
             now.rows, now.lists, now.transition = layout.copy(now.laid_out)
-        now.layout, now.prune, now.shrink = layout, self.prune, l1 / (2.0 * objective.l2)
+        now.layout, now.shrink = layout, l1 / (2.0 * objective.l2)
         small = GAP * self.tolerance
         measured = "primal and dual differ" if has_dual else "the gradients that are kept differ from those met"
         while True:
@@ -299,13 +299,8 @@ def _sweep(
     objective: Objective, now: DualState, order: Int64, measure: bool, caution: float, losses: Float, gaps: Float
 ) -> None:
     """A step for each sequence of ``order``, in place; ``losses`` and ``gaps`` [S] are those before it."""
-    layout, is_wide = now.layout, isinstance(now.layout, WideLayout)
+    layout = now.layout
     assert layout is not None
-    if len(now.kept) != objective.corpus.n_sequences:
-        now.kept = np.zeros(objective.corpus.n_sequences, dtype=np.int64)
-    one_pass: Any = wide.dual_pass if is_wide else dual_pass
-    pruning = (now.prune, now.kept) if is_wide else ()
-    a_part = WIDE_SEQUENCES_A_PART if is_wide else SEQUENCES_A_PART
 
     def steps(sequences: Int64, weights: PaddedWeights, overlap: float, caution: float) -> None:
         step = Step(now.shrink, objective.l2 / overlap, caution, measure)

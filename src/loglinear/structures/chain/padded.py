@@ -323,7 +323,7 @@ ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
 LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some that were set to zero
 NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 arithmetic is slow
 TINY = np.float32(1e-9)
-SMALL_PRODUCT = 1e-200
+SMALL_PRODUCT, LARGE_PRODUCT = 1e-200, 1e200
 AHEAD = 28  # rows are fetched into the cache so many before they are needed
 ALIGNMENT = 64  # bytes: a line of the cache
 
@@ -558,7 +558,7 @@ def forward(n: int, n_labels: int, width: Width, work: Workspace) -> float:
             store(work.forward, row + c, above(inverse * load(work.forward, row + c, width), NOTHING))
             store(work.emission, row + c, inverse * load(work.emission, row + c, width))
         product *= float(scale)
-        if product < SMALL_PRODUCT:
+        if product < SMALL_PRODUCT or product > LARGE_PRODUCT:
             summed += math.log(product)
             product = 1.0
     return summed + math.log(product)
