@@ -282,7 +282,9 @@ class DualAscent(DualOptions):
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
         now.underflown = int(np.isnan(losses).sum())
-        revisits = 0 if careful or now.gap >= gap or now.gap <= GAP * self.tolerance * abs(now.value) else REVISITS
+        assert now.layout is not None
+        settled = now.gap >= gap or now.gap <= GAP * self.tolerance * abs(now.value)
+        revisits = REVISITS if now.layout.revisits and not (careful or settled) else 0
         for visit in range(revisits):
             hardest = _hardest(gaps)
             if len(hardest) > n // 2:

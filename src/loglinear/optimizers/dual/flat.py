@@ -34,7 +34,15 @@ import numpy as np
 from loglinear.arrays import Float, Float32, Int64
 from loglinear.criteria.criterion import Criterion
 from loglinear.kernels import loose_kernel
-from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
+from loglinear.optimizers.dual.general import (
+    PARTS,
+    WORSE,
+    DualOptions,
+    FinishState,
+    certified_message,
+    check_fits_data,
+    check_supported,
+)
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import FlatRows, Objective, flat_rows
 from loglinear.optimizers.optimizer import Callback, Result, StoredState
@@ -140,7 +148,7 @@ class FlatDual(DualOptions):
                 near = best.gap <= self.tolerance * problem.size(best.value)
                 if near or now.iteration >= self.max_iter:
                     now.value, now.gap, now.certified = best
-                    return Result(now, near, self._message(now, near))
+                    return Result(now, near, certified_message(now, self.tolerance, near))
                 if ends:
                     return self._finish(objective, best.weights, l1, callback, now.iteration, None)
                 now.misses += 1
@@ -183,13 +191,6 @@ class FlatDual(DualOptions):
             apart = f"{result.message}; primal and dual differ by {gap / size:.2g} of the objective"
             return replace(result, message=apart)
         return result
-
-    def _message(self, now: FlatDualState, near: bool) -> str:
-        if near:
-            apart = f"less than {self.tolerance:g} of the objective"
-            return f"converged after {passes(now.iteration)}: primal and dual differ by {apart}"
-        apart = f"{now.gap / (abs(now.value) or 1.0):.2g} of the objective"
-        return f"stopped after {passes(now.iteration)}, primal and dual differ by {apart}"
 
     def _pass(self, problem: FlatProblem, now: FlatDualState) -> None:
         """One more pass, in place."""

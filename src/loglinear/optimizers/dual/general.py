@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from loglinear.errors import OptionError
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, reading_state
+from loglinear.optimizers.passes import passes
 
 PARTS = 2  # of a pass, whatever the number of threads
 WORSE = 0.002  # a rise of the objective by this share is more than the order of the steps explains
@@ -94,20 +96,20 @@ class DualOptions(Optimizer):
         weights: Float,
         l1: float,
         callback: Callback,
-        passes: int,
+        n_passes: int,
         state: LBFGSState | None,
         gradient_tolerance: float = LBFGS.gradient_tolerance,
     ) -> Result:
-        """L-BFGS from the ``weights`` [D] found by ``passes`` passes (or zero, if that is better), or from a state."""
+        """L-BFGS from the ``weights`` [D] found by passes of dual ascent (or zero, if better), or from a state."""
         penalised = np.abs(weights[: objective.n_penalised])
         if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
             weights = 0.0 * weights
-        watch = None if callback is None else lambda inner: callback(FinishState(passes, inner))
-        most = self.max_iter - passes
+        watch = None if callback is None else lambda inner: callback(FinishState(n_passes, inner))
+        most = self.max_iter - n_passes
         optimizer = LBFGS(max_iter=most, tolerance=self.tolerance, gradient_tolerance=gradient_tolerance)
         result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
-        message = f"{passes} passes of dual ascent, then L-BFGS: {result.message}"
-        return Result(FinishState(passes, result.state), result.converged, message)
+        message = f"{n_passes} passes of dual ascent, then L-BFGS: {result.message}"
+        return Result(FinishState(n_passes, result.state), result.converged, message)
 
 
 def check_supported(reason: str | None) -> None:
@@ -120,3 +122,12 @@ def check_fits_data(fits: bool) -> None:
     """Reject a stored state that belongs to other data."""
     if not fits:
         raise OptionError("the checkpoint's state does not fit the data; remove it to start again")
+
+
+def certified_message(now: Any, small: float, near: bool) -> str:
+    """Why passes ended, in a state whose gap is certified: it is below the ``small`` share of the objective, or not."""
+    if near:
+        apart = f"less than {small:g} of the objective"
+        return f"converged after {passes(now.iteration)}: primal and dual differ by {apart}"
+    apart = f"{now.gap / (abs(now.value) or 1.0):.2g} of the objective"
+    return f"stopped after {passes(now.iteration)}, primal and dual differ by {apart}"

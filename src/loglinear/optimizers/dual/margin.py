@@ -32,13 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float, Float32, Int64
-from loglinear.optimizers.dual.flat import sizes
-from loglinear.optimizers.dual.general import DualOptions, check_fits_data
+from loglinear.optimizers.dual.flat import Certificate, sizes
+from loglinear.optimizers.dual.general import DualOptions, certified_message, check_fits_data
 from loglinear.optimizers.objective import Objective, shards
 from loglinear.optimizers.optimizer import Callback, Result, check_parts_fit, reading_state
 from loglinear.optimizers.passes import passes
@@ -61,7 +61,7 @@ from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, SWEEPS = 64, 16  # of a pass
-REFRESH_EVERY = 8  # passes after which the weights are made of the flow again, without accumulated rounding
+REFRESH_EVERY = 2  # passes after which the weights are made of the flow again, without accumulated rounding
 MOST_IDLE = 2  # passes after which an exchange without a step is forgotten
 NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
 POSITIONS_EACH, EDGES_EACH, FEATURES_EACH = 4, 4, 96  # what there is room for: an exchange for so many positions
@@ -69,24 +69,6 @@ LEAST_EDGES = 8  # room of a position
 COUNTS = ("iteration", "evaluations")
 NUMBERS = ("value", "gap")
 FOUND = ("sequence", "begin", "length", "idle", "gained", "lost")  # what a checkpoint stores of the exchanges
-
-
-class Certificate(NamedTuple):
-    """Weights, and a bound on how far they are from the minimum.
-
-    Parameters
-    ----------
-    value : float
-        The objective.
-    gap : float
-        The most that it can be above its minimum.
-    flat : float64
-        The weights before the L1 penalty.
-    """
-
-    value: float
-    gap: float
-    flat: Float
 
 
 class MarginProblem:
@@ -148,7 +130,7 @@ class MarginProblem:
 
         l2_part, l1_part = self.penalty(flat)
         value = float(sum(in_threads(losses, self.shards, self.n_threads))) + l2_part + l1_part
-        return Certificate(value, value - (cost - l2_part), flat)
+        return Certificate(value, value - (cost - l2_part), self.vector_of(flat))
 
 
 @dataclass
@@ -233,21 +215,14 @@ class MarginDual(DualOptions):
         while True:
             ends = now.iteration >= self.max_iter
             if ends or (now.iteration and now.gap <= NEAR * small * abs(now.value)):
-                now.value, now.gap, flat = problem.certificate(now.flow)
+                now.value, now.gap, weights = problem.certificate(now.flow)
                 near = now.gap <= small * abs(now.value)
                 if near or ends:
-                    now.certified = problem.vector_of(flat)
-                    return Result(now, near, self._message(now, near, small))
+                    now.certified = weights
+                    return Result(now, near, certified_message(now, small, near))
             self._pass(problem, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")
-
-    def _message(self, now: MarginState, near: bool, small: float) -> str:
-        if near:
-            apart = f"less than {small:g} of the objective"
-            return f"converged after {passes(now.iteration)}: primal and dual differ by {apart}"
-        apart = f"{now.gap / (abs(now.value) or 1.0):.2g} of the objective"
-        return f"stopped after {passes(now.iteration)}, primal and dual differ by {apart}"
 
     def _pass(self, problem: MarginProblem, now: MarginState) -> None:
         """One more pass, in place."""

@@ -201,6 +201,7 @@ class ConditionalLayout:
 
     sequences_a_part = PaddedLayout.sequences_a_part
     keeps_entropies: ClassVar[bool] = False
+    revisits: ClassVar[bool] = True
     note: str = ""
 
     def __init__(

@@ -162,6 +162,7 @@ class PaddedLayout:
 
     sequences_a_part: ClassVar[int] = 250  # in a round of a pass that two parts share; smaller corpora are one part
     keeps_entropies: ClassVar[bool] = False
+    revisits: ClassVar[bool] = True  # whether a pass ends with more steps for the hardest sequences
     note: str = ""  # what the last pass left out, for the message
 
     def __init__(

@@ -121,6 +121,7 @@ class WideLayout:
 
     sequences_a_part: ClassVar[int] = 50  # each takes longer than with few labels
     keeps_entropies: ClassVar[bool] = False
+    revisits: ClassVar[bool] = True
 
     def __init__(
         self,
