@@ -1,11 +1,15 @@
 """Kernels compiled ahead: the same bits as Numba's, without Numba, and never stale or damaged."""
 
 import copy
+import gc
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,6 +237,9 @@ def all_of_it():
 BUILD = """
 from pathlib import Path
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from loglinear import caller
 from loglinear.kernels import build, recorder
 with recorder.recorded() as calls:
@@ -402,3 +409,40 @@ def test_a_kernel_depends_on_the_files_of_all_that_it_calls():
 
     modules = sources_of(padded.evaluate).modules
     assert {"loglinear.structures.chain.padded", "loglinear.kernels.vectors", "loglinear.kernels.lanes"} <= modules
+
+
+def test_functions_outlive_the_library_that_made_them(compiled):
+    from loglinear.structures.chain.best import _best_labels
+
+    kernel, library = _best_labels, ahead.Library(compiled)
+    functions = list(library.functions(kernel))
+    assert functions
+    del library
+    gc.collect()
+    garbage = [bytes(200) for _ in range(1000)]  # what has been freed is overwritten
+    assert all(function() is NotImplemented for function in functions) and len(garbage) == 1000
+
+
+def _moved(x):
+    return x + 10.0
+
+
+def test_first_calls_on_many_threads_look_once(compiled, monkeypatch):
+    looked, original = [], ahead.runner_of
+
+    def look(kernel):
+        looked.append(kernel.name)
+        time.sleep(0.01)
+        return original(kernel)
+
+    monkeypatch.setattr(ahead, "runner_of", look)
+    kernel = Kernel(_moved, {})
+    barrier = threading.Barrier(8)
+
+    def first_call(_):
+        barrier.wait()
+        return kernel(2.0)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(first_call, range(8)))) == 1
+    assert len(looked) == 1

@@ -75,7 +75,9 @@ class Kernel:
         """The first call: look for machine code that was compiled ahead."""
         from loglinear.kernels.ahead import runner_of
 
-        self._run = runner_of(self) or self.compiled
+        with _lock:  # of several first calls one looks
+            if self._run == self._run_first:
+                self._run = runner_of(self) or self.compiled
         return self._run(*arguments)
 
 

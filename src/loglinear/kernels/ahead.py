@@ -38,6 +38,9 @@ SHIPPED = Path(__file__).parent.parent / "compiled"
 SWITCH = "LOGLINEAR_COMPILED"
 
 
+_kept: list[Any] = []  # what functions point to, which may outlive the library that made them
+
+
 class _Entry(ctypes.Structure):
     """``kernel`` of runtime.c."""
 
@@ -65,7 +68,6 @@ class Library:
         self._path = folder / self._index["library"]
         if sha256(self._path) != self._index["digest"]:
             raise DamagedLibraryError("the library has changed since it was built")
-        self._kept: list[Any] = []  # what the library's functions point to
         self._code: Any = None
 
     def functions(self, kernel: Kernel) -> Iterator[Callable[..., Any]]:
@@ -95,7 +97,7 @@ class Library:
             letters(result).encode(),
             f"the kernel {kernel.name} failed".encode(),
         )
-        self._kept.append(made)
+        _kept.append(made)
         function: Callable[..., Any] = code.loglinear_function(ctypes.byref(made))
         if is_single(result):
             return function

@@ -80,7 +80,9 @@ def test_resuming_is_exact(data, name, optimizer, tmp_path):
         return tagger, len(seen)
 
     data = data[0][:20], data[1][:20]
-    options = {"optimizer": optimizer, "template": "words", "l2": 0.1, "max_iter": 10, "tolerance": 1e-7}
+    options = {"optimizer": optimizer, "template": "words", "l2": 0.1, "max_iter": 10}
+    if CRITERIA.part(name).learns_weights:
+        options["tolerance"] = 1e-7  # enough iterations to be stopped in
     whole = make(name, **options).fit(*data)
     left = len(whole.history_)
     assert left >= 4 or not CRITERIA.part(name).learns_weights

@@ -136,7 +136,8 @@ SCRIPT = textwrap.dedent(
     def observe(progress):
         print(progress.iteration, flush=True)
         import time; time.sleep(0.05)
-    Tagger(template="chunking", l2=1e-4, tolerance=0).fit(X, y, checkpoint=sys.argv[1], observe=observe)
+    tagger = Tagger(template="chunking", l2=1e-4, tolerance=0, optimizer="lbfgs")
+    tagger.fit(X, y, checkpoint=sys.argv[1], observe=observe)
     """
 )
 
