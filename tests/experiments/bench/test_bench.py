@@ -330,6 +330,12 @@ def test_whole_processes_are_compared(corpus, tmp_path):
     assert repeats and not any(repeats)
 
 
+def test_what_only_counts_is_not_among_the_trainings(corpus, tmp_path):
+    _, made = run_made_up(corpus, tmp_path, criteria=("hmm", "risk"))
+    trained = {job.criterion for job in made.jobs.values() if job.kind == "process"}
+    assert trained == {"cll", "risk"}
+
+
 def test_a_side_that_failed_is_named(corpus, tmp_path):
     def out_of_memory(job, observe):
         return {"failed": "out of memory"} if job.kind == "peer" else made_up(job, observe)

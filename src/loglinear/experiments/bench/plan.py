@@ -40,6 +40,11 @@ def processes(state: str, peer: bool) -> list[str]:
     return [name for name in PROCESSES if (tool := name.partition(" ")[0]) not in PEERS or tool in others]
 
 
+def trained_as_processes(criteria: Iterable[str]) -> list[str]:
+    """The criteria whose whole training is measured: cll and those that learn weights of the template's features."""
+    return [name for name in dict.fromkeys(["cll", *criteria]) if CRITERIA[name].learns_weights]
+
+
 def distinct(ways: Iterable[Way]) -> tuple[Way, ...]:
     """The ways without those whose optimizer is the default of one before."""
     kept: dict[tuple[str, str], Way] = {}
@@ -233,9 +238,9 @@ class Benchmark:
 
     def _whole_trainings(self, corpus: Corpus) -> Iterator[Job]:
         """The training of each criterion as a whole process, and that of cll."""
-        settings, chosen = self.settings, dict.fromkeys(["cll", *self.settings.criteria])
+        settings = self.settings
         for repeat in range(settings.repeat):
-            for criterion in chosen:
+            for criterion in trained_as_processes(settings.criteria):
                 yield self._job(
                     "process", corpus, (criterion, None), process="train", state="warm", repeat=repeat,
                     threads=settings.threads[-1], max_iter=settings.max_iter,

@@ -14,7 +14,7 @@ from loglinear.experiments.bench.job import (
     ratio,
     threads_text,
 )
-from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way
+from loglinear.experiments.bench.plan import GROWTH_PASSES, Benchmark, Way, trained_as_processes
 from loglinear.experiments.tables import MISSING, Table, number, times
 
 Run = dict[str, Any]
@@ -231,7 +231,7 @@ def _whole_trainings(bench: Benchmark, task: str) -> Table | None:
     """The training of each criterion as a whole process."""
     threads = bench.settings.threads[-1]
     runs = {name: bench.of("process", task, (name, None), process="train", state="warm", threads=threads)
-            for name in dict.fromkeys(["cll", *bench.settings.criteria])}  # fmt: skip
+            for name in trained_as_processes(bench.settings.criteria)}  # fmt: skip
     if not bench.settings.criteria or not all(runs.values()):
         return None
     table = Table(
