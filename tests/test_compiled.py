@@ -446,3 +446,17 @@ def test_first_calls_on_many_threads_look_once(compiled, monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(first_call, range(8)))) == 1
     assert len(looked) == 1
+
+
+LARGE = """
+import sys
+from loglinear import Tagger
+X = [[[f"w{(7 * i + j) % 50}"] for j in range(3)] for i in range(2100)]
+y = [[f"L{(i + j) % 20}" for j in range(3)] for i in range(2100)]
+Tagger(template="words", threads=2).fit(X, y)
+assert "numba" not in sys.modules and "llvmlite" not in sys.modules
+"""
+
+
+def test_two_parts_of_a_large_corpus_need_no_compiler(environment):
+    python(LARGE, environment)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.evaluation.chunks import chunk_scores
 from loglinear.evaluation.labels import accuracy_report
+from loglinear.structures.chain.padded import PaddedLayout
 
 #: Numbers of labels: one for each number of vectors of eight, up to eight; and beyond, for blocks of 5 to 8 vectors.
 LABELS = (5, 12, 20, 28, 36, 44, 52, 60, 70, 90, 105, 120)
@@ -51,10 +52,21 @@ def walk_default(numbers_of_labels: Iterable[int]) -> None:
     for template, constraints in (("chunking", "bio"), ("ner", "bio"), ("pos", None), ("words", None), (None, None)):
         _walk_chain(Tagger(template=template, constraints=constraints, max_iter=PASSES))
     Tagger(template="chunking", optimizer="lbfgs", max_iter=PASSES).fit(_read(small_text(FEW_LABELS, WORDS)))
-    for number in numbers_of_labels:
-        corpus = _read(small_text(number, number))
-        for criterion, optimizer in (("cll", "dual"), ("cll", "lbfgs"), ("softmax-margin", "dual")):
-            Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1).fit(corpus)
+    with _as_if_large():
+        for number in numbers_of_labels:
+            corpus = _read(small_text(number, max(number, WORDS)))
+            for criterion, optimizer in (("cll", "dual"), ("cll", "lbfgs"), ("softmax-margin", "dual")):
+                Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1).fit(corpus)
+
+
+@contextmanager
+def _as_if_large() -> Iterator[None]:
+    """Context in which two parts share a pass over few sequences, as they do over thousands."""
+    before, PaddedLayout.sequences_a_part = PaddedLayout.sequences_a_part, 1
+    try:
+        yield
+    finally:
+        PaddedLayout.sequences_a_part = before
 
 
 def criteria_walks() -> list[tuple[str, int]]:
