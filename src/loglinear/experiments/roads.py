@@ -56,7 +56,7 @@ def walk_default(numbers_of_labels: Iterable[int]) -> None:
         for number in numbers_of_labels:
             corpus = _read(small_text(number, max(number, WORDS)))
             for criterion, optimizer in (("cll", "dual"), ("cll", "lbfgs"), ("softmax-margin", "dual")):
-                Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1).fit(corpus)
+                Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1, threads=1).fit(corpus)
 
 
 @contextmanager

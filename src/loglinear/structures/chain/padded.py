@@ -799,9 +799,12 @@ def add_to_lists(
             weights.lists[corpus.list_ids[j]] += factor * value * work.marginals[t * w + corpus.list_labels[j]]
 
 
-@loose_kernel
+@kernel
 def merge(width: Width, overlap: float, weights: PaddedWeights, one: PaddedWeights, other: PaddedWeights) -> None:
-    """Add the changes made to two copies, divided by ``overlap``, to ``weights``, and set the copies to the result."""
+    """Add the changes made to two copies, divided by ``overlap``, to ``weights``, and set the copies to the result.
+
+    It writes to arrays and reads others, so that a loose kernel would round by where these lie.
+    """
     share, rows, ones, others = np.float32(1.0 / overlap), weights.rows.ravel(), one.rows.ravel(), other.rows.ravel()
     for c in range(0, rows.shape[0], block_length(width)):
         before = load(rows, c, width)
