@@ -74,7 +74,7 @@ def test_scores_far_apart_are_left_to_double_precision(objective, seed):
 @given(objective=chain_objectives(), seed=st.integers(0, 1000))
 def test_the_layout_keeps_every_weight(objective, seed):
     weights = np.random.default_rng(seed).normal(size=objective.features.n_features).astype(np.float32)
-    layout = objective.padded_layout
+    layout = objective.layout
     assert np.array_equal(layout.vector(*layout.lay_out(weights.astype(np.float64))), weights)
 
 

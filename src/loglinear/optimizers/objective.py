@@ -98,7 +98,7 @@ class Objective:
         self._single_precision = single_precision
 
     @cached_property
-    def padded_layout(self) -> Layout:
+    def layout(self) -> Layout:
         """Weights and corpus laid out for passes in single precision: the layout decides what they sum over."""
         name, criterion = self.criterion.name, self.criterion
         if name in SUMS and is_sparse(self._chain_features, self.penalties):
@@ -137,14 +137,14 @@ class Objective:
         """Passes in single precision, if they are supported."""
         if unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
-        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+        return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _quick_value(self) -> SinglePrecision | None:
         """The value alone in single precision, if that is supported."""
         if self._quick is not None or local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return self._quick
-        return SinglePrecision(self.padded_layout, shards(self.corpus.offsets, SHARDS))
+        return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _shards(self) -> list[tuple[int, int]]:

@@ -91,7 +91,7 @@ def test_the_weights_are_what_the_kept_marginals_make_of_them(width, data, passe
             steps = np.sum(labels[first : end - 1] * features.n_labels + labels[first + 1 : end] == code)
             vector[features.slices[2]][f] += weight[i] * (state.alpha_transitions[i, f] - steps)
     np.testing.assert_allclose(state.weights, -vector / (2.0 * objective.l2), atol=1e-4)
-    missing = objective.padded_layout.zeros().rows
+    missing = objective.layout.zeros().rows
     assert np.array_equal(np.signbit(state.rows) & (state.rows == 0.0), np.signbit(missing))
 
 

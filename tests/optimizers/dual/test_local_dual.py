@@ -62,7 +62,7 @@ def test_the_value_is_that_of_double_precision(objective, seed, scale):
 @given(objective=local, seed=st.integers(0, 1000))
 def test_the_layout_keeps_every_weight(objective, seed):
     weights = np.random.default_rng(seed).normal(size=objective.features.n_features).astype(np.float32)
-    layout = objective.padded_layout
+    layout = objective.layout
     laid_out = layout.lay_out(weights.astype(np.float64))
     assert np.array_equal(layout.vector(*laid_out), weights)
     assert all(np.array_equal(*pair) for pair in zip(layout.copy(laid_out), laid_out, strict=True))

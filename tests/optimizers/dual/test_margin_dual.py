@@ -137,7 +137,7 @@ def test_mass_flows_through_the_trellis_and_makes_the_weights(objective, passes)
     optimizer = DualAscent(max_iter=passes, tolerance=0.0)
     steps = []
     state = optimizer.minimise(objective, zero_of(objective), callback=lambda now: steps.append(now.weights)).state
-    flow, width, allowed = state.flow, objective.padded_layout.width, objective.penalties.transition
+    flow, width, allowed = state.flow, objective.layout.width, objective.penalties.transition
     for first, end in pairwise(objective.corpus.offsets.tolist()):
         before = None
         for t in range(first, end):

@@ -64,6 +64,7 @@ import numpy as np
 
 from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
+from loglinear.errors import OptionError
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.dual.margin import MarginDual, MarginState
@@ -226,7 +227,8 @@ class DualAscent(DualOptions):
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
         prunable = isinstance(objective.features, ChainFeatures) and objective.criterion.name in SUMS
-        check_supported(f"pruning is for chains by {' and '.join(SUMS)}" if self.prune and not prunable else None)
+        if self.prune and not prunable:
+            raise OptionError(f"prune={self.prune:g} is for chains by {' and '.join(SUMS)}; leave it out")
         if isinstance(objective.features, FlatFeatures):
             flat = FlatDual(self.max_iter, self.tolerance, self.seed)
             return flat.minimise(objective, weights0, l1=l1, callback=callback, state=state)
@@ -240,7 +242,7 @@ class DualAscent(DualOptions):
         if objective.criterion.name == "max-margin":
             margin = MarginDual(self.max_iter, self.tolerance, self.seed)
             return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
-        layout = objective.wide_layout(self.prune) if self.prune else objective.padded_layout
+        layout = objective.wide_layout(self.prune) if self.prune else objective.layout
         now = _start(layout)
         if state is not None:
             check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
@@ -269,7 +271,7 @@ class DualAscent(DualOptions):
         if criterion.name not in RISKS or not isinstance(before, DualState) or type(layout) is not PaddedLayout:
             return None
         assert isinstance(criterion, CostCriterion)
-        objective.padded_layout = RiskLayout.after(layout, criterion.cost.table, RISKS[criterion.name])
+        objective.layout = RiskLayout.after(layout, criterion.cost.table, RISKS[criterion.name])
         return replace(before, iteration=0, evaluations=0, underflown=0, value=np.inf, gap=np.inf, caution=1.0)
 
     def _pass(self, objective: Objective, l1: float, now: DualState) -> None:

@@ -75,7 +75,7 @@ class MarginProblem:
     """Sequences, weights and penalties of an :class:`~loglinear.optimizers.objective.Objective` over chains."""
 
     def __init__(self, objective: Objective, l1: float) -> None:
-        layout = objective.padded_layout
+        layout = objective.layout
         assert isinstance(layout, PaddedLayout)
         self.layout, self.l1, self.l2 = layout, l1, objective.l2
         self.n_threads, self.shrink = objective.n_threads, l1 / (2.0 * objective.l2)
