@@ -57,6 +57,26 @@ def test_the_first_compilation_says_so_and_the_second_run_is_quiet(tmp_path):
     assert run() == ""
 
 
+def test_a_full_disk_under_the_cache_is_said_once_and_gone_on_without(tmp_path):
+    resource = pytest.importorskip("resource")
+    (tmp_path / "a.txt").write_text("a b\n")
+    code = f"from loglinear import read_columns; print(len(read_columns({str(tmp_path / 'a.txt')!r}).columns))"
+    environment = {**os.environ, "LOGLINEAR_CACHE": str(tmp_path / "cache"), "LOGLINEAR_COMPILED": "0"}
+
+    def no_file_beyond_1_kb():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env=environment,
+        preexec_fn=no_file_beyond_1_kb,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "2\n", done.stderr
+    assert done.stderr.count("cannot keep compiled kernels in") == 1 and "Traceback" not in done.stderr
+
+
 CALLEE = """
 from loglinear.kernels import kernel
 

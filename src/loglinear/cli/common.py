@@ -18,6 +18,7 @@ from rich.text import Text
 from loglinear.cli.options import CorpusOptions, FitOptions
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
+from loglinear.kernels import compile_quietly
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -44,6 +45,7 @@ def console(quiet: bool = False, tables: bool = False) -> Console:
 
     With ``tables`` it is wide enough for them where there is no terminal to say how wide it is.
     """
+    compile_quietly(quiet)
     out = Screen(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
     if tables and not out.is_terminal:
         out.width = PLAIN_WIDTH
@@ -331,7 +333,11 @@ def save(estimator: Any, output: Path) -> None:
         estimator.save(output)
     except ModelFileError as error:
         spare = Path(tempfile.mkdtemp(prefix="loglinear-")) / output.name
-        estimator.save(spare)
+        try:
+            estimator.save(spare)
+        except ModelFileError:
+            spare.parent.rmdir()
+            raise error from None
         raise ModelFileError(f"{error}. The model is saved as {spare} instead") from None
     checkpoint_of(output).unlink(missing_ok=True)  # type: ignore[union-attr]  # there is an output
 

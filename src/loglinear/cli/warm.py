@@ -63,11 +63,11 @@ def _build(out: Console, again: bool) -> None:
 
 def _train_by_all_criteria(out: Console) -> None:
     from loglinear.experiments.roads import criteria_walks, walk_criterion
-    from loglinear.kernels.compiler import line
+    from loglinear.kernels import compile_quietly
     from loglinear.system import cache_folder
 
     began, walks = time.perf_counter(), criteria_walks()
-    line.quiet = out.is_terminal
+    compile_quietly(out.is_terminal)
     with working(out, "") as say:
         for number, (criterion, order) in enumerate(walks, 1):
             say(f"training {number} of {len(walks)}: {criterion}, order {order}")

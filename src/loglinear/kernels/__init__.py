@@ -29,6 +29,7 @@ PACKAGE = "loglinear"
 PLAIN_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _lock = threading.RLock()
 _without_scipy = False
+_quiet = False
 
 
 class Kernel:
@@ -100,7 +101,7 @@ class LaneFunction:
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` with Numba: cached on disk, the GIL released, IEEE arithmetic kept (-inf is legal)."""
+    """Compile ``function``: the GIL is released, and IEEE arithmetic kept (-inf is legal)."""
     return _kernel(function)
 
 
@@ -119,7 +120,7 @@ def small_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def loose_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """The same, but sums may be made in any order, and products added without rounding them first.
+    """A :func:`kernel` whose sums may be made in any order, and whose products may be added before they are rounded.
 
     A loop that adds up must not write to one array and read another. LLVM has such a loop test at run time whether the
     arrays are less than a few vectors apart, and if so goes from element to element: in another order, depending on
@@ -145,6 +146,17 @@ def compile_without_scipy() -> None:
     """
     global _without_scipy
     _without_scipy = True
+
+
+def compile_quietly(quiet: bool = True) -> None:
+    """Do not say on standard error that kernels are being compiled: for who shows progress otherwise, or wants none."""
+    global _quiet
+    _quiet = quiet
+
+
+def compiles_quietly() -> bool:
+    """Whether nothing is said of kernels that are being compiled."""
+    return _quiet
 
 
 def _import_compiler() -> Any:

@@ -36,6 +36,7 @@ INDEX = "index.json"
 SHIPPED = Path(__file__).parent.parent / "compiled"
 #: Set to 0, kernels compiled ahead are left alone, and Numba compiles all.
 SWITCH = "LOGLINEAR_COMPILED"
+OFF = ("0", "no", "off", "false")
 
 
 _kept: list[Any] = []  # what functions point to, which may outlive the library that made them
@@ -159,7 +160,7 @@ def runner_of(kernel: Kernel) -> Callable[..., Any] | None:
 
 def libraries() -> Iterator[Library]:
     """Those that can be used: the package's, then the user's."""
-    if os.environ.get(SWITCH, "") == "0" or level() is None or "t" in getattr(sys, "abiflags", ""):
+    if os.environ.get(SWITCH, "").lower() in OFF or level() is None or "t" in getattr(sys, "abiflags", ""):
         return  # objects lie otherwise in memory in Python without the GIL
     shipped = opened(SHIPPED)
     if shipped is not None:

@@ -32,7 +32,7 @@ from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, RuntimeLinker
 from numba.core.compiler import Compiler
 
-from loglinear.kernels import PACKAGE, Kernel
+from loglinear.kernels import PACKAGE, Kernel, compiles_quietly
 from loglinear.kernels.digest import digest_of, sources_of
 from loglinear.kernels.processor import level
 from loglinear.system import cache_folder
@@ -141,9 +141,13 @@ class KernelCache(NullCache):
         return self.files.load_overload(sig, _for_our_level(target_context))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the machine code for a signature."""
-        self.files.save_overload(sig, data)
-        self.files.place.forget_old_versions()
+        """Keep the machine code for a signature; on a full disk, go on without."""
+        try:
+            self.files.save_overload(sig, data)
+        except OSError as error:
+            line.say_once(f"cannot keep compiled kernels in {cache_folder()}: {error.strerror}; set LOGLINEAR_CACHE")
+        else:
+            self.files.place.forget_old_versions()
 
     def flush(self) -> None:
         """Forget what is kept."""
@@ -205,7 +209,7 @@ class CompilationLine(event.Listener):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._compiled, self._known = 0, set[str]()
-        self.quiet = False  #: for who shows progress otherwise
+        self._said = set[str]()
 
     def on_start(self, compilation: Any) -> None:
         kernel = _kernel_of(compilation)
@@ -216,7 +220,7 @@ class CompilationLine(event.Listener):
             if kernel.name not in self._known:
                 called = sources_of(kernel).kernels.values()
                 self._known |= {each.name for each in called if each.options.get("inline") != "always"}
-            if self.quiet or sys.stderr is None:
+            if compiles_quietly() or sys.stderr is None:
                 return
             if sys.stderr.isatty():
                 count = f"{self._compiled} of {max(self._compiled, len(self._known))}"
@@ -229,9 +233,16 @@ class CompilationLine(event.Listener):
     def on_end(self, compilation: Any) -> None:
         if _kernel_of(compilation) is not None:
             with self._lock:
-                if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+                if not compiles_quietly() and sys.stderr is not None and sys.stderr.isatty():
                     sys.stderr.write("\r\x1b[K")
                     sys.stderr.flush()
+
+    def say_once(self, message: str) -> None:
+        """Write a line on standard error, unless it has been written before."""
+        with self._lock:
+            if message not in self._said and not compiles_quietly() and sys.stderr is not None:
+                sys.stderr.write(f"loglinear: {message}\n")
+            self._said.add(message)
 
 
 def _kernel_of(compilation: Any) -> Kernel | None:

@@ -1,6 +1,6 @@
 /* What kernels compiled ahead need at run time: calls from Python, and memory for the arrays they make.
 
-   A call walks the arguments with a program, the numbers that loglinear.kernels.ahead makes of a signature:
+   A call walks the arguments with a program, the numbers that `program` in loglinear.kernels.signature makes of a signature:
 
        ARRAY class type ndim mask flags strided    the words: address, shape and, if strided, strides
        TUPLE class n                               and then each of its n items
