@@ -855,8 +855,9 @@ def start_at_gold(corpus: PaddedCorpus, alpha: Float32, alpha_transitions: Float
 
 @loose_kernel
 def take_step(
-    i: int, size: float, square: float, used: int, l2: float, caution: float, corpus: PaddedCorpus,
-    weights: PaddedWeights, width: Width, alpha: Float32, alpha_transitions: Float32, work: Workspace, moves: Moves,
+    i: int, size: float | np.float32, square: float | np.float32, used: int, l2: float, caution: float,
+    corpus: PaddedCorpus, weights: PaddedWeights, width: Width, alpha: Float32, alpha_transitions: Float32,
+    work: Workspace, moves: Moves,
 ) -> np.float32:  # fmt: skip
     """Move what is kept of sequence ``i`` by gamma Delta, and the weights with it; returns gamma.
 
