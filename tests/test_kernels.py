@@ -7,6 +7,8 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -325,3 +327,24 @@ def test_machine_code_does_not_depend_on_what_is_in_the_cache(tmp_path):
 def test_threads_keep_the_order():
     assert in_threads(lambda x: x * x, range(20), 4) == [x * x for x in range(20)]
     assert thread_count(None) >= 1
+
+
+def test_the_caller_is_one_of_the_threads():
+    both = threading.Barrier(2, timeout=10)  # two items at a time, or it breaks
+    found = in_threads(lambda _: (both.wait(), threading.get_ident())[1], range(2), 2)
+    assert len(set(found)) == 2 and threading.get_ident() in found
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_the_first_item_that_fails_is_reported_and_later_ones_are_not_started(n_threads):
+    started = []
+
+    def fail(item):
+        started.append(item)
+        time.sleep(0.01 if item == 1 else 0.0)
+        if item in (1, 2):
+            raise ValueError(item)
+
+    with pytest.raises(ValueError, match="1"):
+        in_threads(fail, range(100), n_threads)
+    assert len(started) < 100

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TypeVar
 
 from loglinear.errors import OptionError
@@ -34,12 +35,33 @@ def thread_count(threads: int | None) -> int:
 
 
 def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -> list[B]:
-    """``[function(x) for x in items]`` on up to ``n_threads`` threads."""
+    """``[function(x) for x in items]`` on up to ``n_threads`` threads, of which the caller's is one.
+
+    A caller that only waited would often leave its core idle for some milliseconds, with two threads on another one.
+    An item that fails keeps later ones from being started; of several, the first one's error is raised.
+    """
     items = list(items)
-    if n_threads <= 1 or len(items) <= 1:
+    n_threads = min(n_threads, len(items))
+    if n_threads <= 1:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
-        return list(pool.map(function, items))
+    results, errors, waiting = dict[int, B](), dict[int, BaseException](), SimpleQueue[int | None]()
+    for k in (*range(len(items)), *[None] * n_threads):
+        waiting.put(k)
+
+    def work() -> None:
+        while (k := waiting.get()) is not None and not errors:
+            try:
+                results[k] = function(items[k])
+            except BaseException as error:  # raised below
+                errors[k] = error
+
+    with ThreadPoolExecutor(n_threads - 1) as pool:
+        for _ in range(n_threads - 1):
+            pool.submit(work)
+        work()
+    if errors:
+        raise errors[min(errors)]
+    return [results[k] for k in range(len(items))]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,10 @@ threads, so that the result does not depend on it. Small corpora are one part.
 
 **L-BFGS** takes over from the current weights, or from zero if those are worse, where the steps do not suit the data
 (caution has been doubled twice: long sequences whose positions share features, and a small penalty), where scores leave
-single precision, or after a hundred passes.
+single precision, or after a hundred passes. Caution is also doubled after a cautious pass that leaves more than 0.95 of
+the gap. With sums over chains L-BFGS searches among weights divided by 1 / sqrt(h), where h is the curvature along each
+weight by the kept marginals: features that occur once or a hundred thousand times are then about equally stiff, so that
+far fewer iterations are needed.
 
 **L1.** With an L1 penalty, w is the sum above moved towards zero by l1 / 2 l2, at most to zero (proximal SDCA, the same
 authors 2014). The state stores the sum before that.
@@ -65,6 +68,7 @@ import numpy as np
 from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import OptionError
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.dual.margin import MarginDual, MarginState
@@ -92,7 +96,11 @@ from loglinear.system import in_threads
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
+SLOW = (
+    0.95  # a cautious pass that leaves more of the gap than this share is no better than one that raises the objective
+)
 MEASURE_EVERY = 4  # passes, beside the first two
+POSITIONS_AT_ONCE = 10_000  # whose curvature is added up
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
 
 
@@ -235,7 +243,7 @@ class DualAscent(DualOptions):
         check_supported(dual_unsupported_reason(objective.criterion, objective.features, objective.gold, objective.l2))
         has_dual = objective.criterion.name not in RISKS
         if isinstance(state, FinishState):
-            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner)
+            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
         if state is None and weights0.any() and not self.from_zero:
             check_supported("it starts from zero, not from another model" if has_dual else None)
             return self.finish(objective, weights0, l1, callback, 0, None)  # no state to go on from: not by dual ascent
@@ -260,7 +268,8 @@ class DualAscent(DualOptions):
                 apart = f", {measured} by {now.gap / abs(now.value):.2g} of the objective{layout.note}"
                 return Result(now, False, f"stopped after {now.iteration} passes{apart if now.iteration else ''}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
-                return self.finish(objective, now.weights, l1, callback, now.iteration, None)
+                scale = _scale(objective, now)
+                return self.finish(objective, now.weights, l1, callback, now.iteration, None, scale=scale)
             self._pass(objective, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
@@ -293,7 +302,7 @@ class DualAscent(DualOptions):
                 break
             order = np.random.default_rng([self.seed, now.iteration, visit]).permutation(hardest)
             _sweep(objective, now, order, False, OVERLAP * now.caution, losses, gaps)
-        if now.value > (1.0 + WORSE) * value:
+        if now.value > (1.0 + WORSE) * value or (careful and now.gap > SLOW * gap):
             now.caution *= 2.0
         now.iteration += 1
         now.evaluations += 1
@@ -321,6 +330,32 @@ def _sweep(
         parts = np.array_split(chosen, PARTS)
         in_threads(lambda k: steps(parts[k], now.copies[k], overlap, now.caution), range(PARTS), objective.n_threads)  # noqa: B023
         merge(layout.lanes, overlap, now.laid_out, *now.copies)
+
+
+def _scale(objective: Objective, now: DualState) -> Float | None:
+    """1 / sqrt of the objective's curvature along each weight [D], by the kept marginals; None if they are not those.
+
+    The curvature is  2 l2 + sum_i c_i sum_t value^2 alpha_t (1 - alpha_t),  and for transitions as if the positions of
+    a sequence were alike. Neighbours count as independent: it only has to say which weights are how stiff.
+    """
+    layout, corpus = now.layout, objective.corpus
+    if type(layout) is not PaddedLayout or not isinstance(corpus, EncodedCorpus):
+        return None
+    features, lengths = layout.features, np.diff(corpus.offsets)
+    state, _, transition, _ = features.slices
+    each = np.repeat(objective.sequence_weights, lengths)
+    incidence = corpus.state if corpus.state.values is None else replace(corpus.state, values=corpus.state.values**2)
+    curvature, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))
+    for first, end in runs(corpus.offsets, 0, len(lengths), POSITIONS_AT_ONCE):
+        lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
+        alpha = now.alpha[lo:hi, : features.n_labels].astype(np.float64)
+        spread = each[lo:hi, None] * alpha * (1.0 - alpha)
+        features.state.add_gradient(incidence, lo, hi, spread, curvature[state], rows)
+    features.state.gather(rows, curvature[state])
+    counts = now.alpha_transitions.astype(np.float64)
+    spread = objective.sequence_weights[:, None] * counts * (1.0 - counts / lengths[:, None])
+    curvature[transition] = spread.sum(axis=0)
+    return 1.0 / np.sqrt(2.0 * objective.l2 + np.maximum(curvature, 0.0))
 
 
 def _hardest(gaps: Float) -> Int64:

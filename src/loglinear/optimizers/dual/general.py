@@ -11,11 +11,12 @@ import numpy as np
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import OptionError
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
-from loglinear.optimizers.objective import Objective
-from loglinear.optimizers.optimizer import Callback, Optimizer, Result, reading_state
+from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, l1_of_each, reading_state
 from loglinear.optimizers.passes import passes
 
 PARTS = 2  # of a pass, whatever the number of threads
+SCALED = 10.0  # the tolerance of L-BFGS with scaled weights, in tolerances: it does not creep, so that little is left
 WORSE = 0.002  # a rise of the objective by this share is more than the order of the steps explains
 
 
@@ -28,10 +29,14 @@ class FinishState:
     passes : int
         Of dual ascent.
     inner : LBFGSState
+        Its weights are divided by the ``scale``.
+    scale : float64 [D], optional
+        One if not given.
     """
 
     passes: int
     inner: LBFGSState
+    scale: Float | None = None
 
     @property
     def iteration(self) -> int:
@@ -47,17 +52,30 @@ class FinishState:
 
     @property
     def weights(self) -> Float:
-        return self.inner.weights
+        return self.inner.weights if self.scale is None else self.inner.weights * self.scale
 
     def to_arrays(self) -> Arrays:
         """The state as named arrays, for a checkpoint."""
-        return {"passes": np.array([self.passes], dtype=np.int64), **self.inner.to_arrays()}
+        scale = {} if self.scale is None else {"scale": self.scale.copy()}
+        return {"passes": np.array([self.passes], dtype=np.int64), **scale, **self.inner.to_arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> FinishState:
         """Inverse of :meth:`to_arrays`."""
         with reading_state():
-            return cls(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays))
+            scale = np.array(arrays["scale"], dtype=np.float64) if "scale" in arrays else None
+            return cls(int(arrays["passes"][0]), LBFGSState.from_arrays(arrays), scale)
+
+
+class ScaledObjective:
+    """An objective as a function of weights divided by a ``scale`` [D], along which it is less steep or flat."""
+
+    def __init__(self, objective: Objective, scale: Float) -> None:
+        self.objective, self.scale, self.use_double_precision = objective, scale, objective.use_double_precision
+
+    def __call__(self, weights: Float) -> tuple[float, Float]:
+        value, gradient = self.objective(weights * self.scale)
+        return value, gradient * self.scale
 
 
 @dataclass(frozen=True)
@@ -99,17 +117,27 @@ class DualOptions(Optimizer):
         n_passes: int,
         state: LBFGSState | None,
         gradient_tolerance: float = LBFGS.gradient_tolerance,
+        scale: Float | None = None,
     ) -> Result:
-        """L-BFGS from the ``weights`` [D] found by passes of dual ascent (or zero, if better), or from a state."""
+        """L-BFGS from the ``weights`` [D] found by passes of dual ascent (or zero, if better), or from a state.
+
+        It searches among weights divided by ``scale`` [D], if that is given.
+        """
         penalised = np.abs(weights[: objective.n_penalised])
         if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
             weights = 0.0 * weights
-        watch = None if callback is None else lambda inner: callback(FinishState(n_passes, inner))
+        watch = None if callback is None else lambda inner: callback(FinishState(n_passes, inner, scale))
         most = self.max_iter - n_passes
-        optimizer = LBFGS(max_iter=most, tolerance=self.tolerance, gradient_tolerance=gradient_tolerance)
-        result = optimizer.minimise(objective, weights, l1=l1, callback=watch, state=state)
+        tolerance = self.tolerance if scale is None else SCALED * self.tolerance
+        optimizer = LBFGS(max_iter=most, tolerance=tolerance, gradient_tolerance=gradient_tolerance)
+        function: AnyObjective = objective
+        penalty: float | Float = l1
+        if scale is not None:
+            function, weights = ScaledObjective(objective, scale), weights / scale
+            penalty = l1_of_each(l1, objective, weights.size) * scale if l1 else 0.0
+        result = optimizer.minimise(function, weights, l1=penalty, callback=watch, state=state)
         message = f"{n_passes} passes of dual ascent, then L-BFGS: {result.message}"
-        return Result(FinishState(n_passes, result.state), result.converged, message)
+        return Result(FinishState(n_passes, result.state, scale), result.converged, message)
 
 
 def check_supported(reason: str | None) -> None:

@@ -854,6 +854,33 @@ def start_at_gold(corpus: PaddedCorpus, alpha: Float32, alpha_transitions: Float
 
 
 @loose_kernel
+def take_step(
+    i: int, size: float | np.float32, square: float | np.float32, used: int, l2: float, caution: float,
+    corpus: PaddedCorpus, weights: PaddedWeights, width: Width, alpha: Float32, alpha_transitions: Float32,
+    work: Workspace, moves: Moves,
+) -> np.float32:  # fmt: skip
+    """Move what is kept of sequence ``i`` by gamma Delta, and the weights with it; returns gamma.
+
+    Delta is in ``work.marginals`` and, at the places of transitions, in ``work.pairs``; ``size`` is J and ``square``
+    Q. ``used`` is the number of rows that :func:`add_up` found, -1 if it was not called.
+    """
+    first, n, weight = corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i], corpus.sequence_weights[i]
+    old, transition, places = alpha_transitions[i], weights.transition.ravel(), corpus.transition_places
+    gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
+    factor = np.float32(-weight / (2.0 * l2)) * gamma
+    for f in range(places.shape[0]):
+        old[f] += gamma * work.pairs[places[f]]
+        transition[places[f]] += factor * work.pairs[places[f]]
+    add_to_alpha(first, n, gamma, width, work, alpha)
+    if used >= 0:
+        add_sums_to_rows(used, factor, width, moves, weights)
+    else:
+        add_to_rows(first, n, corpus, factor, width, work, weights)
+    add_to_lists(first, n, corpus, factor, width, work, weights)
+    return gamma
+
+
+@loose_kernel
 def dual_pass(
     sequences: Int64,
     corpus: PaddedCorpus,
@@ -878,8 +905,7 @@ def dual_pass(
     """
     w, block, less, places = row_length(width), block_length(width), np.float32(shrink), corpus.transition_places
     work, moves = workspace(corpus, sequences, width), moves_of(corpus, sequences, weights.rows.shape[0], width)
-    transition, pairs, factors = weights.transition.ravel(), work.pairs, work.factors
-    n_sequences = sequences.shape[0]
+    pairs, factors, n_sequences = work.pairs, work.factors, sequences.shape[0]
     for k in range(n_sequences):
         i = sequences[k]
         if k + 2 < n_sequences:
@@ -898,7 +924,7 @@ def dual_pass(
         for c in range(0, w * w, block):
             store(pairs, c, same(ZERO, width))
         add_pairs(n, n_labels, width, work)
-        used = 0
+        used = -1
         if measure:
             used, square = add_up(first, n, corpus, weights, width, work, moves)
             overlaps[i] = square / (apart + LEAST)
@@ -912,14 +938,4 @@ def dual_pass(
         # the divergence of the two is at least the second term, and about the first where they are close
         above_gold = expected - gold_score
         losses[i], gaps[i] = weight * loss, weight * max(0.5 * size, loss - above_gold - n * math.log(n_labels))
-        gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
-        factor = np.float32(-weight / (2.0 * l2)) * gamma
-        for f in range(places.shape[0]):
-            old[f] += gamma * pairs[places[f]]
-            transition[places[f]] += factor * pairs[places[f]]
-        add_to_alpha(first, n, gamma, width, work, alpha)
-        if measure:
-            add_sums_to_rows(used, factor, width, moves, weights)
-        else:
-            add_to_rows(first, n, corpus, factor, width, work, weights)
-        add_to_lists(first, n, corpus, factor, width, work, weights)
+        take_step(i, size, square, used, l2, caution, corpus, weights, width, alpha, alpha_transitions, work, moves)

@@ -61,15 +61,12 @@ from loglinear.structures.chain.padded import (
     Step,
     Workspace,
     add_pairs,
-    add_sums_to_rows,
-    add_to_alpha,
-    add_to_lists,
-    add_to_rows,
     add_up,
     moves_of,
     set_emissions,
     set_factors,
     set_scores,
+    take_step,
     workspace,
 )
 
@@ -284,7 +281,7 @@ def piece_pass(
     As :func:`~loglinear.structures.chain.padded.dual_pass`, with ``nothing`` for none of the above in the gold and the
     ``contexts`` [N, Y] (all if empty), and ``entropies`` [S], the bounds h.
     """
-    less, places, transition = np.float32(shrink), corpus.transition_places, weights.transition.ravel()
+    less, places = np.float32(shrink), corpus.transition_places
     work, moves = workspace(corpus, sequences, width), moves_of(corpus, sequences, weights.rows.shape[0], width)
     pairs, factors = work.pairs, work.factors
     for k in range(sequences.shape[0]):
@@ -302,7 +299,7 @@ def piece_pass(
             losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
             continue
         size, apart, expected = _set_change(first, n, n_labels, corpus, nothing, contexts, alpha, width, work)
-        used = 0
+        used = -1
         if measure:
             used, square = add_up(first, n, corpus, weights, width, work, moves)
             overlaps[i] = square / (apart + LEAST)
@@ -318,15 +315,6 @@ def piece_pass(
                 size += 2.0 * (now - old[f]) * (now - old[f]) / (now + old[f] + TINY)
         losses[i] = weight * (log_z - gold_score)
         gaps[i] = weight * max(log_z - expected_before + entropies[i], 0.0)
-        gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
-        factor = np.float32(-weight / (2.0 * l2)) * gamma
+        taken = (l2, caution, corpus, weights, width, alpha, alpha_transitions, work, moves)
+        gamma = take_step(i, size, square, used, *taken)
         entropies[i] += gamma * (expected - log_z - entropies[i])
-        for f in range(places.shape[0]):
-            old[f] += gamma * pairs[places[f]]
-            transition[places[f]] += factor * pairs[places[f]]
-        add_to_alpha(first, n, gamma, width, work, alpha)
-        if measure:
-            add_sums_to_rows(used, factor, width, moves, weights)
-        else:
-            add_to_rows(first, n, corpus, factor, width, work, weights)
-        add_to_lists(first, n, corpus, factor, width, work, weights)

@@ -31,7 +31,6 @@ from loglinear.kernels import loose_kernel
 from loglinear.kernels.lanes import Lanes, Width, above, block_length, greater, load, row_length, same, store, total
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import (
-    LEAST,
     NO_COSTS,
     NOTHING,
     ONE,
@@ -46,9 +45,6 @@ from loglinear.structures.chain.padded import (
     Workspace,
     add_gradient,
     add_pairs,
-    add_sums_to_rows,
-    add_to_alpha,
-    add_to_lists,
     add_up,
     backward,
     fetch_pointers,
@@ -58,6 +54,7 @@ from loglinear.structures.chain.padded import (
     set_emissions,
     set_factors,
     set_scores,
+    take_step,
     workspace,
 )
 
@@ -394,7 +391,7 @@ def risk_pass(
     """As :func:`~loglinear.structures.chain.padded.dual_pass`, by the criterion ``kind``; each step computes Q."""
     data, less, w = corpus.plain, np.float32(shrink), row_length(width)
     work, moves = workspace(data, sequences, width), moves_of(data, sequences, weights.rows.shape[0], width)
-    more, places, transition = risk_work(work), data.transition_places, weights.transition.ravel()
+    more, places = risk_work(work), data.transition_places
     gold, gold_pairs = np.zeros(work.emission.shape[0], np.float32), np.zeros(w * w, np.float32)
     n_sequences = sequences.shape[0]
     for k in range(n_sequences):
@@ -421,14 +418,7 @@ def risk_pass(
             work.pairs[places[f]] = there
             square += there * there
         losses[i], gaps[i] = weight * loss, weight * 0.5 * size
-        gamma = np.float32(size / (size + caution * weight / (2.0 * l2) * square + LEAST))
-        factor = np.float32(-weight / (2.0 * l2)) * gamma
-        for f in range(places.shape[0]):
-            old[f] += gamma * work.pairs[places[f]]
-            transition[places[f]] += factor * work.pairs[places[f]]
-        add_to_alpha(first, n, gamma, width, work, alpha)
-        add_sums_to_rows(used, factor, width, moves, weights)
-        add_to_lists(first, n, data, factor, width, work, weights)
+        take_step(i, size, square, used, l2, caution, data, weights, width, alpha, alpha_transitions, work, moves)
         for t in range(n):
             gold[t * w + data.gold[first + t]] = ZERO
             if t > 0:
