@@ -29,14 +29,15 @@ class SequenceScores:
 
     def zeros_like(self) -> Self:
         """Zeros of the same shapes."""
-        return type(self)(**{name: np.zeros(array.shape) for name, array in self.parts().items()})
+        zeros = {name: np.zeros(array.shape) for name, array in self.parts().items()}
+        return replace(self, **zeros)  # type: ignore[type-var]  # a dataclass
 
     def plus(self, other: Self) -> Self:
         """The sum, as new arrays; a part that only one of them has is copied."""
         total = {name: array.copy() for name, array in self.parts().items()}
         for name, array in other.parts().items():
             total[name] = total[name] + array if name in total else array.copy()
-        return type(self)(**total)
+        return replace(self, **total)  # type: ignore[type-var]  # a dataclass
 
     def with_costs(self, costs: Float) -> Self:
         """The scores plus a cost for each label at each position [N, labels]; shares the other arrays."""
@@ -70,6 +71,11 @@ class Sequences:
             raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without positions")
         self.n_sequences = len(lengths)
         self.n_positions = int(self.offsets[-1])
+
+    def sums_of(self, values: Float, labels: Int32) -> Float:
+        """Sums [S] of the ``values`` [N, Y] of the labels [N]."""
+        chosen: Float = values[np.arange(self.n_positions), labels]
+        return np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
 
     def _checked_arrays(
         self, scores: SequenceScores, shapes: Mapping[str, tuple[int, ...]], absent: tuple[int, ...], use: str

@@ -1,5 +1,7 @@
 """A tagger with many labels: the same answers as by the general path, for any number of threads, and after a stop."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from loglinear import Tagger
 from loglinear.structures.chain import best, steps
 from loglinear.structures.chain.best import WideDecoder
 from loglinear.structures.chain.wide import WideLayout
+from loglinear.structures.constraints import Constraints
 
 N_LABELS = 60
 
@@ -80,10 +83,11 @@ def test_answers_are_those_of_the_general_path(data, tmp_path):
     tagger = Tagger(max_iter=5).fit(X, y)
     tagger.save(tmp_path / "model")
     loaded = Tagger.load(tmp_path / "model")
-    assert isinstance(loaded.model_.decoder, WideDecoder) and loaded.model_._wide_sums is not None
+    assert isinstance(loaded.model_.decoder, WideDecoder) and loaded.model_.listed is not None
     labels, marginals = loaded.predict(X), loaded.predict_marginals(X)
     given = [[None, *labels_of[1:]] for labels_of in y]
     forced, single = loaded.predict(X, given=given), [loaded.predict_single(x) for x in X[:20]]
+    asked = [answers(loaded, X, y, given) for given in (None, given)]
     with pytest.MonkeyPatch.context() as patch:
         for module in (steps, best):
             patch.setattr(module, "FEWEST_LABELS", 10**9)
@@ -92,6 +96,58 @@ def test_answers_are_those_of_the_general_path(data, tmp_path):
         for mine, theirs in zip(marginals, plain.predict_marginals(X), strict=True):
             for here, there in zip(mine, theirs, strict=True):
                 assert here == pytest.approx(there, abs=1e-9)
+        assert plain.model_.listed is None
+        for mine, theirs in zip(asked, [answers(plain, X, y, given) for given in (None, given)], strict=True):
+            assert mine[:2] == theirs[:2]
+            for here, there in zip(mine[2:], theirs[2:], strict=True):
+                np.testing.assert_allclose(here, there, rtol=1e-7, atol=1e-9)
+
+
+def answers(tagger, X, y, given):
+    """Labels by other decodings, and all sorts of probabilities."""
+    confidence = tagger.predict_numbers(X, given=given, confidence=True)[1]
+    best = [p for ranked in tagger.predict_nbest(X, 4, given=given) for _, p in ranked]
+    spans = [span[3] for found in tagger.predict_spans(X, given=given) for span in found]
+    posterior, least_risk = (tagger.predict(X, decoding=d, given=given) for d in ("posterior", "min-risk"))
+    return posterior, least_risk, confidence, best, spans, tagger.log_probability(X, y)
+
+
+def test_answers_under_constraints_are_those_of_the_general_path(data):
+    X, y = data
+    seen = {pair for labels in y for pair in pairwise(labels)}
+    names = [f"label {k}" for k in range(N_LABELS)]
+    ruled_out = [(a, b) for i, a in enumerate(names) for j, b in enumerate(names) if (i + 3 * j) % 7 == 0]
+    tagger = Tagger(max_iter=3, constraints=Constraints(forbidden=[p for p in ruled_out if p not in seen])).fit(X, y)
+    assert tagger.model_.listed is not None
+    mine = answers(tagger, X, y, None)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (steps, best):
+            patch.setattr(module, "FEWEST_LABELS", 10**9)
+        for name in ("listed", "laid_out", "decoder"):
+            vars(tagger.model_).pop(name, None)
+        assert tagger.model_.listed is None
+        theirs = answers(tagger, X, y, None)
+    assert mine[:2] == theirs[:2]
+    for here, there in zip(mine[2:], theirs[2:], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", ["hamming:0.7", "balanced", {("a", "b"): 0.2, ("b", "c"): 3.0}])
+def test_costs_of_many_labels_are_those_of_the_table(spec, monkeypatch):
+    from loglinear.criteria import costs
+    from loglinear.structures.gold import Gold
+
+    rng, labels, offsets = np.random.default_rng(1), ["a", "b", "c", "d"], np.array([0, 1, 4, 9])
+    marginals, gold = rng.random((9, 4)), Gold(rng.integers(0, 4, 9).astype(np.int32))
+    allowed = Gold(gold.labels, (rng.random((9, 4)) < 0.6).astype(np.uint8) | (gold.labels[:, None] == np.arange(4)))
+    few = costs.make_cost(spec, labels, np.arange(1, 5))
+    expected = few.expected(marginals, offsets), few.at(gold, offsets), few.at(allowed, offsets)
+    monkeypatch.setattr(costs, "FEWEST_LABELS", 1)
+    many = costs.make_cost(spec, labels, np.arange(1, 5))
+    found = many.expected(marginals, offsets), many.at(gold, offsets), many.at(allowed, offsets)
+    assert "table" not in vars(many)
+    for here, there in zip(found, expected, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-12)
 
 
 def test_pruning_is_for_chains():

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_chain_decoder import problems as decoding_problems
 
 from loglinear import Tagger
 from loglinear.criteria.costs import Cost, make_cost
-from loglinear.errors import InfeasibleError
 from loglinear.features.block import FeatureBlock
 from loglinear.kernels.lanes import width_of
 from loglinear.optimizers.dual.chain import DualAscent, _start
 from loglinear.structures.chain import steps, wide
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.marginals import WideSums
 from loglinear.structures.chain.steps import (
     blank_factors,
     constant_factor,
@@ -122,33 +119,6 @@ def test_a_labelling_is_possible_if_its_score_is(found, seed):
     chosen = rng.integers(0, len(labels), int(offsets[-1])).astype(np.int32)
     expected = Chain(offsets).score(rules.scores(int(offsets[-1])), chosen)
     assert np.array_equal(rules.of_labelling(offsets, chosen), expected)
-
-
-@settings(max_examples=150, deadline=None)
-@given(decoding_problems(), st.data())
-def test_probabilities_are_those_of_the_chain(problem, data):
-    features, weights, rules, corpus, mask = problem
-    first = data.draw(st.integers(0, corpus.n_sequences - 1))
-    end = data.draw(st.integers(first + 1, corpus.n_sequences))
-    lo, hi = corpus.offsets[first], corpus.offsets[end]
-    chain = Chain(corpus.offsets[first : end + 1] - lo)
-    scores = features.scores(features.lay_out(weights, rules), corpus, first, end)
-    if mask is not None:
-        scores = chain.restrict(scores, mask[lo:hi])
-    found = None
-    try:
-        log_z, expected = chain.expectations(scores)
-    except InfeasibleError:
-        try:
-            found = WideSums(features, weights, rules).expectations(corpus, first, end, mask)
-        except InfeasibleError:
-            return
-        assert found is None  # log space says what is wrong
-        return
-    found = WideSums(features, weights, rules).expectations(corpus, first, end, mask)
-    assert found is not None
-    np.testing.assert_allclose(found[0], log_z, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found[1], expected.emission, rtol=1e-6, atol=1e-12)
 
 
 @settings(max_examples=100, deadline=None)

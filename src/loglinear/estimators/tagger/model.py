@@ -32,7 +32,7 @@ from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
 from loglinear.structures.chain.best import Decoder, decoder_for
-from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
     from loglinear.features.names import NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
-    from loglinear.structures.chain.marginals import WideSums
+    from loglinear.structures.chain.listed import ListedChain, ListedFeatures, ListedScores
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
@@ -153,6 +153,15 @@ class SequenceInference(ABC):
             corpus, allowed, n_threads, lambda structure, scores, positions: self._label_marginals(structure, scores)
         )
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
+
+    def confidence(self, corpus: Any, labels: Int32, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
+        """Probability [N] of the label that each position has in ``labels`` [N], without all others' in memory."""
+
+        def of(structure: Any, scores: Any, positions: slice) -> Float:
+            own = labels[positions]
+            return self._label_marginals(structure, scores)[np.arange(len(own)), own]
+
+        return _joined(self.map_blocks(corpus, allowed, n_threads, of), np.float64)
 
     def n_best(self, corpus: Any, k: int, allowed: UInt8 | None = None, n_threads: int = 1) -> list[Ranked]:
         """For each sequence its best labellings [K, T] and their probabilities [K], K <= k.
@@ -512,7 +521,7 @@ class ChainModel(SequenceModel):
 
     structure_name = "chain"
     kinds = tuple(LABELS_OF)
-    cached = ("penalties", "laid_out", "decoder", "_wide_sums", "_sentences")
+    cached = ("penalties", "laid_out", "decoder", "listed", "_sentences")
 
     features: ChainFeatures
     local: bool = False
@@ -580,22 +589,34 @@ class ChainModel(SequenceModel):
     def penalties(self) -> Penalties:
         return penalties_of(self.constraints, self.labels).split(self.sub_labels)
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether scores are sums of weights of a first-order chain, and nothing else."""
+        return self.base is None and self.scaling is None and not self.local and Decoder.suits(self.features)
+
     @cached_property
     def decoder(self) -> Decoder | None:
         """The weights laid out for finding best labellings; None if that needs part scores."""
-        plain = self.base is None and self.scaling is None and not self.local
-        if not plain or not Decoder.suits(self.features):
+        if not self._is_plain:
             return None
         return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
-    def _wide_sums(self) -> WideSums | None:
-        """The weights laid out for sums over many labels; None if the general path is for them."""
-        if self.decoder is None or not is_sparse(self.features, self.penalties):
+    def listed(self) -> ListedFeatures | None:
+        """The features in the form whose part scores are lists; None unless there are many labels, few transitions."""
+        if not self._is_plain or not is_sparse(self.features, self.penalties):
             return None
-        from loglinear.structures.chain.marginals import WideSums
+        from loglinear.structures.chain.listed import ListedFeatures
 
-        return WideSums(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+        return ListedFeatures.of(self.features, self.penalties)
+
+    @cached_property
+    def laid_out(self) -> ChainWeights:
+        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+        return (self.listed or self.features).lay_out(weights, self.penalties)
+
+    def structure(self, corpus: EncodedCorpus, first: int, end: int) -> Chain | ListedChain:
+        return (self.listed or self.features).structure(corpus, first, end)
 
     @cached_property
     def _sentences(self) -> SentenceDecoder | None:
@@ -614,7 +635,9 @@ class ChainModel(SequenceModel):
         features, used = self.features.keeping(kept)
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
 
-    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
+    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores | ListedScores:
+        if self.listed is not None:
+            return self.listed.scores(self.laid_out, corpus, first, end)
         scores: ChainScores = super().part_scores(corpus, first, end)
         if self.base is not None:
             if not self.base.has_parts:
@@ -680,27 +703,6 @@ class ChainModel(SequenceModel):
             except InfeasibleError:
                 raise InfeasibleError(i) from None
         return labels
-
-    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
-        """Probability of each label at each position [N, Y]."""
-        sums = self._wide_sums
-        if sums is None:
-            return super().marginals(corpus, allowed, n_threads)
-        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
-
-        def of(run: tuple[int, int]) -> Float | None:
-            try:
-                found = sums.expectations(corpus, *run, mask)
-            except InfeasibleError as error:
-                raise InfeasibleError(run[0] + error.sequence) from None
-            return None if found is None else found[1]
-
-        blocks = in_threads(of, self.blocks(corpus), n_threads)
-        found = [block for block in blocks if block is not None]
-        if len(found) < len(blocks):
-            return super().marginals(corpus, allowed, n_threads)
-        states = np.concatenate(found) if found else np.zeros((0, len(self.states)))
-        return states.reshape(len(states), -1, self.sub_labels).sum(axis=2) if self.sub_labels > 1 else states
 
     def _quickly_decoded(self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)

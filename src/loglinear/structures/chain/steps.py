@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
-from loglinear.kernels import loose_kernel
+from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.lanes import N_LANES, Width, exponential, load, store, towards_zero
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
@@ -256,3 +256,17 @@ def go_back(
                 if has_pairs:
                     pairs[j] += value * reached[b]
     _make_safe(values, factors.listed, constant, steps, steps.after, False, sums, out)
+
+
+@kernel
+def find_step(previous: int, label: int, steps: Steps) -> int:
+    """The number of a listed transition, or -1."""
+    low, high, others = steps.after.pointer[previous], steps.after.pointer[previous + 1], steps.after.others
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if others[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and others[low] == label else -1
