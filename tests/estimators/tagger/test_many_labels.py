@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from loglinear import Tagger
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.tagger.model import check_size
 from loglinear.structures.chain import best, steps
 from loglinear.structures.chain.best import WideDecoder
 from loglinear.structures.chain.wide import WideLayout
@@ -51,6 +53,58 @@ def test_training_is_that_in_double_precision(data, options):
         patch.setattr(steps, "FEWEST_LABELS", 10**9)
         other = Tagger(tolerance=1e-7, max_iter=300, **options).fit(*data)
     assert other.objective_ == pytest.approx(tagger.objective_, rel=1e-3)
+
+
+EVERY_ROAD = [
+    {"criterion": "max-margin"},
+    {"criterion": "jrb"},
+    {"criterion": "risk"},
+    {"criterion": "memm"},
+    {"criterion": "pseudolikelihood"},
+    {"criterion": "piecewise"},
+    {"criterion": "nota"},
+    {"criterion": "perceptron"},
+    {"criterion": "mira:k=3"},
+    {"criterion": "passive-aggressive"},
+    {"optimizer": "sgd"},
+    {"criterion": "softmax-margin", "optimizer": "adagrad"},
+]
+
+
+@pytest.mark.parametrize("options", EVERY_ROAD, ids=lambda given: "-".join(given.values()).replace(":", "-"))
+def test_every_criterion_learns_the_same_over_lists(data, options, monkeypatch):
+    """Too many labels for passes over all transitions: training, and labelling, over lists instead."""
+    X, y = data
+    smooth = options.get("criterion") in ("jrb", "risk", "piecewise", "nota")
+    if smooth:
+        options = {**options, "optimizer": "lbfgs"}  # whose objective is what is compared
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "FEWEST_LABELS", 10**9)
+        plain = Tagger(max_iter=3, **options).fit(X, y)
+        expected = plain.predict(X), plain.objective_
+    monkeypatch.setattr(steps, "MOST_DENSE", 50)
+    tagger = Tagger(max_iter=3, **options).fit(X, y)
+    if options.get("criterion") == "max-margin":  # another optimizer: no fewer labels are right after its passes
+        assert tagger.score(X, y) > 0.5
+        return
+    ties = options.get("criterion") == "mira:k=3"  # many labellings are equally bad at first; either is right
+    assert tagger.objective_ == pytest.approx(expected[1], rel=0.05 if ties else 1e-3)
+    found, wanted = ([label for labels in each for label in labels] for each in (tagger.predict(X), expected[0]))
+    assert np.mean(np.array(found) == np.array(wanted)) > (0.9 if ties else 0.98)
+
+
+def test_dual_ascent_says_why_it_does_not_go_over_so_many_labels(data, monkeypatch):
+    monkeypatch.setattr(steps, "MOST_DENSE", 50)
+    with pytest.raises(OptionError, match="60 labels; use lbfgs"):
+        Tagger(criterion="max-margin", optimizer="dual").fit(*data)
+
+
+@pytest.mark.parametrize("size", [(47_000, 1, False), (1300, 2, False), (3000, 1, True)])
+def test_more_labels_than_there_is_room_for_are_refused(size):
+    with pytest.raises((OptionError, DataError), match="labels"):
+        check_size(*size)
+    check_size(46_000, 1, False)
+    check_size(1000, 2, True)
 
 
 @pytest.mark.parametrize("options", [{}, {"optimizer": "dual:prune=0.0001"}, {"optimizer": "lbfgs"}])
@@ -152,7 +206,6 @@ def test_costs_of_many_labels_are_those_of_the_table(spec, monkeypatch):
 
 def test_pruning_is_for_chains():
     from loglinear import Classifier
-    from loglinear.errors import OptionError
 
     with pytest.raises(OptionError, match=r"prune=.* is for chains"):
         Classifier(optimizer="dual:prune=0.1", l2=1.0).fit(np.eye(4), list("abab"))

@@ -125,7 +125,10 @@ def test_draws_and_posterior_labellings_are_the_same(found, seed):
 def test_pieces_are_the_same(found, seed, nothing):
     mine, here, theirs, there = found
     rng = np.random.default_rng(seed)
-    (first, table), (other_first, others) = mine.piece_normalisers(here, nothing), theirs.piece_normalisers(there, nothing)
+    (first, table), (other_first, others) = (
+        mine.piece_normalisers(here, nothing),
+        theirs.piece_normalisers(there, nothing),
+    )
     np.testing.assert_allclose(first, other_first, rtol=1e-9, atol=1e-9)
     last = mine.offsets[1:] - 1  # no piece follows
     table.emission[last] = others.emission[last] = 0.0
@@ -168,7 +171,9 @@ def test_covariances_with_a_cost_are_the_same(found, seed):
 def test_every_criterion_has_the_same_losses_and_gradients(name, found, seed, partial):
     mine, here, theirs, there = found
     rng, cls = np.random.default_rng(seed), CRITERIA[name]
-    cost = Cost(rng.random((4, here.n_labels, here.n_labels)) * (1.0 - np.eye(here.n_labels))) if cls.uses_cost else None
+    cost = (
+        Cost(rng.random((4, here.n_labels, here.n_labels)) * (1.0 - np.eye(here.n_labels))) if cls.uses_cost else None
+    )
     if not cls.learns_weights or cls.uses_base:
         return
     criterion, weights = make_criterion(name, cost), rng.random(mine.n_sequences)
@@ -189,7 +194,9 @@ def test_every_criterion_has_the_same_losses_and_gradients(name, found, seed, pa
 def test_where_probabilities_underflow_log_space_is_used():
     """Two labels that exclude each other, both much better where the other one must be."""
     features, penalties = one_way()
-    listed = ListedFeatures(2, 1, features.state, None, features.transitions, features.trigrams, make_steps(features, penalties))
+    listed = ListedFeatures(
+        2, 1, features.state, None, features.transitions, features.trigrams, make_steps(features, penalties)
+    )
     scores = listed.scores(listed.lay_out(np.array([900.0, -900.0]), penalties), nothing_seen(3), 0, 1)
     emission = np.array([[0.0, 1000.0], [1000.0, 0.0], [0.0, 1000.0]])
     scores = replace(scores, emission=emission)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
-from loglinear.errors import InfeasibleError, OptionError
+from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
 from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import EncodedCorpus, Incidence
@@ -497,6 +497,8 @@ def _narrow(numbers: Array) -> Array:
 # Linear chains.
 
 MOST_SCALING = 1e6
+MOST_SCORES = 2**31  # numbers in a table of scores, 16 GB
+LONG = 256  # tokens of a sequence that there should be room for
 LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3}  # how many labels a feature of each kind looks at
 
 
@@ -533,6 +535,7 @@ class ChainModel(SequenceModel):
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
         options, corpus, encoder, gold, labels, transitions, input_only = data
         encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
+        check_size(len(labels) * options.sub_labels, options.order, encoded.edge is not None)
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
         gold = gold.split(options.sub_labels, len(labels))
@@ -589,22 +592,19 @@ class ChainModel(SequenceModel):
     def penalties(self) -> Penalties:
         return penalties_of(self.constraints, self.labels).split(self.sub_labels)
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether scores are sums of weights of a first-order chain, and nothing else."""
-        return self.base is None and self.scaling is None and not self.local and Decoder.suits(self.features)
-
     @cached_property
     def decoder(self) -> Decoder | None:
         """The weights laid out for finding best labellings; None if that needs part scores."""
-        if not self._is_plain:
+        plain = self.base is None and self.scaling is None and not self.local
+        if not plain or not Decoder.suits(self.features):
             return None
         return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
     def listed(self) -> ListedFeatures | None:
         """The features in the form whose part scores are lists; None unless there are many labels, few transitions."""
-        if not self._is_plain or not is_sparse(self.features, self.penalties):
+        plain = self.base is None and self.scaling is None and Decoder.suits(self.features)
+        if not plain or not is_sparse(self.features, self.penalties):
             return None
         from loglinear.structures.chain.listed import ListedFeatures
 
@@ -636,9 +636,7 @@ class ChainModel(SequenceModel):
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
 
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores | ListedScores:
-        if self.listed is not None:
-            return self.listed.scores(self.laid_out, corpus, first, end)
-        scores: ChainScores = super().part_scores(corpus, first, end)
+        scores: Any = (self.listed or self.features).scores(self.laid_out, corpus, first, end)
         if self.base is not None:
             if not self.base.has_parts:
                 raise OptionError(
@@ -650,7 +648,7 @@ class ChainModel(SequenceModel):
             return scores
         from loglinear.criteria.local import locally_normalised, scaled
 
-        structure = self.structure(corpus, first, end)
+        structure: Any = self.structure(corpus, first, end)
         if self.scaling is not None:
             scores = scaled(structure, scores, self.scaling)
         return locally_normalised(structure, scores) if self.local else scores
@@ -796,6 +794,20 @@ class ChainModel(SequenceModel):
             place = find_keys(my_keys, their_keys)
             found = np.flatnonzero(place >= 0)
             start[part.start + place[found]] = other.weights[their_part.start + found]
+
+
+def check_size(n_states: int, order: int, has_edges: bool) -> None:
+    """Reject more labels than a chain has room for, before anything large is made."""
+    if n_states**2 > MOST_SCORES:
+        raise DataError(f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}")
+    if order == 2 and n_states**3 > MOST_SCORES:
+        size = f"{8e-9 * float(n_states) ** 3:,.0f} GB"
+        raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
+    if has_edges and n_states**2 * LONG > MOST_SCORES:
+        raise OptionError(
+            f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each token; "
+            "leave it out: label bigrams alone (transitions) take no such room"
+        )
 
 
 def _input_attributes(encoder: TemplateEncoder | NameEncoder) -> Bool:

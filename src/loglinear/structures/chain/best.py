@@ -421,9 +421,7 @@ def _step_by_lists(before: Float, steps: Steps, lines: Lines, candidates: Int32,
 
 
 @kernel
-def path_by_lists(
-    scores: Float, lines: Lines, steps: Steps, n_candidates: int, reached: Float, labels: Int32
-) -> float:
+def path_by_lists(scores: Float, lines: Lines, steps: Steps, n_candidates: int, reached: Float, labels: Int32) -> float:
     """The best labelling of a sequence with ``scores`` [T, Y] into ``labels`` [T]; its score, -inf if there is none.
 
     ``reached`` [at least T, Y] afterwards has the score of the best labelling up to each label.
@@ -532,9 +530,7 @@ def _longer(
 
 
 @kernel
-def k_best_by_lists(
-    scores: Float, lines: Lines, steps: Steps, n_candidates: int, labels: Int32, totals: Float
-) -> int:
+def k_best_by_lists(scores: Float, lines: Lines, steps: Steps, n_candidates: int, labels: Int32, totals: Float) -> int:
     """The k best labellings of a sequence with ``scores`` [T, Y] into ``labels`` [k, T], ``totals`` [k]; how many."""
     n, n_labels = scores.shape
     k, reached = totals.shape[0], np.empty((n, n_labels))

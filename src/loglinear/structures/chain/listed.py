@@ -160,7 +160,7 @@ class ListedChain(Sequences):
         else:
             possible = {name: np.where(np.isneginf(array), -np.inf, 0.0) for name, array in parts.items()}
             possible["emission"] += values
-            labels = self.viterbi(replace(scores, **possible))[0]
+            labels = self.viterbi(ListedScores(**possible, steps=scores.steps))[0]
         return labels, self.sums_of(values, labels)
 
     # -- sums over labellings ----------------------------------------------------------------------------------------
@@ -586,8 +586,8 @@ def sample(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Pieces: :mod:`~loglinear.structures.chain.pieces` has the equations. All contexts of a position are one sum over lists;
-# a context whose sum has underflown is done by itself, and so is one that is given.
+# Pieces: :mod:`~loglinear.structures.chain.pieces` has the equations. All contexts of a position are one sum over
+# lists; a context whose sum has underflown is done by itself, and so is one that is given.
 
 
 @kernel
@@ -696,9 +696,7 @@ def add_given(
 
 
 @loose_kernel
-def _all_contexts(
-    steps: Steps, moves: Moves, row: Float, powers: Float, sums: Float
-) -> float:
+def _all_contexts(steps: Steps, moves: Moves, row: Float, powers: Float, sums: Float) -> float:
     """``sums`` [Y] = those of exp(scores ``row`` [Y] and transition - the number returned), over the labels after each.
 
     ``powers`` [Y] are the exponentials of the scores less their greatest.

@@ -29,6 +29,7 @@ from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
 
 FEWEST_LABELS, MOST_LISTED = 200, 0.1  # from where on sums are quicker in this form: labels, share of what is listed
+MOST_DENSE = 1000  # labels up to which passes that have no such form go over all transitions
 SAFE = 1e-9
 
 Numbers = npt.NDArray[np.floating]  # float32 in training, float64 in prediction
@@ -97,6 +98,11 @@ def is_sparser(features: ChainFeatures, penalties: Penalties, fewest: int, most:
     if n < fewest or features.order != 1 or features.edge is not None:
         return False
     return len(listed_transitions(features, penalties.rules)) <= most * n * n
+
+
+def is_too_wide(features: ChainFeatures, penalties: Penalties) -> bool:
+    """Whether a chain has so many labels that passes over all its transitions are left for general ones over lists."""
+    return is_sparser(features, penalties, MOST_DENSE + 1, MOST_LISTED)
 
 
 def make_steps(features: ChainFeatures, penalties: Penalties) -> Steps:

@@ -288,9 +288,7 @@ class Chain(Sequences):
 
         parts, shaped = self._checked(scores), self._shaped(gradient, "writable")
         values, numbers = np.empty(self.n_sequences), self._checked_labels(labels, scores.n_labels)
-        pieces.add_conditionals(
-            self.offsets, parts, numbers, True, True, False, self._weights(weights), values, shaped
-        )
+        pieces.add_conditionals(self.offsets, parts, numbers, True, True, False, self._weights(weights), values, shaped)
         return values
 
     # -- checks and conversions ---------------------------------------------------------------------------------------
