@@ -805,8 +805,8 @@ def check_size(n_states: int, order: int, has_edges: bool) -> None:
         raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
     if has_edges and n_states**2 * LONG > MOST_SCORES:
         raise OptionError(
-            f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each token; "
-            "leave it out: label bigrams alone (transitions) take no such room"
+            f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each "
+            "token; leave it out: label bigrams alone (transitions) take no such room"
         )
 
 

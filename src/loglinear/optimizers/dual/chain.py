@@ -339,8 +339,9 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
     if isinstance(features, ChainFeatures) and criterion.name not in (*SUMS, *GIVEN_AFTER):
-        if is_too_wide(features, Penalties.none(features.n_labels)):
-            return f"by {criterion.name} it goes over all pairs of labels, and there are {features.n_labels:,} labels"
+        n_labels = features.n_labels
+        if is_too_wide(features, Penalties.none(n_labels)):
+            return f"by {criterion.name} it goes over all pairs of labels, and there are {n_labels:,} labels"
     if criterion.name in (*GIVEN_AFTER, *PIECES):
         return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold, (*IN_SINGLE_PRECISION, "max-margin"))

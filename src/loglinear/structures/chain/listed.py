@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Float, Int32, Int64
-from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.errors import InfeasibleError, OptionError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.numbers import MAX_SPREAD, TINY, longest
@@ -34,7 +34,7 @@ from loglinear.structures.chain.best import CANDIDATES, Lines, k_best_by_lists, 
 from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.chain.steps import Factors, Steps, find_step, go_back, go_forth, is_sparse, make_steps
 from loglinear.structures.chain.structure import Chain, ChainScores
-from loglinear.structures.sequences import Sequences, SequenceScores, as_array
+from loglinear.structures.sequences import Sequences, SequenceScores, as_array, draw_one
 
 LEAST = 1e-280  # a smaller sum of a piece's labels may lack some that have underflown
 
@@ -117,13 +117,6 @@ class ListedChain(Sequences):
         shaped, numbers = self._parts(parts, "writable"), self._checked_labels(labels, parts.n_labels)
         add_labelling(self.offsets, numbers, self._weights(weights), parts.steps, shaped)
 
-    def restrict(self, scores: ListedScores, allowed: npt.ArrayLike) -> ListedScores:
-        """The scores, with -inf for the labels where ``allowed`` [N, Y] is 0; shares the other arrays."""
-        mask = np.asarray(allowed)
-        if mask.shape != np.shape(scores.emission):
-            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
-        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
-
     # -- best labellings ---------------------------------------------------------------------------------------------
 
     def viterbi(self, scores: ListedScores) -> tuple[Int32, Float]:
@@ -160,7 +153,7 @@ class ListedChain(Sequences):
         else:
             possible = {name: np.where(np.isneginf(array), -np.inf, 0.0) for name, array in parts.items()}
             possible["emission"] += values
-            labels = self.viterbi(ListedScores(**possible, steps=scores.steps))[0]
+            labels = self.viterbi(replace(scores, **possible))[0]  # type: ignore[arg-type]  # arrays by name
         return labels, self.sums_of(values, labels)
 
     # -- sums over labellings ----------------------------------------------------------------------------------------
@@ -430,6 +423,21 @@ def _trust(reached: Float, ahead: Float) -> bool:
 
 
 @loose_kernel
+def _add_ends_and_pairs(
+    first: int, last: int, weight: float, steps: Steps, moves: Moves, pairs: Float, found: ListedParts
+) -> None:
+    """Add what a sequence has for its ends and, with its ``weight``, for transitions; clears the ``pairs`` [M]."""
+    for y in range(found.start.shape[0]):
+        found.start[y] += found.emission[first, y]
+    for y in range(found.stop.shape[0]):
+        found.stop[y] += found.emission[last, y]
+    for m in range(pairs.shape[0]):
+        place = steps.before.place[m]
+        found.transition[place] += weight * moves.factors.listed[place] * pairs[m]
+        pairs[m] = 0.0
+
+
+@loose_kernel
 def forward_backward(
     offsets: Int64, parts: ListedParts, steps: Steps, moves: Moves, weights: Float, log_z: Float,
     expected: ListedParts,
@@ -463,13 +471,7 @@ def forward_backward(
         if not log_z[i] > -np.inf:
             pairs[:] = 0.0
             continue
-        for y in range(n_labels):
-            expected.start[y] += expected.emission[first, y]
-            expected.stop[y] += expected.emission[first + n - 1, y]
-        for m in range(pairs.shape[0]):
-            place = steps.before.place[m]
-            expected.transition[place] += weight * moves.factors.listed[place] * pairs[m]
-            pairs[m] = 0.0
+        _add_ends_and_pairs(first, first + n - 1, weight, steps, moves, pairs, expected)
 
 
 @loose_kernel
@@ -531,28 +533,7 @@ def covariance(
         if not mean[i] >= 0.0:
             pairs[:] = 0.0
             continue
-        for y in range(n_labels):
-            found.start[y] += found.emission[first, y]
-            found.stop[y] += found.emission[first + n - 1, y]
-        for m in range(pairs.shape[0]):
-            place = steps.before.place[m]
-            found.transition[place] += weight * moves.factors.listed[place] * pairs[m]
-            pairs[m] = 0.0
-
-
-@kernel
-def _draw(weights: Float, uniform: float) -> int:
-    """A number drawn in proportion to ``weights`` [n], by ``uniform`` in [0, 1)."""
-    total, reached, drawn = 0.0, 0.0, 0
-    for j in range(weights.shape[0]):
-        total += weights[j]
-    for j in range(weights.shape[0]):
-        if weights[j] > 0.0:  # an impossible one is never drawn, whatever the rounding
-            drawn = j
-            reached += weights[j]
-            if reached > uniform * total:
-                break
-    return drawn
+        _add_ends_and_pairs(first, first + n - 1, weight, steps, moves, pairs, found)
 
 
 @kernel
@@ -571,7 +552,7 @@ def sample(
         if not log_z[i] > -np.inf:
             continue
         for row in range(labels.shape[0]):
-            y = _draw(ahead[n - 1], uniforms[row, first + n - 1])
+            y = draw_one(ahead[n - 1], uniforms[row, first + n - 1])
             labels[row, first + n - 1] = y
             for t in range(n - 2, -1, -1):
                 j, end, kind = side.pointer[y], side.pointer[y + 1], steps.kinds[y]
@@ -581,7 +562,7 @@ def sample(
                         j += 1
                     else:
                         reached[b] = ahead[t, b] * moves.constant * steps.table[steps.kinds[b], kind]
-                y = _draw(reached, uniforms[row, first + t])
+                y = draw_one(reached, uniforms[row, first + t])
                 labels[row, first + t] = y
 
 

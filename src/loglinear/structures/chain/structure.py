@@ -16,7 +16,7 @@ so threads may share a chain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -93,13 +93,6 @@ class Chain(Sequences):
         shaped = self._shaped(parts, "writable")
         labels = self._checked_labels(labels, parts.n_labels)
         add_labelling(self.offsets, labels, self._weights(weights), shaped)
-
-    def restrict(self, scores: ChainScores, allowed: npt.ArrayLike) -> ChainScores:
-        """The scores, with -inf for the labels where ``allowed`` [N, Y] is 0; shares the other arrays."""
-        mask = np.asarray(allowed)
-        if mask.shape != np.shape(scores.emission):
-            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
-        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
 
     # -- best labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ---------------------------------------------------
 
