@@ -509,6 +509,7 @@ def covariance(
         total = 0.0
         for y in range(n_labels):
             total += costly[n - 1, y]
+        for y in range(n_labels):
             reached[y] = 1.0
             to_come[y] = 0.0
         mean[i] = total
