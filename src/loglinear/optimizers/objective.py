@@ -31,7 +31,7 @@ from loglinear.structures.chain.listed import ListedChain, ListedFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
 from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
-from loglinear.structures.chain.steps import is_sparse
+from loglinear.structures.chain.steps import is_sparse, is_too_wide
 from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
@@ -142,17 +142,26 @@ class Objective:
         return ListedFeatures.of(features, self.penalties) or features
 
     @cached_property
+    def _too_wide(self) -> bool:
+        """Whether passes in single precision would go over all pairs of too many labels."""
+        if not isinstance(self.features, ChainFeatures) or self.criterion.name in (*SUMS, *GIVEN_AFTER):
+            return False
+        return is_too_wide(self.features, self.penalties)
+
+    @cached_property
     def _quick(self) -> SinglePrecision | None:
         """Passes in single precision, if they are supported."""
-        if unsupported_reason(self.criterion, self.features, self.gold) is not None:
+        if self._too_wide or unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
         return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _quick_value(self) -> SinglePrecision | None:
         """The value alone in single precision, if that is supported."""
-        if self._quick is not None or local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
+        if self._quick is not None or self._too_wide:
             return self._quick
+        if local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
+            return None
         return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from loglinear import Tagger
+from loglinear.criteria import costs
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger.model import check_size
 from loglinear.structures.chain import best, steps
@@ -91,6 +92,19 @@ def test_every_criterion_learns_the_same_over_lists(data, options, monkeypatch):
     assert tagger.objective_ == pytest.approx(expected[1], rel=0.05 if ties else 1e-3)
     found, wanted = ([label for labels in each for label in labels] for each in (tagger.predict(X), expected[0]))
     assert np.mean(np.array(found) == np.array(wanted)) > (0.9 if ties else 0.98)
+
+
+@pytest.mark.parametrize("name", ["max-margin", "jrb", "risk", "piecewise", "nota"])
+def test_no_table_of_all_label_pairs_is_made(data, name, monkeypatch):
+    monkeypatch.setattr(steps, "MOST_DENSE", 50)
+    monkeypatch.setattr(costs, "FEWEST_LABELS", 50)
+    problem = Tagger(criterion=name).problem(*data)
+    criterion = problem.criterion(name)
+    objective = problem.objective(criterion, 1.0, 1, True)
+    zero = np.zeros(objective.features.n_features)
+    assert objective.value(zero) == pytest.approx(objective(zero)[0])
+    assert "layout" not in vars(objective) and "transition" not in vars(objective.penalties)
+    assert not hasattr(criterion, "cost") or "table" not in vars(criterion.cost)
 
 
 def test_dual_ascent_says_why_it_does_not_go_over_so_many_labels(data, monkeypatch):
@@ -188,7 +202,6 @@ def test_answers_under_constraints_are_those_of_the_general_path(data):
 
 @pytest.mark.parametrize("spec", ["hamming:0.7", "balanced", {("a", "b"): 0.2, ("b", "c"): 3.0}])
 def test_costs_of_many_labels_are_those_of_the_table(spec, monkeypatch):
-    from loglinear.criteria import costs
     from loglinear.structures.gold import Gold
 
     rng, labels, offsets = np.random.default_rng(1), ["a", "b", "c", "d"], np.array([0, 1, 4, 9])
