@@ -36,7 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Float, Int64
+from loglinear.data.columns.corpus import ranges
 from loglinear.errors import OptionError
+from loglinear.structures.chain.steps import FEWEST_LABELS
 from loglinear.structures.chain.wide import CostLists
 from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
@@ -93,12 +95,24 @@ class Cost:
         """Cost of each label at each position [N, Y]; ``offsets`` [S + 1] are those of the sequences."""
         kinds = _kinds(offsets)
         if gold.allowed is None:
-            return self.table[kinds, gold.labels]
+            return self._against(kinds, gold.labels)
         nearest = np.full(gold.allowed.shape, np.inf)
-        for label in range(gold.allowed.shape[1]):
+        for label in np.flatnonzero(gold.allowed.any(axis=0)).tolist():
             possible = gold.allowed[:, label] > 0
-            nearest[possible] = np.minimum(nearest[possible], self.table[kinds[possible], label])
+            costs = self._against(kinds[possible], np.full(int(possible.sum()), label))
+            nearest[possible] = np.minimum(nearest[possible], costs)
         return nearest
+
+    def _against(self, kinds: Int64, gold: npt.NDArray[np.integer]) -> Float:
+        """Costs [n, Y] where the ``gold`` labels [n] are right, at positions of these ``kinds`` [n]."""
+        if self.n_labels < FEWEST_LABELS or not isinstance(self._given, CostLists):
+            return self.table[kinds, gold]
+        usual, pointer, labels, costs = self._given
+        rows = np.repeat(usual[kinds, gold][:, None], self.n_labels, axis=1)
+        row = kinds * self.n_labels + gold
+        listed = ranges(pointer[row], pointer[row + 1] - pointer[row])
+        rows[np.repeat(np.arange(len(row)), pointer[row + 1] - pointer[row]), labels[listed]] = costs[listed]
+        return rows
 
     def split(self, sub_labels: int) -> Cost:
         """The same cost over sub-labels, ``sub_labels`` of each label."""
@@ -121,8 +135,23 @@ class Cost:
         kinds = _kinds(offsets)
         costs = np.empty_like(marginals)
         for kind in range(len(KINDS)):
-            costs[kinds == kind] = marginals[kinds == kind] @ self.table[kind]
+            here = marginals[kinds == kind]
+            if self.n_labels < FEWEST_LABELS:
+                costs[kinds == kind] = here @ self.table[kind]
+            else:
+                usual, others = self._apart(kind)
+                costs[kinds == kind] = (here @ usual)[:, None] + here @ others
         return costs
+
+    def _apart(self, kind: int) -> tuple[Float, Any]:
+        """What most labels cost [Y], by the gold label, and how much more the others do, a sparse matrix [Y, Y]."""
+        import scipy.sparse as sp  # here: few need it, and it takes long to import
+
+        n, (usual, pointer, labels, costs) = self.n_labels, self.lists
+        begins = pointer[kind * n : (kind + 1) * n + 1]
+        own = slice(begins[0], begins[-1])
+        more = costs[own] - np.repeat(usual[kind], np.diff(begins))
+        return usual[kind], sp.csr_array((more, labels[own], begins - begins[0]), shape=(n, n))
 
 
 def _kinds(offsets: Int64) -> Int64:

@@ -98,7 +98,7 @@ class NoneOfTheAbove(Criterion):
         gradient = scores.zeros_like()
         contexts: ChainScores | Int32
         if gold.contexts is None:
-            every = np.broadcast_to(np.float64(1.0), (structure.n_positions, *scores.transition.shape[: scores.order]))
+            every = np.broadcast_to(np.float64(1.0), (structure.n_positions, *(scores.n_labels,) * scores.order))
             contexts = as_contexts(structure, per_context(structure, weights, every))
         elif gold.allowed is None and not gold.contexts.any():
             contexts = gold.labels

@@ -39,7 +39,7 @@ class Piecewise(Criterion):
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()
-        if scores.edge is None:
+        if scores.edge is None and scores.transition.ndim == 2:
             sums = _add_pooled(structure, scores, weights, gradient)
         else:
             sums = _add_pieces(structure, scores, weights, None, gradient)

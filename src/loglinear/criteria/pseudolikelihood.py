@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import Criterion, register
 from loglinear.options import option, options
-from loglinear.structures.chain.pieces import add_given_neighbours
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
@@ -31,7 +30,7 @@ class Pseudolikelihood(Criterion):
     name = "pseudolikelihood"
     summary = "pseudolikelihood: log-likelihood of each label given its neighbours"
     convex = True
-    needs = ("piece_normalisers",)  # not called itself: the pieces around each label are a chain's
+    needs = ("add_given_neighbours",)
     takes_partial = False
     optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
@@ -42,4 +41,4 @@ class Pseudolikelihood(Criterion):
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()
-        return weights * add_given_neighbours(structure, gradient, scores, gold.labels, weights), gradient
+        return weights * structure.add_given_neighbours(gradient, scores, gold.labels, weights), gradient

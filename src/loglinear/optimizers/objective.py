@@ -21,16 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Float32, Int32, Int64
-from loglinear.criteria.criterion import CostCriterion, Criterion
+from loglinear.criteria.criterion import CostCriterion, Criterion, missing_operations
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.listed import ListedChain, ListedFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
 from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
-from loglinear.structures.chain.steps import is_sparse
+from loglinear.structures.chain.steps import is_sparse, is_too_wide
 from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
@@ -133,17 +134,34 @@ class Objective:
         return self._chain_features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights
 
     @cached_property
+    def part_features(self) -> PartFeatures:
+        """The features that general passes go through: with many labels, those whose part scores are lists."""
+        features = self.features
+        if not isinstance(features, ChainFeatures) or missing_operations(type(self.criterion), ListedChain):
+            return features
+        return ListedFeatures.of(features, self.penalties) or features
+
+    @cached_property
+    def _too_wide(self) -> bool:
+        """Whether passes in single precision would go over all pairs of too many labels."""
+        if not isinstance(self.features, ChainFeatures) or self.criterion.name in (*SUMS, *GIVEN_AFTER):
+            return False
+        return is_too_wide(self.features, self.penalties)
+
+    @cached_property
     def _quick(self) -> SinglePrecision | None:
         """Passes in single precision, if they are supported."""
-        if unsupported_reason(self.criterion, self.features, self.gold) is not None:
+        if self._too_wide or unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
         return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
     def _quick_value(self) -> SinglePrecision | None:
         """The value alone in single precision, if that is supported."""
-        if self._quick is not None or local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
+        if self._quick is not None or self._too_wide:
             return self._quick
+        if local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
+            return None
         return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
 
     @cached_property
@@ -152,7 +170,7 @@ class Objective:
 
     @cached_property
     def _gradients(self) -> list[DenseGradient]:
-        return [self.features.dense_gradient() for _ in self._shards]
+        return [self.part_features.dense_gradient() for _ in self._shards]
 
     def use_double_precision(self) -> bool:
         """Use double precision from now on; False if that makes no difference."""
@@ -184,7 +202,7 @@ class Objective:
         return found + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
 
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:
-        laid_out = self.features.lay_out(weights, self.penalties)
+        laid_out = self.part_features.lay_out(weights, self.penalties)
         shards = range(len(self._shards))
         values = in_threads(lambda shard: self._evaluate_shard(shard, laid_out), shards, self.n_threads)
         gradient = self._gradients[0].vector
@@ -196,10 +214,10 @@ class Objective:
         gradient = self._gradients[shard]
         gradient.reset()
         total = 0.0
-        for first, end in self.features.blocks(self.corpus.offsets, *self._shards[shard]):
+        for first, end in self.part_features.blocks(self.corpus.offsets, *self._shards[shard]):
             lo, hi = int(self.corpus.offsets[first]), int(self.corpus.offsets[end])
-            structure = self.features.structure(self.corpus, first, end)
-            scores = self.features.scores(laid_out, self.corpus, first, end)
+            structure = self.part_features.structure(self.corpus, first, end)
+            scores = self.part_features.scores(laid_out, self.corpus, first, end)
             try:
                 losses, parts = self.criterion.evaluate(
                     structure, scores, self.gold.slice(lo, hi), self.sequence_weights[first:end]

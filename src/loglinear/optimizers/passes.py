@@ -106,7 +106,7 @@ class SequencePasses(ABC):
     ) -> None:
         self._limits, self.step = options, step
         self.objective, self.corpus = objective, objective.corpus
-        self.features: PartFeatures = objective.features.as_lists()
+        self.features: PartFeatures = objective.part_features.as_lists()
         self.gradient = self.features.sparse_gradient()
         self.sequences = np.arange(self.corpus.n_sequences) if sequences is None else sequences
         start, n_steps = weights0 if state is None else state.current, len(self.sequences)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Array, Float, Int32
 from loglinear.errors import DataError
+from loglinear.kernels import kernel
 
 
 class SequenceScores:
@@ -29,14 +30,15 @@ class SequenceScores:
 
     def zeros_like(self) -> Self:
         """Zeros of the same shapes."""
-        return type(self)(**{name: np.zeros(array.shape) for name, array in self.parts().items()})
+        zeros = {name: np.zeros(array.shape) for name, array in self.parts().items()}
+        return replace(self, **zeros)  # type: ignore[type-var]  # a dataclass
 
     def plus(self, other: Self) -> Self:
         """The sum, as new arrays; a part that only one of them has is copied."""
         total = {name: array.copy() for name, array in self.parts().items()}
         for name, array in other.parts().items():
             total[name] = total[name] + array if name in total else array.copy()
-        return type(self)(**total)
+        return replace(self, **total)  # type: ignore[type-var]  # a dataclass
 
     def with_costs(self, costs: Float) -> Self:
         """The scores plus a cost for each label at each position [N, labels]; shares the other arrays."""
@@ -49,6 +51,9 @@ class SequenceScores:
             if name not in mine:
                 raise DataError(f"there is no {name} part to subtract from; give both the same parts")
             np.subtract(mine[name], array, out=mine[name])
+
+
+S = TypeVar("S", bound=SequenceScores)
 
 
 class Sequences:
@@ -70,6 +75,18 @@ class Sequences:
             raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without positions")
         self.n_sequences = len(lengths)
         self.n_positions = int(self.offsets[-1])
+
+    def restrict(self, scores: S, allowed: npt.ArrayLike) -> S:
+        """The scores, with -inf for the labels where ``allowed`` [N, labels] is 0; shares the other arrays."""
+        mask = np.asarray(allowed)
+        if mask.shape != np.shape(scores.emission):
+            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
+        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))  # type: ignore[type-var]  # a dataclass
+
+    def sums_of(self, values: Float, labels: Int32) -> Float:
+        """Sums [S] of the ``values`` [N, Y] of the labels [N]."""
+        chosen: Float = values[np.arange(self.n_positions), labels]
+        return np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
 
     def _checked_arrays(
         self, scores: SequenceScores, shapes: Mapping[str, tuple[int, ...]], absent: tuple[int, ...], use: str
@@ -128,3 +145,19 @@ def as_array(name: str, value: Any, dtype: type, shape: tuple[int | None, ...]) 
     if not np.can_cast(array.dtype, dtype, "same_kind") and array.size:
         raise DataError(f"{name} must be numbers of the type {np.dtype(dtype).name}, not {array.dtype}")
     return np.array(array, dtype=dtype, order="C")
+
+
+@kernel
+def draw_one(weights: Float, uniform: float) -> int:
+    """A number drawn in proportion to ``weights`` [n], by one ``uniform`` number of [0, 1)."""
+    total = 0.0
+    for j in range(weights.shape[0]):
+        total += weights[j]
+    reached, drawn = 0.0, 0
+    for j in range(weights.shape[0]):
+        if weights[j] > 0.0:  # an impossible one is never drawn, whatever the rounding
+            drawn = j
+            reached += weights[j]
+            if reached > uniform * total:
+                break
+    return drawn

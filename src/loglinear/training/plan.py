@@ -28,6 +28,7 @@ CHAINS_ONLY = "it trains chains only"
 ONLY = {
     "piece_normalisers": CHAINS_ONLY,
     "add_piece_expectations": CHAINS_ONLY,
+    "add_given_neighbours": CHAINS_ONLY,
     "squared_distance": "it trains classifiers only",
 }  #: why a criterion does not apply, by an operation that only one structure has
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from loglinear.errors import DataError
-from loglinear.structures.chain.pieces import add_given_neighbours
 from loglinear.structures.chain.structure import Chain, ChainScores
 from problems.chain import batches, random_scores
 
@@ -144,7 +143,7 @@ def test_given_its_neighbours_a_label_has_the_odds_of_whole_labellings(batch, se
         changed = [np.where(np.arange(chain.n_positions) == t, y, labels) for y in range(scores.n_labels)]
         i = sequence[t]
         expected[i] += logsumexp([chain.score(scores, other)[i] for other in changed]) - here[i]
-    found = add_given_neighbours(chain, scores.zeros_like(), scores, labels, np.ones(chain.n_sequences))
+    found = chain.add_given_neighbours(scores.zeros_like(), scores, labels, np.ones(chain.n_sequences))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 

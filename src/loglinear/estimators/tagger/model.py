@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
-from loglinear.errors import InfeasibleError, OptionError
+from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
 from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import EncodedCorpus, Incidence
@@ -32,7 +32,7 @@ from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
 from loglinear.structures.chain.best import Decoder, decoder_for
-from loglinear.structures.chain.features import ChainFeatures, Penalties
+from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Penalties
 from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
     from loglinear.features.names import NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
-    from loglinear.structures.chain.marginals import WideSums
+    from loglinear.structures.chain.listed import ListedChain, ListedFeatures, ListedScores
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Inference with anything that scores the parts of sequences: labellings, probabilities, expected costs.
@@ -153,6 +153,15 @@ class SequenceInference(ABC):
             corpus, allowed, n_threads, lambda structure, scores, positions: self._label_marginals(structure, scores)
         )
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
+
+    def confidence(self, corpus: Any, labels: Int32, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
+        """Probability [N] of the label that each position has in ``labels`` [N], without all others' in memory."""
+
+        def of(structure: Any, scores: Any, positions: slice) -> Float:
+            own = labels[positions]
+            return self._label_marginals(structure, scores)[np.arange(len(own)), own]
+
+        return _joined(self.map_blocks(corpus, allowed, n_threads, of), np.float64)
 
     def n_best(self, corpus: Any, k: int, allowed: UInt8 | None = None, n_threads: int = 1) -> list[Ranked]:
         """For each sequence its best labellings [K, T] and their probabilities [K], K <= k.
@@ -488,6 +497,8 @@ def _narrow(numbers: Array) -> Array:
 # Linear chains.
 
 MOST_SCALING = 1e6
+MOST_SCORES = 2**31  # numbers in a table of scores, 16 GB
+LONG = 256  # tokens of a sequence that there should be room for
 LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3}  # how many labels a feature of each kind looks at
 
 
@@ -512,7 +523,7 @@ class ChainModel(SequenceModel):
 
     structure_name = "chain"
     kinds = tuple(LABELS_OF)
-    cached = ("penalties", "laid_out", "decoder", "_wide_sums", "_sentences")
+    cached = ("penalties", "laid_out", "decoder", "listed", "_sentences")
 
     features: ChainFeatures
     local: bool = False
@@ -524,6 +535,7 @@ class ChainModel(SequenceModel):
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
         options, corpus, encoder, gold, labels, transitions, input_only = data
         encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
+        check_size(len(labels) * options.sub_labels, options.order, encoded.edge is not None)
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
         gold = gold.split(options.sub_labels, len(labels))
@@ -589,13 +601,22 @@ class ChainModel(SequenceModel):
         return decoder_for(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
 
     @cached_property
-    def _wide_sums(self) -> WideSums | None:
-        """The weights laid out for sums over many labels; None if the general path is for them."""
-        if self.decoder is None or not is_sparse(self.features, self.penalties):
+    def listed(self) -> ListedFeatures | None:
+        """The features in the form whose part scores are lists; None unless there are many labels, few transitions."""
+        plain = self.base is None and self.scaling is None and Decoder.suits(self.features)
+        if not plain or not is_sparse(self.features, self.penalties):
             return None
-        from loglinear.structures.chain.marginals import WideSums
+        from loglinear.structures.chain.listed import ListedFeatures
 
-        return WideSums(self.features, np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+        return ListedFeatures.of(self.features, self.penalties)
+
+    @cached_property
+    def laid_out(self) -> ChainWeights:
+        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+        return (self.listed or self.features).lay_out(weights, self.penalties)
+
+    def structure(self, corpus: EncodedCorpus, first: int, end: int) -> Chain | ListedChain:
+        return (self.listed or self.features).structure(corpus, first, end)
 
     @cached_property
     def _sentences(self) -> SentenceDecoder | None:
@@ -614,8 +635,8 @@ class ChainModel(SequenceModel):
         features, used = self.features.keeping(kept)
         return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
 
-    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
-        scores: ChainScores = super().part_scores(corpus, first, end)
+    def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores | ListedScores:
+        scores: Any = (self.listed or self.features).scores(self.laid_out, corpus, first, end)
         if self.base is not None:
             if not self.base.has_parts:
                 raise OptionError(
@@ -627,7 +648,7 @@ class ChainModel(SequenceModel):
             return scores
         from loglinear.criteria.local import locally_normalised, scaled
 
-        structure = self.structure(corpus, first, end)
+        structure: Any = self.structure(corpus, first, end)
         if self.scaling is not None:
             scores = scaled(structure, scores, self.scaling)
         return locally_normalised(structure, scores) if self.local else scores
@@ -680,27 +701,6 @@ class ChainModel(SequenceModel):
             except InfeasibleError:
                 raise InfeasibleError(i) from None
         return labels
-
-    def marginals(self, corpus: EncodedCorpus, allowed: UInt8 | None = None, n_threads: int = 1) -> Float:
-        """Probability of each label at each position [N, Y]."""
-        sums = self._wide_sums
-        if sums is None:
-            return super().marginals(corpus, allowed, n_threads)
-        mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
-
-        def of(run: tuple[int, int]) -> Float | None:
-            try:
-                found = sums.expectations(corpus, *run, mask)
-            except InfeasibleError as error:
-                raise InfeasibleError(run[0] + error.sequence) from None
-            return None if found is None else found[1]
-
-        blocks = in_threads(of, self.blocks(corpus), n_threads)
-        found = [block for block in blocks if block is not None]
-        if len(found) < len(blocks):
-            return super().marginals(corpus, allowed, n_threads)
-        states = np.concatenate(found) if found else np.zeros((0, len(self.states)))
-        return states.reshape(len(states), -1, self.sub_labels).sum(axis=2) if self.sub_labels > 1 else states
 
     def _quickly_decoded(self, decoder: Decoder, corpus: EncodedCorpus, allowed: UInt8 | None, n_threads: int) -> Int32:
         mask = None if allowed is None else np.repeat(allowed, self.sub_labels, axis=1)
@@ -794,6 +794,20 @@ class ChainModel(SequenceModel):
             place = find_keys(my_keys, their_keys)
             found = np.flatnonzero(place >= 0)
             start[part.start + place[found]] = other.weights[their_part.start + found]
+
+
+def check_size(n_states: int, order: int, has_edges: bool) -> None:
+    """Reject more labels than a chain has room for, before anything large is made."""
+    if n_states**2 > MOST_SCORES:
+        raise DataError(f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}")
+    if order == 2 and n_states**3 > MOST_SCORES:
+        size = f"{8e-9 * float(n_states) ** 3:,.0f} GB"
+        raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
+    if has_edges and n_states**2 * LONG > MOST_SCORES:
+        raise OptionError(
+            f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each "
+            "token; leave it out: label bigrams alone (transitions) take no such room"
+        )
 
 
 def _input_attributes(encoder: TemplateEncoder | NameEncoder) -> Bool:

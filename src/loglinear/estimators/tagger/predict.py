@@ -82,8 +82,7 @@ class SequencePredictor(Fitted[SequenceModel]):
         labels = self._decode(encoded, allowed, decoding, cost)
         if not confidence:
             return labels, None
-        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
-        return labels, marginals[np.arange(len(labels)), labels]
+        return labels, self.model_.confidence(encoded, labels, allowed, thread_count(self.threads))
 
     def predict_single(self, x: Any) -> list[str]:
         """Labels of one sequence, as :meth:`predict` gives them: the quickest way for one sentence at a time."""

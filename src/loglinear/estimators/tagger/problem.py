@@ -26,6 +26,7 @@ from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.structures.chain.listed import ListedScores
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import Scores, Structure
@@ -111,6 +112,8 @@ class Problem:
 
         def objective(alpha: Float) -> tuple[float, Float]:
             def evaluate(chain: Chain, scores: Scores, positions: slice) -> tuple[float, Float]:
+                if isinstance(scores, ListedScores):  # a factor for each label leaves no transition without a score
+                    chain, scores = Chain(chain.offsets), scores.over_matrix()
                 gold = self.gold.slice(positions.start, positions.stop)
                 first = int(np.searchsorted(self.encoded.offsets, positions.start))
                 losses, parts = likelihood.evaluate(

@@ -85,9 +85,10 @@ from loglinear.optimizers.objective import (
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.options import option
-from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
 from loglinear.structures.chain.risk import RISKS, RiskLayout
+from loglinear.structures.chain.steps import is_too_wide
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import PartFeatures
@@ -372,6 +373,10 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
+    if isinstance(features, ChainFeatures) and criterion.name not in (*SUMS, *GIVEN_AFTER):
+        n_labels = features.n_labels
+        if is_too_wide(features, Penalties.none(n_labels)):
+            return f"by {criterion.name} it goes over all pairs of labels, and there are {n_labels:,} labels"
     if criterion.name in (*GIVEN_AFTER, *PIECES):
         return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold, (*IN_SINGLE_PRECISION, "max-margin"))

@@ -33,6 +33,7 @@ from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
 from loglinear.structures.chain import best, log_sums, structure
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.steps import is_too_wide
 from loglinear.structures.chain.sums import Parts
 
 NOT_SCORES = "the scores contain NaN or +inf; only finite numbers and -inf are scores"
@@ -439,9 +440,12 @@ class ChainOnline:
 
     @classmethod
     def of(cls, objective: Objective) -> ChainOnline | None:
-        """The passes of an objective; None unless it has fully labelled chains and a supported learner."""
+        """The passes of an objective; None unless it has fully labelled chains and a supported learner, and not so many
+        labels that the general loop, which goes over lists of transitions, is quicker."""
         learner, features = learner_of(objective.criterion), objective.features
         if learner is None or not isinstance(features, ChainFeatures) or features.input_only:
+            return None
+        if is_too_wide(features, objective.penalties):
             return None
         return None if objective.gold.allowed is not None else cls(objective, learner)
 

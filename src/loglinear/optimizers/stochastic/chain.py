@@ -40,6 +40,7 @@ from loglinear.optimizers.online.chain import (
 from loglinear.optimizers.passes import Lazy, LazyWeights, descend, end_step, settle
 from loglinear.structures.chain import covariance, log_sums, structure, sums
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.steps import is_too_wide
 from loglinear.structures.chain.sums import Parts
 
 CLL, SOFTMAX_MARGIN, JRB, RISK, MAX_MARGIN = 0, 1, 2, 3, 4
@@ -250,6 +251,8 @@ class ChainPass:
         if not isinstance(features, ChainFeatures) or features.order != 1 or features.edge is not None:
             return None
         if features.input_only or objective.gold.allowed is not None or objective.criterion.name not in LOSSES:
+            return None
+        if is_too_wide(features, objective.penalties):  # the general loop goes over lists
             return None
         return cls(objective)
 

@@ -26,7 +26,7 @@ from loglinear.kernels import kernel
 from loglinear.kernels.numbers import longest
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.steps import Steps, is_sparser, make_steps
+from loglinear.structures.chain.steps import Steps, find_step, is_sparser, make_steps
 
 LANES = 8
 PAIRS = 2
@@ -314,7 +314,7 @@ class Lines(NamedTuple):
     pointer : int64 [A + 1]
         Features of attribute a are ``pointer[a]`` to ``pointer[a + 1]``.
     codes : int32 [F]
-    state : float32 or float64 [F]
+    state : float32 [F]
     transition : float64 [M]
         Scores of the listed transitions, by the previous label; -inf if ruled out.
     most : float64 [Y]
@@ -421,54 +421,193 @@ def _step_by_lists(before: Float, steps: Steps, lines: Lines, candidates: Int32,
 
 
 @kernel
+def path_by_lists(scores: Float, lines: Lines, steps: Steps, n_candidates: int, reached: Float, labels: Int32) -> float:
+    """The best labelling of a sequence with ``scores`` [T, Y] into ``labels`` [T]; its score, -inf if there is none.
+
+    ``reached`` [at least T, Y] afterwards has the score of the best labelling up to each label.
+    """
+    n, n_labels = scores.shape
+    candidates = np.zeros((steps.table.shape[0], n_candidates), dtype=np.int32)
+    listed = np.zeros(n_labels, dtype=np.uint64)
+    for t in range(n):
+        now, last = reached[t], t == n - 1
+        if t > 0:
+            _step_by_lists(reached[t - 1], steps, lines, candidates, listed, now)
+            for y in range(n_labels):
+                now[y] += scores[t, y] + lines.stop[y] if last else scores[t, y]
+        else:
+            for y in range(n_labels):
+                now[y] = (scores[t, y] + lines.stop[y] if last else scores[t, y]) + lines.start[y]
+    best = int(np.argmax(reached[n - 1]))
+    score = reached[n - 1, best]
+    if score == -np.inf:
+        return score
+    labels[n - 1] = best
+    for t in range(n - 1, 0, -1):
+        best = _through_column(reached[t - 1], best, steps, lines.transition)[0]
+        labels[t - 1] = best
+    return score
+
+
+@kernel
 def _best_labels_by_lists(
     offsets: Int64, lists: Lists, allowed: UInt8, lines: Lines, steps: Steps, n_candidates: int, labels: Int32
 ) -> int:
     """As :func:`_best_labels`."""
     n_labels, origin = lines.start.shape[0], offsets[0]
     reached, table = np.empty((longest(offsets), n_labels)), np.empty((longest(offsets), n_labels))
-    candidates = np.zeros((steps.table.shape[0], n_candidates), dtype=np.int32)
-    listed = np.zeros(n_labels, dtype=np.uint64)
     for i in range(offsets.shape[0] - 1):
         first, n = offsets[i] - origin, offsets[i + 1] - offsets[i]
         fill_from_lists(first, lists, lines, table[:n])
         for t in range(n):
-            scores, now = table[t], reached[t]
+            scores = table[t]
             for y in range(n_labels):
                 if not scores[y] < np.inf:
                     return NO_SCORES
                 if allowed.shape[0] > 0 and not allowed[first + t, y]:
                     scores[y] = -np.inf
-                if t == n - 1:
-                    scores[y] += lines.stop[y]
-            if t > 0:
-                _step_by_lists(reached[t - 1], steps, lines, candidates, listed, now)
-                for y in range(n_labels):
-                    now[y] += scores[y]
-            else:
-                for y in range(n_labels):
-                    now[y] = scores[y] + lines.start[y]
-        best = int(np.argmax(reached[n - 1]))
-        if reached[n - 1, best] == -np.inf:
+        if path_by_lists(table[:n], lines, steps, n_candidates, reached, labels[first : first + n]) == -np.inf:
             return i
-        labels[first + n - 1] = best
-        for t in range(n - 1, 0, -1):
-            best = _through_column(reached[t - 1], best, steps, lines.transition)[0]
-            labels[first + t - 1] = best
     return ALL_WELL
 
 
-def make_lines(
-    features: ChainFeatures, weights: Float, penalties: Penalties, steps: Steps, dtype: type[np.floating] = np.float32
-) -> Lines:
-    """Weights [D] as lists, those of attributes in single precision if not said otherwise."""
+# The k best labellings, best first, by a search from the end. ``reached`` says how well the best beginning of a
+# labelling that comes to a label scores. An *ending* from a position on is worth its own score and that of the best
+# beginning before it: exactly what the best labelling with this ending scores, so that the best ending of all is the
+# one to make longer. Of the endings that wait, no more matter than labellings are still to be found. At most k T of
+# them are made longer, each by a look at Y labels.
+
+
+class Endings(NamedTuple):
+    """Endings that wait, best first: what they are worth, their first position and label there, and the rest [k];
+    and those that were made longer: first label and the rest [k T]."""
+
+    worth: Float
+    position: Int64
+    label: Int32
+    rest: Int64
+    done_label: Int32
+    done_rest: Int64
+
+
+@kernel
+def _insert(worth: float, position: int, label: int, rest: int, room: int, n: int, endings: Endings) -> int:
+    """Add an ending to the ``n`` that wait, at most ``room``; of equal ones, the longer is first. Returns how many."""
+    k = n if n < room else n - 1
+    if n == room:
+        last = room - 1
+        if worth < endings.worth[last] or (worth == endings.worth[last] and position >= endings.position[last]):
+            return n
+    while k > 0 and (
+        worth > endings.worth[k - 1] or (worth == endings.worth[k - 1] and position < endings.position[k - 1])
+    ):
+        endings.worth[k], endings.position[k] = endings.worth[k - 1], endings.position[k - 1]
+        endings.label[k], endings.rest[k] = endings.label[k - 1], endings.rest[k - 1]
+        k -= 1
+    endings.worth[k], endings.position[k], endings.label[k], endings.rest[k] = worth, position, label, rest
+    return min(n + 1, room)
+
+
+@kernel
+def _longer(
+    worth: float, position: int, label: int, rest: int, before: Float, lines: Lines, steps: Steps, room: int, n: int,
+    endings: Endings,
+) -> int:  # fmt: skip
+    """Add the endings that begin one position before this one; how many wait then."""
+    side, kind, top = steps.before, steps.kinds[label], _through_column(before, label, steps, lines.transition)[1]
+    j, end = side.pointer[label], side.pointer[label + 1]
+    for b in range(before.shape[0]):
+        if j < end and side.others[j] == b:
+            x = before[b] + lines.transition[side.place[j]]
+            j += 1
+        elif steps.table[steps.kinds[b], kind] > 0.0:
+            x = before[b]
+        else:
+            continue
+        if x > -np.inf:
+            n = _insert(worth - (top - x), position - 1, b, rest, room, n, endings)
+    return n
+
+
+@kernel
+def k_best_by_lists(scores: Float, lines: Lines, steps: Steps, n_candidates: int, labels: Int32, totals: Float) -> int:
+    """The k best labellings of a sequence with ``scores`` [T, Y] into ``labels`` [k, T], ``totals`` [k]; how many."""
+    n, n_labels = scores.shape
+    k, reached = totals.shape[0], np.empty((n, n_labels))
+    if path_by_lists(scores, lines, steps, n_candidates, reached, labels[0]) == -np.inf:
+        return 0
+    endings = Endings(
+        np.empty(k), np.empty(k, np.int64), np.empty(k, np.int32), np.empty(k, np.int64), np.empty(k * n, np.int32),
+        np.empty(k * n, np.int64),
+    )  # fmt: skip
+    waiting, done, found = 0, 0, 0
+    for y in range(n_labels):
+        if reached[n - 1, y] > -np.inf:
+            waiting = _insert(reached[n - 1, y], n - 1, y, -1, k, waiting, endings)
+    while found < k and waiting > 0:
+        worth, t, y, rest = endings.worth[0], endings.position[0], endings.label[0], endings.rest[0]
+        waiting -= 1
+        for i in range(waiting):
+            endings.worth[i], endings.position[i] = endings.worth[i + 1], endings.position[i + 1]
+            endings.label[i], endings.rest[i] = endings.label[i + 1], endings.rest[i + 1]
+        if t > 0:
+            endings.done_label[done], endings.done_rest[done] = y, rest
+            waiting = _longer(worth, t, y, done, reached[t - 1], lines, steps, k - found, waiting, endings)
+            done += 1
+            continue
+        labels[found, 0] = y
+        for i in range(1, n):
+            labels[found, i], rest = endings.done_label[rest], endings.done_rest[rest]
+        totals[found] = _total(scores, lines, steps, labels[found])
+        found += 1
+        waiting = min(waiting, k - found)
+    _sort(labels[:found], totals[:found])
+    return found
+
+
+@kernel
+def _total(scores: Float, lines: Lines, steps: Steps, labels: Int32) -> float:
+    """The score of a labelling [T], added up as :func:`path_by_lists` does."""
+    n, total = labels.shape[0], 0.0
+    for t in range(n):
+        y = labels[t]
+        here = scores[t, y] + lines.stop[y] if t == n - 1 else scores[t, y]
+        if t == 0:
+            total = here + lines.start[y]
+        else:
+            place = find_step(labels[t - 1], y, steps)
+            total = (total + lines.transition[place] if place >= 0 else total) + here
+    return total
+
+
+@kernel
+def _sort(labels: Int32, totals: Float) -> None:
+    """Put labellings [k, T] in the order of their totals [k], the greatest first; rounding may have left another."""
+    for i in range(1, totals.shape[0]):
+        j = i
+        while j > 0 and totals[j] > totals[j - 1]:
+            totals[j], totals[j - 1] = totals[j - 1], totals[j]
+            for t in range(labels.shape[1]):
+                labels[j, t], labels[j - 1, t] = labels[j - 1, t], labels[j, t]
+            j -= 1
+
+
+def make_lines(features: ChainFeatures, weights: Float, penalties: Penalties, steps: Steps) -> Lines:
+    """Weights [D] as lists, those of attributes in single precision."""
     state, _, own, _ = (weights[part] for part in features.slices)
     transition = np.where(steps.features >= 0, np.append(own, 0.0)[steps.features], 0.0)
     transition[steps.allowed == 0] = -np.inf
-    most = np.full(features.n_labels, -np.inf)
-    np.maximum.at(most, np.repeat(np.arange(features.n_labels), np.diff(steps.after.pointer)), transition)
     block = features.state
-    return Lines(block.pointer, block.codes, state.astype(dtype), transition, most, penalties.start, penalties.stop)
+    lines = lines_of(transition, penalties.start, penalties.stop, steps)
+    return lines._replace(pointer=block.pointer, codes=block.codes, state=state.astype(np.float32))
+
+
+def lines_of(transition: Float, start: Float, stop: Float, steps: Steps) -> Lines:
+    """Scores of listed transitions [M], and of first and last labels [Y], without attributes."""
+    most, size = np.full(len(start), -np.inf), np.diff(steps.after.pointer)
+    np.maximum.at(most, np.repeat(np.arange(len(start)), size), transition)
+    none = np.zeros(0, dtype=np.int32)
+    return Lines(np.zeros(1, dtype=np.int64), none, np.zeros(0, dtype=np.float32), transition, most, start, stop)
 
 
 class WideDecoder(Decoder):

@@ -123,7 +123,7 @@ class ChainGradient:
         if features.edge is not None and corpus.edge is not None and parts.edge is not None:
             flat = parts.edge.reshape(hi - lo, -1)
             features.edge.add_gradient(corpus.edge, lo, hi, flat, self.vector[edge], self._edge_rows)
-        self.vector[transition] += parts.transition.ravel()[features.transitions]
+        self.vector[transition] += parts.transition.ravel()[features.transition_places]
         if parts.trigram is not None:
             self.vector[trigram] += parts.trigram.ravel()[features.trigrams]
 
@@ -201,6 +201,11 @@ class ChainFeatures:
         """The same features without dense rows: :meth:`lay_out` then refers to the weight vector itself, not a copy."""
         edge = None if self.edge is None else self.edge.as_lists()
         return replace(self, state=self.state.as_lists(), edge=edge)
+
+    @property
+    def transition_places(self) -> Int32 | Int64:
+        """Where in the flat transition scores the weights of label bigrams are."""
+        return self.transitions
 
     @property
     def input_only(self) -> bool:
@@ -377,7 +382,7 @@ class SparseChainGradient(SparseGroups):
             self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
         if trigram.stop > transition.start:
             self.touch(len(features.groups) - 2)
-            self.values[transition] += parts.transition.ravel()[features.transitions]
+            self.values[transition] += parts.transition.ravel()[features.transition_places]
             if parts.trigram is not None:
                 self.values[trigram] += parts.trigram.ravel()[features.trigrams]
 

@@ -30,18 +30,13 @@ Contexts are numbered k = y' or y'' Y + y'. Arrays of length zero are absent par
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import exp_rows, log_rows, longest
 from loglinear.structures.chain.sums import LANES, Parts, padded
-
-if TYPE_CHECKING:
-    from loglinear.structures.chain.structure import Chain, ChainScores
 
 Contexts = tuple[Float, Float]  # nodes [N or 0, Y] and pairs [N or 0, Y^2]
 Tables = tuple[Float, Float, Float, Float]  # log A and A [K, W], A transposed [W, K], maxima and spreads [2, 2]
@@ -605,16 +600,3 @@ def add_conditionals(
             if own:
                 row[labels[t]] -= weights[i]
             _add_gradient(t, first, last, row, labels, after, gradient)
-
-
-def add_given_neighbours(
-    chain: Chain, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
-) -> Float:
-    """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
-
-    The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
-    """
-    parts, shaped = chain._checked(scores), chain._shaped(gradient, "writable")
-    values, numbers = np.empty(chain.n_sequences), chain._checked_labels(labels, scores.n_labels)
-    add_conditionals(chain.offsets, parts, numbers, True, True, False, chain._weights(weights), values, shaped)
-    return values

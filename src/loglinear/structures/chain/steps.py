@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
-from loglinear.kernels import loose_kernel
+from loglinear.kernels import kernel, loose_kernel
 from loglinear.kernels.lanes import N_LANES, Width, exponential, load, store, towards_zero
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.constraints import Rules
 
 FEWEST_LABELS, MOST_LISTED = 200, 0.1  # from where on sums are quicker in this form: labels, share of what is listed
+MOST_DENSE = 1000  # labels up to which passes that have no such form go over all transitions
 SAFE = 1e-9
 
 Numbers = npt.NDArray[np.floating]  # float32 in training, float64 in prediction
@@ -97,6 +98,11 @@ def is_sparser(features: ChainFeatures, penalties: Penalties, fewest: int, most:
     if n < fewest or features.order != 1 or features.edge is not None:
         return False
     return len(listed_transitions(features, penalties.rules)) <= most * n * n
+
+
+def is_too_wide(features: ChainFeatures, penalties: Penalties) -> bool:
+    """Whether a chain has so many labels that passes over all its transitions are left for general ones over lists."""
+    return is_sparser(features, penalties, MOST_DENSE + 1, MOST_LISTED)
 
 
 def make_steps(features: ChainFeatures, penalties: Penalties) -> Steps:
@@ -256,3 +262,17 @@ def go_back(
                 if has_pairs:
                     pairs[j] += value * reached[b]
     _make_safe(values, factors.listed, constant, steps, steps.after, False, sums, out)
+
+
+@kernel
+def find_step(previous: int, label: int, steps: Steps) -> int:
+    """The number of a listed transition, or -1."""
+    low, high, others = steps.after.pointer[previous], steps.after.pointer[previous + 1], steps.after.others
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if others[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and others[low] == label else -1

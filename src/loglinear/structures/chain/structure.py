@@ -16,7 +16,7 @@ so threads may share a chain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -93,13 +93,6 @@ class Chain(Sequences):
         shaped = self._shaped(parts, "writable")
         labels = self._checked_labels(labels, parts.n_labels)
         add_labelling(self.offsets, labels, self._weights(weights), shaped)
-
-    def restrict(self, scores: ChainScores, allowed: npt.ArrayLike) -> ChainScores:
-        """The scores, with -inf for the labels where ``allowed`` [N, Y] is 0; shares the other arrays."""
-        mask = np.asarray(allowed)
-        if mask.shape != np.shape(scores.emission):
-            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
-        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
 
     # -- best labellings, O(N Y^2) at order 1, O(N Y^3) at order 2 ---------------------------------------------------
 
@@ -200,16 +193,18 @@ class Chain(Sequences):
             possible = {name: np.where(np.isneginf(array), -np.inf, 0.0) for name, array in scores.parts().items()}
             possible["emission"] += values
             labels = self.viterbi(ChainScores(**possible))[0]
-        chosen = values[np.arange(self.n_positions), labels]
-        return labels, np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
+        return labels, self.sums_of(values, labels)
 
     def sample(self, scores: ChainScores, n: int, rng: np.random.Generator) -> Int32:
         """``n`` independent draws of labellings from p, int32[n, N]; O(n N Y) more than :meth:`log_partition`."""
         if n < 0:
             raise OptionError(f"n = {n}: the number of draws cannot be negative")
-        parts = self._checked(scores)
-        labels = np.empty((n, self.n_positions), dtype=np.int32)
-        infeasible = log_sums.sample(self.offsets, parts, rng.random((n, self.n_positions)), labels)
+        return self.draws(scores, rng.random((n, self.n_positions)))
+
+    def draws(self, scores: ChainScores, uniforms: Float) -> Int32:
+        """A draw for each row of ``uniforms`` [n, N], numbers from 0 to 1."""
+        parts, labels = self._checked(scores), np.empty(uniforms.shape, dtype=np.int32)
+        infeasible = log_sums.sample(self.offsets, parts, uniforms, labels)
         if infeasible >= 0:
             raise InfeasibleError(int(infeasible))
         return labels
@@ -273,6 +268,20 @@ class Chain(Sequences):
         context_weights = (nodes, pairs.reshape(-1, y * y))
         no_normalisers = (np.empty((0, y)), np.empty((0, y * y)))
         pieces.pieces(self.offsets, parts, factors, context_weights, bool(nothing), values, no_normalisers, shaped)
+        return values
+
+    def add_given_neighbours(
+        self, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
+    ) -> Float:
+        """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
+
+        The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
+        """
+        from loglinear.structures.chain import pieces  # here: labelling has no use for it
+
+        parts, shaped = self._checked(scores), self._shaped(gradient, "writable")
+        values, numbers = np.empty(self.n_sequences), self._checked_labels(labels, scores.n_labels)
+        pieces.add_conditionals(self.offsets, parts, numbers, True, True, False, self._weights(weights), values, shaped)
         return values
 
     # -- checks and conversions ---------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some
 NOTHING = np.float32(1e-24)  # a smaller probability is set to zero: near 1e-38 arithmetic is slow
 TINY = np.float32(1e-9)
 SMALL_PRODUCT = 1e-200
-MOST_LOST = 1e-3  # of the probability of a sequence, to labels that were left out
+MOST_LOST = 1e-3  # of the probability of a sequence, by a bound, to labels that were left out
 RULED_OUT = np.float32(-1e30)  # a score whose exponential is zero
 
 
@@ -200,7 +200,7 @@ class WideLayout:
         lengths, full = np.diff(self.corpus.offsets), self._kept_labels < 0
         kept = np.where(full, lengths * self.n_labels, self._kept_labels).sum() / (lengths.sum() * self.n_labels)
         redone = f"{int(full.sum()):,} of {len(full):,} sequences done in full"
-        return f"; pruning kept {100.0 * kept:.2g} % of the labels, {redone}"
+        return f"; pruning kept {100.0 * kept:.3g} % of the labels, {redone}"
 
     def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
         """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
@@ -228,6 +228,8 @@ class Workspace(NamedTuple):
     forward: Float32  # [T, W]
     marginals: Float32  # [T, W]
     full: Float32  # [T, W] the emissions before pruning; [0, W] if nothing is pruned
+    dropped: Float  # [Y] forward sums of labels left out; [0] if nothing is pruned
+    onward: Float  # [Y] the same, a step on
     reached: Float  # [W]
     pairs: Float32  # [M], in the order of ``steps.before``
     factors: Factors
@@ -241,7 +243,9 @@ def _workspace(corpus: WideCorpus, sequences: Int64, prunes: bool) -> Workspace:
     return Workspace(
         np.empty((longest, width), np.float32), np.empty((longest, width), np.float32),
         np.empty((longest, width), np.float32), np.empty((longest if prunes else 0, width), np.float32),
-        np.empty(width), np.zeros(corpus.steps.features.shape[0], np.float32), blank_factors(corpus.steps),
+        np.zeros(corpus.steps.kinds.shape[0] if prunes else 0), np.empty(corpus.steps.kinds.shape[0] if prunes else 0),
+        np.empty(width),
+        np.zeros(corpus.steps.features.shape[0], np.float32), blank_factors(corpus.steps),
     )  # fmt: skip
 
 
@@ -321,10 +325,20 @@ def _set_emissions(
 def _forward(n: int, constant: float, steps: Steps, work: Workspace, full: Float32) -> tuple[float, float]:
     """Forward probabilities ``work.forward`` scaled to one at each position; the emissions are divided by the same.
 
-    Returns the sum of the scales' logarithms, nan if one has underflown, and the share of the probability that was lost
-    on the way to emissions that are zero but not so in ``full`` [T or 0, W].
+    Returns the sum of the scales' logarithms, nan if one has underflown, and a bound on the share of the probability
+    that labellings have with labels left out: of emissions that are zero but not so in ``full`` [T or 0, W].
+
+    The bound. Let Z_t be the sum over the labellings that have no label left out up to t, so that all of it is Z_0 and
+    Z_n is what is summed. With a the forward sums over these (f_t with the labels left out), and b the backward sums
+    over everything, both kinds of label go on through the same next labels y'::
+
+        Z_{t-1} - Z_t = sum_{y left out at t} a_t(y) b_t(y)  =  sum_y' G(y') e(y') b(y')    G = a_t of these, a step on
+        Z_t           = sum_{y kept at t} a_t(y) b_t(y)      =  sum_y' F(y') e(y') b(y')    F = a_t of those, a step on
+
+    so that Z_{t-1} / Z_t <= 1 + max_y' G(y') / F(y'), over all y' that are possible at t + 1. F is what the next step
+    needs in any case, G is one more of its sums. At the last position b = 1. Then Z_n / Z_0 >= prod_t F / (F + G).
     """
-    w, n_labels, summed, product, left = work.forward.shape[1], steps.kinds.shape[0], 0.0, 1.0, 1.0
+    w, n_labels, summed, product, left, mass_dropped = work.forward.shape[1], steps.kinds.shape[0], 0.0, 1.0, 1.0, 0.0
     for t in range(n):
         now, emission = work.forward[t], work.emission[t]
         if t > 0:
@@ -341,10 +355,12 @@ def _forward(n: int, constant: float, steps: Steps, work: Workspace, full: Float
         for y in range(n_labels):
             mass += np.float64(now[y])
         if full.shape[0] > 0:
-            whole, before = 0.0, full[t]
-            for y in range(n_labels):
-                whole += np.float64(before[y]) * work.reached[y]
-            left *= min(mass / whole, 1.0) if whole > 0.0 else 1.0
+            if mass_dropped > 0.0:
+                go_forth(work.dropped, constant, work.factors, steps, work.onward)
+                left *= _kept_share(work.onward, work.reached, full[t])
+            mass_dropped = _set_dropped(emission, full[t], work.reached, mass, work.dropped)
+            if t == n - 1:
+                left /= 1.0 + mass_dropped
         scale = np.float32(mass)
         if not scale > LEAST:
             return np.nan, 1.0 - left
@@ -359,6 +375,28 @@ def _forward(n: int, constant: float, steps: Steps, work: Workspace, full: Float
             summed += math.log(product)
             product = 1.0
     return summed + math.log(product), 1.0 - left
+
+
+@loose_kernel
+def _set_dropped(emission: Float32, full: Float32, reached: Float, mass: float, dropped: Float) -> float:
+    """Forward sums [Y] of the labels that were left out, relative to the ``mass`` of the others; their total."""
+    total = 0.0
+    for y in range(dropped.shape[0]):
+        left_out = emission[y] == ZERO and mass > 0.0
+        dropped[y] = np.float64(full[y]) * reached[y] / mass if left_out else 0.0
+    for y in range(dropped.shape[0]):
+        total += dropped[y]
+    return total
+
+
+@loose_kernel
+def _kept_share(onward: Float, reached: Float, full: Float32) -> float:
+    """The least F / (F + G) of the labels that are possible: ``reached`` and ``onward`` [Y]."""
+    least = 1.0
+    for y in range(onward.shape[0]):
+        if full[y] > ZERO and onward[y] > 0.0:
+            least = min(least, reached[y] / (reached[y] + onward[y]))
+    return least
 
 
 @loose_kernel
@@ -607,7 +645,8 @@ def dual_pass(
     """A step for each of the ``sequences`` in turn; losses and gaps [S] before each step, nan after an underflow.
 
     With ``least`` above 0, labels whose probability by the emissions alone is less are left out, except the gold ones,
-    unless a sequence lost more than :data:`MOST_LOST` of its probability by that. ``kept`` [S] is how many labels were
+    unless a sequence may have lost more than :data:`MOST_LOST` of its probability by that (:func:`_forward` has the
+    bound). ``kept`` [S] is how many labels were
     kept in each sequence, -1 if it was done in full for that reason.
 
     The weights are a function of ``alpha`` [N, W] and ``alpha_transitions`` [S, F], the sequences' kept marginals;

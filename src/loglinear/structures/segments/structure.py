@@ -20,13 +20,13 @@ Letters: S sequences, N tokens in all, Y segment labels, L the greatest limit, K
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Float, Int32
-from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.errors import InfeasibleError, OptionError
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments import best, sums
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
@@ -104,13 +104,6 @@ class Segments(Sequences):
         """Add to ``parts``, in place, the weight [S] of each sequence for every part of its labelling int32 [N]."""
         shaped, labels = self._shaped(parts, "writable"), self._labels(labels)
         best.add_labelling(self.offsets, labels, *self.segments(labels), self._weights(weights), shaped)
-
-    def restrict(self, scores: SegmentScores, allowed: npt.ArrayLike) -> SegmentScores:
-        """The scores with -inf for the token labels that ``allowed`` [N, token labels] says 0 to; shares the rest."""
-        mask = np.asarray(allowed)
-        if mask.shape != np.shape(scores.emission):
-            raise DataError(f"allowed has the shape {mask.shape}, the emissions {np.shape(scores.emission)}")
-        return replace(scores, emission=np.where(mask, scores.emission, -np.inf))
 
     # -- best segmentations, O(N (Y^2 + K)) --------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import exp_rows, longest
 from loglinear.structures.segments.scheme import Spelling, spell
+from loglinear.structures.sequences import draw_one
 
 MAX_SPREAD = 300.0
 TINY = 1e-130
@@ -646,22 +647,6 @@ def covariance(
 
 
 @kernel
-def _draw(weights: Float, uniform: float) -> int:
-    """Index drawn in proportion to ``weights``, by one ``uniform`` number of [0, 1)."""
-    total = 0.0
-    for j in range(weights.shape[0]):
-        total += weights[j]
-    reached, drawn = 0.0, 0
-    for j in range(weights.shape[0]):
-        if weights[j] > 0.0:  # an impossible one is never drawn, whatever the rounding
-            drawn = j
-            reached += weights[j]
-            if reached > uniform * total:
-                break
-    return drawn
-
-
-@kernel
 def sample(
     offsets: Int64, parts: Parts, spelling: Spelling, label_draws: Float, length_draws: Float, labels: Int32
 ) -> int:
@@ -692,7 +677,7 @@ def sample(
                         choice[b] = math.exp(alpha + moves.raw[b, after] - lattice.level[e, after])
                     else:
                         choice[b] = alpha * moves.forth[b, after]
-                after = _draw(choice, label_draws[n, first + e - 1])
+                after = draw_one(choice, label_draws[n, first + e - 1])
                 m = 1
                 if n_lengths > 1:
                     lengths[:] = 0.0
@@ -700,7 +685,7 @@ def sample(
                         for c in range(spelling.pointer[j], spelling.pointer[j + 1]):
                             if spelling.labels[c] == after:
                                 lengths[j] = lattice.share[e - 1, c]
-                    m = 1 + _draw(lengths, length_draws[n, first + e - 1])
+                    m = 1 + draw_one(lengths, length_draws[n, first + e - 1])
                 k -= 1
                 starts[k], ends[k], drawn[k] = first + e - m, first + e, after
                 e -= m
