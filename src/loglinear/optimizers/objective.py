@@ -27,13 +27,14 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.rows import PaddedWeights
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.system import in_threads
 

@@ -82,10 +82,11 @@ from loglinear.optimizers.optimizer import Callback, Result, State, StoredState,
 from loglinear.optimizers.passes import passes
 from loglinear.options import option
 from loglinear.structures.chain.features import ChainFeatures
-from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.rows import Kept, PaddedWeights, Step, merge, sizes
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 

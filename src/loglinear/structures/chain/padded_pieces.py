@@ -46,31 +46,33 @@ from loglinear.kernels.lanes import (
 )
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import (
+    SMALL_PRODUCT,
+    PaddedCorpus,
+    PaddedLayout,
+    Workspace,
+    add_pairs,
+    add_to_alpha,
+    set_emissions,
+    set_factors,
+    workspace,
+)
+from loglinear.structures.rows import (
     LEAST,
     LOWEST,
     NOTHING,
     ONE,
-    SMALL_PRODUCT,
     TINY,
     TWO,
     ZERO,
     Kept,
-    PaddedCorpus,
-    PaddedLayout,
     PaddedWeights,
     Step,
-    Workspace,
-    add_pairs,
     add_sums_to_rows,
-    add_to_alpha,
     add_to_lists,
     add_to_rows,
     add_up,
     moves_of,
-    set_emissions,
-    set_factors,
     set_scores,
-    workspace,
 )
 
 LARGE_PRODUCT = 1e200
