@@ -46,7 +46,8 @@ authors 2014). The state stores the sum before that.
 **Other sums.** The same passes train criteria of parts of a labelling: each label given its neighbours
 (:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
 (:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
-(:mod:`~loglinear.structures.chain.wide`). The layout of the data says which steps are made. Risk and its Jensen bound,
+(:mod:`~loglinear.structures.chain.wide`), and for segments over spans
+(:mod:`~loglinear.structures.segments.padded`, which has another J). The layout of the data says which steps are made. Risk and its Jensen bound,
 which are not convex, go on from the state that conditional likelihood ends with
 (:mod:`~loglinear.structures.chain.risk` has the step).
 
@@ -104,7 +105,7 @@ class DualState(StoredState):
     Attributes
     ----------
     rows, lists, transition : float32
-        The weights as :class:`~loglinear.structures.chain.padded.PaddedWeights`, before the L1 penalty moves them
+        The weights as :class:`~loglinear.structures.rows.PaddedWeights`, before the L1 penalty moves them
         towards zero.
     alpha : float32 [N, W]
         The marginals of each position that the weights are a function of.

@@ -78,7 +78,7 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, first-order chains and flat labels with an L2 penalty"
+    summary = "stochastic dual coordinate ascent: few passes, first-order chains, segments and flat labels with an L2 penalty"
     default_iterations = 1000
 
     max_iter: int = 1000
