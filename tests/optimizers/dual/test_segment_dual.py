@@ -1,4 +1,7 @@
-"""Segments in single precision and by dual ascent: losses, gradients, and the optimum of L-BFGS in double precision."""
+"""Segments in single precision and by dual ascent: losses, gradients, what ties weights and spans, whole trainings.
+
+The laws of dual ascent over any layout are in ``test_local_dual.py``.
+"""
 
 import io
 
@@ -8,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear import Tagger, read_columns
+from loglinear.criteria.costs import Cost
 from loglinear.criteria.criterion import make_criterion
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import OptionError
 from loglinear.optimizers.dual.chain import DualAscent, _start, dual_unsupported_reason
-from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.structures.gold import Gold
 from loglinear.structures.segments.padded import SegmentLayout
@@ -27,11 +30,6 @@ def quick(objective):
     )  # fmt: skip
 
 
-def best(objective, l1=0.0):
-    zero = np.zeros(objective.features.n_features)
-    return LBFGS(max_iter=1000, tolerance=1e-12).minimise(objective, zero, l1=l1)
-
-
 @settings(max_examples=150, deadline=None)
 @given(objective=segment_objectives(), seed=st.integers(0, 1000), scale=st.sampled_from([0.1, 1.0, 5.0]))
 def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale):
@@ -44,16 +42,6 @@ def test_value_and_gradient_are_those_of_double_precision(objective, seed, scale
     assert single._quick is not None
     assert found == pytest.approx(value, rel=1e-5, abs=1e-4 * size)
     np.testing.assert_allclose(slope, gradient, rtol=1e-3, atol=2e-4 * size)
-
-
-@settings(max_examples=60, deadline=None)
-@given(objective=segment_objectives(), seed=st.integers(0, 1000))
-def test_the_layout_keeps_every_weight(objective, seed):
-    weights = np.random.default_rng(seed).normal(size=objective.features.n_features).astype(np.float32)
-    layout = objective.layout
-    laid_out = layout.lay_out(weights.astype(np.float64))
-    assert np.array_equal(layout.vector(*laid_out), weights)
-    assert all(np.array_equal(*pair) for pair in zip(layout.copy(laid_out), laid_out, strict=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,36 +89,6 @@ def objective_scores(objective):
     return features.scores(laid_out, objective.corpus, 0, objective.corpus.n_sequences)
 
 
-@settings(max_examples=60, deadline=None)
-@given(objective=segment_objectives(), l1=st.sampled_from([0.0, 0.0, 0.1, 1.0]))
-def test_it_ends_where_lbfgs_does(objective, l1):
-    zero = np.zeros(objective.features.n_features)
-    found = DualAscent(max_iter=400, tolerance=1e-9).minimise(objective, zero, l1=l1)
-    value = objective(found.weights)[0] + l1 * np.abs(found.weights).sum()
-    assert value == pytest.approx(best(objective, l1).value, rel=2e-4, abs=2e-4)
-
-
-@settings(max_examples=60, deadline=None)
-@given(objective=segment_objectives(), l1=st.sampled_from([0.0, 0.0, 0.3]))
-def test_it_stops_near_the_minimum(objective, l1):
-    zero = np.zeros(objective.features.n_features)
-    found = DualAscent(max_iter=400).minimise(objective, zero, l1=l1)
-    assert found.converged
-    value = objective(found.weights)[0] + l1 * np.abs(found.weights).sum()
-    assert value <= best(objective, l1).value * 1.005 + 1e-6
-
-
-@settings(max_examples=20, deadline=None)
-@given(objective=segment_objectives(), passes=st.integers(1, 5), l1=st.sampled_from([0.0, 0.3]))
-def test_a_stored_state_goes_on_as_if_never_stopped(objective, passes, l1):
-    zero = np.zeros(objective.features.n_features)
-    optimizer = DualAscent(max_iter=passes + 3, tolerance=0.0)
-    whole = optimizer.minimise(objective, zero, l1=l1).state
-    part = DualAscent(max_iter=passes, tolerance=0.0).minimise(objective, zero, l1=l1).state
-    again = optimizer.minimise(objective, zero, l1=l1, state=optimizer.restore(part.to_arrays())).state
-    assert np.array_equal(again.weights, whole.weights) and again.value == whole.value
-
-
 @settings(max_examples=20, deadline=None)
 @given(objective=segment_objectives())
 def test_what_it_does_not_support_is_left_to_others(objective):
@@ -139,8 +97,9 @@ def test_what_it_does_not_support_is_left_to_others(objective):
     assert "L2" in dual_unsupported_reason(criterion, features, gold, 0.0)
     allowed = np.ones((len(gold.labels), features.scheme.n_token_labels), dtype=np.uint8)
     assert "one label" in dual_unsupported_reason(criterion, features, Gold(gold.labels, allowed), 1.0)
+    cost = Cost(np.zeros((4, features.scheme.n_token_labels, features.scheme.n_token_labels)))
     for name in ("risk", "jrb", "max-margin"):
-        reason = dual_unsupported_reason(make_criterion(name, None), features, gold, 1.0)
+        reason = dual_unsupported_reason(make_criterion(name, cost), features, gold, 1.0)
         assert reason == "it is for cll and softmax-margin of segments"
 
 

@@ -47,8 +47,8 @@ authors 2014). The state stores the sum before that.
 (:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
 (:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
 (:mod:`~loglinear.structures.chain.wide`), and for segments over spans
-(:mod:`~loglinear.structures.segments.padded`, which has another J). The layout of the data says which steps are made. Risk and its Jensen bound,
-which are not convex, go on from the state that conditional likelihood ends with
+(:mod:`~loglinear.structures.segments.padded`, which has another J). The layout of the data says which steps are made.
+Risk and its Jensen bound, which are not convex, go on from the state that conditional likelihood ends with
 (:mod:`~loglinear.structures.chain.risk` has the step).
 
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,

@@ -78,7 +78,9 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, first-order chains, segments and flat labels with an L2 penalty"
+    summary = (
+        "stochastic dual coordinate ascent: few passes, with an L2 penalty: first-order chains, segments, flat labels"
+    )
     default_iterations = 1000
 
     max_iter: int = 1000
