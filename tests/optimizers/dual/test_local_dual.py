@@ -1,4 +1,4 @@
-"""Dual ascent for criteria of a chain's pieces, and for segments: losses, the ties of weights and marginals, the optimum."""
+"""Dual ascent for criteria of a chain's pieces, and for segments: losses, what weights are a function of, the optimum."""
 
 import io
 

@@ -79,7 +79,7 @@ class DualOptions(Optimizer):
 
     name = "dual"
     summary = (
-        "stochastic dual coordinate ascent: few passes, with an L2 penalty: first-order chains, segments, flat labels"
+        "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
     )
     default_iterations = 1000
 
