@@ -1,4 +1,4 @@
-"""Dual ascent for criteria of a chain's pieces, and for segments: losses, what weights are a function of, the optimum."""
+"""Dual ascent for criteria of a chain's pieces, and for segments: losses, weights and what is kept, the optimum."""
 
 import io
 

@@ -78,9 +78,7 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = (
-        "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
-    )
+    summary = "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
     default_iterations = 1000
 
     max_iter: int = 1000
