@@ -7,6 +7,12 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from loglinear.criteria.costs import Cost
+from loglinear.criteria.criterion import CRITERIA, make_criterion
+from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.segments import EncodedSegments
+from loglinear.optimizers.objective import Objective
+from loglinear.structures.gold import Gold
+from loglinear.structures.segments.features import SegmentFeatures, SegmentPenalties
 from loglinear.structures.segments.scheme import SegmentScheme
 from loglinear.structures.segments.structure import Segments, SegmentScores
 from problems.problem import Problem, annotated, possible_labels, seeds, without_gaps
@@ -86,3 +92,53 @@ def problems(draw: st.DrawFn) -> Problem:
     gold = annotated(rng, possible_labels(rng, brute), n, draw(st.booleans()))
     table = rng.random((4, n, n)) * draw(st.sampled_from([1.0, 5.0])) * (1.0 - np.eye(n))
     return Problem(segments, scores, gold, rng.random(len(lengths)) + 0.1, Cost(table))
+
+
+def random_spans(rng: np.random.Generator, lengths: list[int], n_lengths: int, n_attributes: int) -> Incidence:
+    """Attributes that spans have because of their first token, of their last, or for themselves, some of them twice."""
+    lists: list[list[int]] = []
+    for n in lengths:
+        of_first, of_last = (
+            [rng.integers(0, n_attributes, k).tolist() for k in rng.integers(0, 3, n)] for _ in range(2)
+        )
+        for t in range(n):
+            for m in range(n_lengths):
+                own = rng.integers(0, n_attributes, rng.integers(0, 2)).tolist()
+                lists.append([*of_first[t - m], *of_last[t], *own] if m <= t else [])
+    pointer = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    return Incidence(pointer, np.array([a for ids in lists for a in ids], dtype=np.int32))
+
+
+@st.composite
+def segment_objectives(
+    draw: st.DrawFn, criteria: tuple[str, ...] = ("cll", "softmax-margin"), longest: int = 4
+) -> Objective:
+    """A random training problem: all schemes and limits, with and without segment attributes, values, constraints."""
+    scheme, rng = draw(schemes(longest)), np.random.default_rng(draw(seeds))
+    spelt = [n for n in range(1, 7) if next(segmentations(scheme, n), None) is not None]
+    lengths = draw(st.lists(st.sampled_from(spelt), min_size=1, max_size=8))
+    offsets, n = np.cumsum([0, *lengths]).astype(np.int64), sum(lengths)
+    structure = Segments(offsets, scheme)
+    labels = structure.sample(random_scores(rng, n, scheme, segments=False), 1, rng)[0]
+    pointer = np.concatenate([[0], np.cumsum(rng.integers(0, 4, n))]).astype(np.int64)
+    ids = np.minimum(rng.zipf(1.4, int(pointer[-1])), 12).astype(np.int32) - 1
+    tokens = EncodedCorpus(offsets, Incidence(pointer, ids, rng.normal(size=len(ids)) if draw(st.booleans()) else None))
+    spans = random_spans(rng, lengths, scheme.n_lengths, 9) if draw(st.integers(0, 3)) else None
+    corpus, gold, observed = EncodedSegments(tokens, spans, scheme.n_lengths), Gold(labels), ["observed", "all"]
+    features = SegmentFeatures.collect(
+        corpus, 12, 9, gold, scheme, draw(st.sampled_from(observed)),
+        draw(st.sampled_from([*observed, "none"])), draw(st.sampled_from([*observed, "none"])),
+    )  # fmt: skip
+    penalties = SegmentPenalties.none(scheme)
+    if draw(st.booleans()):
+        found = structure.segments(labels)
+        follows, cells = rng.random(penalties.transition.shape) < 0.6, rng.random(penalties.length.shape) < 0.8
+        follows[found.labels[:-1], found.labels[1:]] = True
+        cells[found.ends - found.starts - 1, found.labels] = True
+        penalties.transition[~follows] = penalties.length[~cells] = -np.inf
+    name, cost, y = draw(st.sampled_from(criteria)), None, scheme.n_token_labels
+    if CRITERIA[name].uses_cost:
+        cost = Cost(rng.random((4, y, y)) * (1 - np.eye(y)))
+    weights = rng.random(len(lengths)) * 2 if draw(st.booleans()) else None
+    l2 = draw(st.sampled_from([0.3, 1.0]))
+    return Objective(features, corpus, gold, make_criterion(name, cost), penalties, l2, weights)

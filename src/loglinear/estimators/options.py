@@ -563,7 +563,7 @@ def tagger_training(structure: str) -> Any:
         return Trained("tagger", "chains of labels", Chain, pieces=True, elsewhere=ELSEWHERE)
     from loglinear.structures.segments.structure import Segments
 
-    return Trained("tagger of segments", "segments", Segments, without=("dual",), bases=False, elsewhere=ELSEWHERE)
+    return Trained("tagger of segments", "segments", Segments, bases=False, elsewhere=ELSEWHERE)
 
 
 CHAIN_ONLY = {

@@ -24,17 +24,21 @@ from loglinear.arrays import Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion, missing_operations
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.segments import EncodedSegments
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.listed import ListedChain, ListedFeatures
-from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.chain.steps import is_sparse, is_too_wide
 from loglinear.structures.chain.wide import WideLayout
 from loglinear.structures.flat.features import FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.rows import PaddedWeights
+from loglinear.structures.segments.features import SegmentFeatures
+from loglinear.structures.segments.padded import SegmentLayout
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.system import in_threads
 
@@ -102,6 +106,11 @@ class Objective:
     def layout(self) -> Layout:
         """Weights and corpus laid out for passes in single precision: the layout decides what they sum over."""
         name, criterion = self.criterion.name, self.criterion
+        if isinstance(self.features, SegmentFeatures):
+            assert isinstance(self.corpus, EncodedSegments)
+            costs = criterion.cost.table if isinstance(criterion, CostCriterion) else None
+            data = (self.features, self.corpus, self.penalties, self.gold.labels, self.sequence_weights)
+            return SegmentLayout(*data, costs)
         if name in SUMS and is_sparse(self._chain_features, self.penalties):
             return self.wide_layout()
         if name in GIVEN_AFTER:
@@ -241,18 +250,21 @@ SUMS = ("cll", "softmax-margin")  # criteria of sums over labellings
 IN_SINGLE_PRECISION = (*SUMS, *RISKS)  # those that also have a gradient
 GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
 PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
-Layout = PaddedLayout | ConditionalLayout | WideLayout
+Layout = PaddedLayout | ConditionalLayout | WideLayout | SegmentLayout
 
 
 def unsupported_reason(
     criterion: Criterion, features: PartFeatures, gold: Gold, names: tuple[str, ...] = IN_SINGLE_PRECISION
 ) -> str | None:
     """Why passes in single precision by criteria with these ``names`` cannot be used, or None if they can."""
-    if not isinstance(features, ChainFeatures):
-        return "it goes over chains"
+    if isinstance(features, SegmentFeatures):
+        names = SUMS
+    elif not isinstance(features, ChainFeatures):
+        return "it goes over chains and segments"
     if criterion.name not in names:
-        return f"it is for {', '.join(names[:-1])} and {names[-1]}"
-    if features.order != 1 or features.edge is not None:
+        of = " of segments" if isinstance(features, SegmentFeatures) else ""
+        return f"it is for {', '.join(names[:-1])} and {names[-1]}{of}"
+    if isinstance(features, ChainFeatures) and (features.order != 1 or features.edge is not None):
         return "it goes over first-order chains without pair features"
     if gold.allowed is not None:
         return "it needs one label for each token, and no sub-labels"

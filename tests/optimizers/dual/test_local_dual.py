@@ -1,4 +1,4 @@
-"""Dual ascent for criteria of a chain's pieces: losses, what ties weights and marginals, and the optimum of L-BFGS."""
+"""Dual ascent for criteria of a chain's pieces, and for segments: losses, weights and what is kept, the optimum."""
 
 import io
 
@@ -17,6 +17,7 @@ from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.gold import Gold
 from problems.chain import chain_objectives
+from problems.segments import segment_objectives
 
 CONDITIONALS = ("memm", "pseudolikelihood")
 PIECES = ("piecewise", "nota", "nota:rate=0.5", "nota:threshold=0.5")
@@ -43,6 +44,7 @@ def quick(objective):
 conditionals = st.builds(by, st.sampled_from(CONDITIONALS), chain_objectives(orders=(1, 2), edges=True))
 pieces = st.builds(by, st.sampled_from(PIECES), chain_objectives())
 local = conditionals | pieces
+any_layout = local | segment_objectives()
 
 
 def best(objective, l1=0.0):
@@ -51,7 +53,7 @@ def best(objective, l1=0.0):
 
 
 @settings(max_examples=80, deadline=None)
-@given(objective=local, seed=st.integers(0, 1000), scale=st.sampled_from([0.1, 1.0, 5.0]))
+@given(objective=any_layout, seed=st.integers(0, 1000), scale=st.sampled_from([0.1, 1.0, 5.0]))
 def test_the_value_is_that_of_double_precision(objective, seed, scale):
     weights = scale * np.random.default_rng(seed).normal(size=objective.features.n_features)
     size = max(scale, 1.0) * objective.sequence_weights.max()
@@ -59,7 +61,7 @@ def test_the_value_is_that_of_double_precision(objective, seed, scale):
 
 
 @settings(max_examples=30, deadline=None)
-@given(objective=local, seed=st.integers(0, 1000))
+@given(objective=any_layout, seed=st.integers(0, 1000))
 def test_the_layout_keeps_every_weight(objective, seed):
     weights = np.random.default_rng(seed).normal(size=objective.features.n_features).astype(np.float32)
     layout = objective.layout
@@ -81,7 +83,7 @@ def test_a_first_step_goes_down_the_gradient_of_its_position(objective):
 
 
 @settings(max_examples=40, deadline=None)
-@given(objective=local, l1=st.sampled_from([0.0, 0.0, 0.1, 1.0]))
+@given(objective=any_layout, l1=st.sampled_from([0.0, 0.0, 0.1, 1.0]))
 def test_it_ends_where_lbfgs_does(objective, l1):
     zero = np.zeros(objective.features.n_features)
     found = DualAscent(max_iter=400, tolerance=1e-9).minimise(objective, zero, l1=l1)
@@ -90,7 +92,7 @@ def test_it_ends_where_lbfgs_does(objective, l1):
 
 
 @settings(max_examples=40, deadline=None)
-@given(objective=local, l1=st.sampled_from([0.0, 0.0, 0.3]))
+@given(objective=any_layout, l1=st.sampled_from([0.0, 0.0, 0.3]))
 def test_it_stops_near_the_minimum(objective, l1):
     zero = np.zeros(objective.features.n_features)
     found = DualAscent(max_iter=400).minimise(objective, zero, l1=l1)
@@ -100,7 +102,7 @@ def test_it_stops_near_the_minimum(objective, l1):
 
 
 @settings(max_examples=20, deadline=None)
-@given(objective=local, passes=st.integers(1, 5), l1=st.sampled_from([0.0, 0.3]))
+@given(objective=any_layout, passes=st.integers(1, 5), l1=st.sampled_from([0.0, 0.3]))
 def test_a_stored_state_goes_on_as_if_never_stopped(objective, passes, l1):
     zero = np.zeros(objective.features.n_features)
     optimizer = DualAscent(max_iter=passes + 3, tolerance=0.0)

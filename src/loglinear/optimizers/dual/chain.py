@@ -49,8 +49,9 @@ authors 2014). The state stores the sum before that.
 **Other sums.** The same passes train criteria of parts of a labelling: each label given its neighbours
 (:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
 (:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
-(:mod:`~loglinear.structures.chain.wide`). The layout of the data says which steps are made. Risk and its Jensen bound,
-which are not convex, go on from the state that conditional likelihood ends with
+(:mod:`~loglinear.structures.chain.wide`), and for segments over spans
+(:mod:`~loglinear.structures.segments.padded`, which has another J). The layout of the data says which steps are made.
+Risk and its Jensen bound, which are not convex, go on from the state that conditional likelihood ends with
 (:mod:`~loglinear.structures.chain.risk` has the step).
 
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,
@@ -86,11 +87,12 @@ from loglinear.optimizers.optimizer import Callback, Result, State, StoredState,
 from loglinear.optimizers.passes import passes
 from loglinear.options import option
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
+from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.chain.steps import is_too_wide
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
+from loglinear.structures.rows import Kept, PaddedWeights, Step, merge, sizes
 from loglinear.structures.structure import PartFeatures
 from loglinear.system import in_threads
 
@@ -112,7 +114,7 @@ class DualState(StoredState):
     Attributes
     ----------
     rows, lists, transition : float32
-        The weights as :class:`~loglinear.structures.chain.padded.PaddedWeights`, before the L1 penalty moves them
+        The weights as :class:`~loglinear.structures.rows.PaddedWeights`, before the L1 penalty moves them
         towards zero.
     alpha : float32 [N, W]
         The marginals of each position that the weights are a function of.

@@ -96,7 +96,7 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, first-order chains and flat labels with an L2 penalty"
+    summary = "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
     default_iterations = 1000
 
     max_iter: int = 1000

@@ -56,7 +56,8 @@ from loglinear.structures.chain.flow import (
     margin_losses,
     start_at_gold,
 )
-from loglinear.structures.chain.padded import PaddedLayout, aligned
+from loglinear.structures.chain.padded import PaddedLayout
+from loglinear.structures.rows import aligned
 from loglinear.system import in_threads
 
 GAP = 100.0  # the gap that is small enough, as a multiple of the tolerance

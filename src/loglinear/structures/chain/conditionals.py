@@ -43,20 +43,8 @@ from loglinear.kernels.lanes import (
 )
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.padded import (
-    AHEAD,
-    LEAST,
-    LOWEST,
-    ONE,
-    TINY,
-    TWO,
-    ZERO,
-    Kept,
-    PaddedCorpus,
-    PaddedLayout,
-    PaddedWeights,
-    Step,
-)
+from loglinear.structures.chain.padded import PaddedCorpus, PaddedLayout
+from loglinear.structures.rows import AHEAD, LEAST, LOWEST, ONE, TINY, TWO, ZERO, Kept, PaddedWeights, Step
 
 NO_CODES = np.zeros(0, dtype=np.int32)
 NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()

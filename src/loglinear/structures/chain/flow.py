@@ -37,16 +37,8 @@ from loglinear.kernels.lanes import (
     store,
     towards_zero,
 )
-from loglinear.structures.chain.padded import (
-    ONE,
-    ZERO,
-    PaddedCorpus,
-    PaddedLayout,
-    PaddedWeights,
-    Workspace,
-    set_scores,
-    workspace,
-)
+from loglinear.structures.chain.padded import PaddedCorpus, PaddedLayout, Workspace, workspace
+from loglinear.structures.rows import ONE, ZERO, PaddedWeights, set_scores
 
 UNIT = 1 << 30  # the mass of a whole labelling
 TINY_SLOPE = np.float32(1e-6)  # less than this is rounding

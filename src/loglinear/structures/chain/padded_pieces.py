@@ -46,28 +46,30 @@ from loglinear.kernels.lanes import (
 )
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import (
+    SMALL_PRODUCT,
+    PaddedCorpus,
+    PaddedLayout,
+    Workspace,
+    add_pairs,
+    set_emissions,
+    set_factors,
+    take_step,
+    workspace,
+)
+from loglinear.structures.rows import (
     LEAST,
     LOWEST,
     NOTHING,
     ONE,
-    SMALL_PRODUCT,
     TINY,
     TWO,
     ZERO,
     Kept,
-    PaddedCorpus,
-    PaddedLayout,
     PaddedWeights,
     Step,
-    Workspace,
-    add_pairs,
     add_up,
     moves_of,
-    set_emissions,
-    set_factors,
     set_scores,
-    take_step,
-    workspace,
 )
 
 LARGE_PRODUCT = 1e200

@@ -31,6 +31,20 @@ from loglinear.kernels import loose_kernel
 from loglinear.kernels.lanes import Lanes, Width, above, block_length, greater, load, row_length, same, store, total
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import (
+    PaddedCorpus,
+    PaddedLayout,
+    Workspace,
+    add_pairs,
+    backward,
+    fetch_pointers,
+    fetch_sequence,
+    forward,
+    set_emissions,
+    set_factors,
+    take_step,
+    workspace,
+)
+from loglinear.structures.rows import (
     NO_COSTS,
     NOTHING,
     ONE,
@@ -38,24 +52,12 @@ from loglinear.structures.chain.padded import (
     TWO,
     ZERO,
     Kept,
-    PaddedCorpus,
-    PaddedLayout,
     PaddedWeights,
     Step,
-    Workspace,
     add_gradient,
-    add_pairs,
     add_up,
-    backward,
-    fetch_pointers,
-    fetch_sequence,
-    forward,
     moves_of,
-    set_emissions,
-    set_factors,
     set_scores,
-    take_step,
-    workspace,
 )
 
 JRB, RISK = 0, 1

@@ -22,7 +22,6 @@ from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
 from loglinear.kernels.lanes import N_LANES, Width, exponential, greater, greatest, load, same, store, total, width_of
 from loglinear.structures.chain.features import ChainFeatures, Penalties
-from loglinear.structures.chain.padded import Kept, PaddedWeights, Step
 from loglinear.structures.chain.steps import (
     ONE,
     ZERO,
@@ -35,6 +34,7 @@ from loglinear.structures.chain.steps import (
     make_steps,
     set_factors,
 )
+from loglinear.structures.rows import Kept, PaddedWeights, Step
 
 TWO = np.float32(2.0)
 LEAST = np.float32(1e-18)  # a smaller sum of scaled probabilities may lack some that were set to zero
