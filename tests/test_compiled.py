@@ -20,10 +20,13 @@ import pytest
 from hypothesis import given, settings
 
 import loglinear
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.experiments import roads
 from loglinear.kernels import Kernel, ahead, build, processor, recorder, signature
 from loglinear.kernels.digest import sources_of
+from loglinear.structures.chain.structure import Chain
+from loglinear.system import available_cores
 
 pytestmark = pytest.mark.skipif(
     processor.level() is None or shutil.which("cc") is None, reason="no kernels are compiled ahead on this machine"
@@ -32,12 +35,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory):
-    """A folder with the kernels of the default road: the package's, if they are current, or made now."""
-    calls = build.recorded_road()
+    """A folder with the kernels of all roads: the package's, if they are current, or made now."""
+    calls = build.recorded_roads()
     if build.holds(ahead.SHIPPED, calls):
         return ahead.SHIPPED
     folder = tmp_path_factory.mktemp("cache") / "compiled"
-    build.build(folder, calls, processes=1)
+    build.build(folder, calls, processes=available_cores())
     return folder
 
 
@@ -66,6 +69,7 @@ for arguments in json.loads(sys.argv[1]):
     except SystemExit as end:
         assert not end.code, arguments
 """
+NO_NUMBA = "\nassert 'numba' not in sys.modules"
 NOTHING_HEAVY = """
 heavy = {"numba", "llvmlite", "sklearn", "scipy"} & set(sys.modules)
 assert not heavy, heavy
@@ -99,6 +103,42 @@ def many_labels(n):
 def test_the_default_road_is_in_the_build_and_needs_no_compiler(environment, tmp_path, n_labels):
     done = python(COMMANDS + NOTHING_HEAVY, environment, default_road(tmp_path, n_labels=n_labels))
     assert "compiling" not in done.stderr
+
+
+def road_of(criterion, order, folder, n_labels=None):
+    """Training by a criterion, and labelling; on a corpus that two parts share."""
+    train, model = folder / "train.txt", folder / "a.model"
+    train.write_text(bundled_text("train", "chunk") if n_labels is None else many_labels(n_labels))
+    rest = ["--template", "chunking", "--constraints", "bio", "--max-iter", "4", "--dev", train]
+    commands = [
+        ["train", train, "-o", model, "--criterion", criterion, "--order", order, "-q"]
+        + (rest if CRITERIA[criterion].learns_weights else []),
+        ["tag", model, train, "-o", folder / "tagged.txt"],
+        ["eval", train, "--model", model],
+    ]
+    return json.dumps([list(map(str, command)) for command in commands])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("criterion", criteria_of(Chain))
+def test_no_criterion_needs_a_compiler(environment, tmp_path, criterion, order):
+    done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, order, tmp_path))
+    assert "compiling" not in done.stderr
+
+
+@pytest.mark.parametrize("n_labels", [3, 9, 33, 48])
+@pytest.mark.parametrize("criterion", ["risk", "max-margin", "memm", "nota", "mira"])
+def test_no_criterion_needs_a_compiler_for_up_to_48_labels(environment, tmp_path, criterion, n_labels):
+    done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path, n_labels))
+    assert "compiling" not in done.stderr
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+def test_stochastic_steps_need_no_compiler(environment, tmp_path, optimizer):
+    (tmp_path / "train.txt").write_text(bundled_text("dev", "chunk"))
+    rest = ["--template", "chunking", "--optimizer", optimizer, "--max-iter", "2", "-q"]
+    command = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "a.model"), *rest]
+    assert "compiling" not in python(COMMANDS + NO_NUMBA, environment, json.dumps([command])).stderr
 
 
 def test_both_forms_give_the_same_files_to_the_last_bit(environment, tmp_path):
@@ -140,7 +180,8 @@ def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
 
     monkeypatch.setattr(Kernel, "__call__", both)
     roads.walk_default(roads.LABELS)
-    assert len(compared) > 20
+    roads.walk_criteria(roads.FEWER_LABELS)
+    assert len(compared) > 40
 
 
 # -- what is damaged, stale or from elsewhere is not used --------------------------------------------------------------
@@ -266,9 +307,6 @@ def other_package(tmp_path_factory):
         return done.stdout.split(), "compiling" in done.stderr
 
     return package, run
-
-
-NO_NUMBA = "\nassert 'numba' not in sys.modules"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Walks through the package on small data, which call the kernels that users call.
 
-``python -m loglinear.kernels.build`` compiles ahead what these walks call. :func:`walk_default` reads, encodes, trains by
-dual ascent and by L-BFGS, saves, loads, labels and scores; :func:`walk_criteria` does so for every criterion, and trains by
-stochastic steps, too. A pass may be compiled for each number of vectors of eight labels, so the walks train with a
-number of labels for each (:data:`LABELS`, :data:`FEWER_LABELS`).
+``python -m loglinear.kernels.build`` compiles ahead what these walks call. :func:`walk_default` reads, encodes, trains
+by dual ascent and by L-BFGS, saves, loads, labels and scores; :func:`walk_criteria` does so for every criterion, and
+trains by stochastic steps, too. A pass may be compiled for each number of vectors of eight labels, so the walks train
+with a number of labels for each (:data:`LABELS`, :data:`FEWER_LABELS`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def walk_criteria(numbers_of_labels: Iterable[int]) -> None:
 @contextmanager
 def _as_if_large() -> Iterator[None]:
     """Context in which two parts share a pass over few sequences, as they do over thousands."""
-    layouts = PaddedLayout, ConditionalLayout
+    layouts: tuple[Any, ...] = (PaddedLayout, ConditionalLayout)
     before = [layout.sequences_a_part for layout in layouts]
     try:
         for layout in layouts:

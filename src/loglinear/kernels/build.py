@@ -315,10 +315,13 @@ def _in_processes(tasks: list[Any], processes: int) -> Iterator[dict[str, Any]]:
 
 def _linked(linker: list[str], folder: Path, objects: list[str]) -> Path:
     library = folder / "kernels.so"
-    undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-Wl,-z,now", "-Wl,--hash-style=gnu"]
-    command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-s", "-o", library.name, str(RUNTIME)]
+    if sys.platform == "darwin":  # what Python has is found when the library is loaded; the linker cannot strip all
+        system = ["-undefined", "dynamic_lookup", "-Wl,-x"]
+    else:
+        system = ["-s", "-Wl,-z,now", "-Wl,--hash-style=gnu"]
+    command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-o", library.name, str(RUNTIME)]
     done = subprocess.run(
-        [*command, *objects, *undefined, "-lm"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, *objects, *system, "-lm"], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise BuildError(f"{linker[0]} cannot link the kernels: {done.stderr.strip()}")
