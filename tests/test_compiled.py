@@ -386,6 +386,131 @@ assert peak() < before + 5_000, peak() - before  # 48 bytes in each result: 10 M
     assert run(code + NO_NUMBA) == ([], False)
 
 
+# -- building ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_c_compiler_the_build_says_so_at_once(tmp_path):
+    command = [sys.executable, "-m", "loglinear.kernels.build", "-o", str(tmp_path / "compiled")]
+    environment = {name: value for name, value in os.environ.items() if name != "CC"}
+    done = subprocess.run(
+        command, env={**environment, "PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and not (tmp_path / "compiled").exists()
+    assert done.stderr.splitlines() == [
+        "loglinear.kernels.build: no C compiler 'cc' to link kernels with; Numba compiles them at run time instead"
+    ]
+
+
+def test_what_the_packages_library_has_not_comes_from_the_users(compiled, tmp_path, monkeypatch):
+    from loglinear.kernels.tables import fill
+    from loglinear.optimizers.dual.flat import _normalise
+
+    with recorder.recorded() as calls:
+        _normalise(np.zeros(3), np.zeros(3))
+    build.build(tmp_path / "few", calls, processes=1)
+    with recorder.recorded() as calls:
+        _normalise(np.zeros(3, np.float32), np.zeros(3, np.float32))
+    build.build(tmp_path / "cache" / "compiled", calls, processes=1)
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "few")
+    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path / "cache"))
+    run = ahead.runner_of(_normalise)
+    monkeypatch.setattr(Kernel, "compiled", property(lambda kernel: pytest.fail("compiled at run time")))
+    for dtype in (np.float64, np.float32):
+        run(np.zeros(3, dtype), np.zeros(3, dtype))
+    assert ahead.runner_of(fill) is None
+
+
+@pytest.fixture
+def short_walks(monkeypatch):
+    """Walks that call one kernel each, so that warming up takes a moment."""
+    from loglinear.optimizers.dual.flat import _normalise
+
+    def walk(dtype):
+        return lambda labels: _normalise(np.zeros(3, dtype), np.zeros(3, dtype))
+
+    monkeypatch.setattr(roads, "walk_default", walk(np.float64))
+    monkeypatch.setattr(roads, "walk_criteria", walk(np.float32))
+
+
+def warm(monkeypatch, capsys, *arguments):
+    from loglinear.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["loglinear", "warm", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    return capsys.readouterr().err
+
+
+def test_warm_compiles_once_and_all_of_it_if_asked(short_walks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path))
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
+    assert "compiled 1 kernels of the default training" in warm(monkeypatch, capsys)
+    kernel = build.kernel_of("loglinear.optimizers.dual.flat:_normalise")
+    ahead.opened.cache_clear()
+    assert ahead.Library(ahead.user_folder()).signatures(kernel) == [["float64/1C"] * 2]
+    assert "compiled already" in warm(monkeypatch, capsys)
+    assert "compiled 1 kernels" in warm(monkeypatch, capsys, "--again")
+    assert "compiled 1 kernels of training by every criterion" in warm(monkeypatch, capsys, "--all")
+    ahead.opened.cache_clear()
+    assert ahead.Library(ahead.user_folder()).signatures(kernel) == [["float64/1C"] * 2, ["float32/1C"] * 2]
+    assert "compiled already" in warm(monkeypatch, capsys)
+
+
+def test_warm_without_a_c_compiler_has_numba_compile(short_walks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path))
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    told = warm(monkeypatch, capsys, "--all")
+    assert "no C compiler" in told and "walked training by every criterion" in told
+    assert not ahead.user_folder().exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("everything", [False, True])
+def test_after_warming_up_nothing_is_left_to_compile(tmp_path, everything):
+    """A copy of the package without kernels, with a cache of its own."""
+    shutil.copytree(
+        Path(loglinear.__file__).parent,
+        tmp_path / "loglinear",
+        ignore=shutil.ignore_patterns("__pycache__", "compiled"),
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
+    python(COMMANDS, environment, json.dumps([["warm", *(["--all"] if everything else [])]]))
+    shutil.rmtree(tmp_path / "cache" / "kernels", ignore_errors=True)  # what Numba kept
+    for criterion in criteria_of(Chain) if everything else ["cll"]:
+        done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path))
+        assert "compiling" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_the_kernels(compiled, tmp_path):
+    """Built in a copy of the project, installed elsewhere; needs pip and, for hatchling, an index of packages."""
+    project = Path(__file__).parent.parent
+    shutil.copytree(
+        project / "src", tmp_path / "project" / "src", ignore=shutil.ignore_patterns("__pycache__", "compiled")
+    )
+    shutil.copytree(compiled, tmp_path / "project" / "src" / "loglinear" / "compiled")
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(project / name, tmp_path / "project")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", "dist", "."], cwd=tmp_path / "project", capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode and "hatchling" in done.stderr:
+        pytest.skip("no index of packages to get hatchling from")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "project" / "dist").glob("*.whl")
+    assert "py3-none-any" not in wheel.name
+    subprocess.run([*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
+    for criterion in ("cll", "memm"):
+        done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path))
+        assert "compiling" not in done.stderr
+
+
 # -- types -------------------------------------------------------------------------------------------------------------
 
 

@@ -285,13 +285,19 @@ def holds(folder: Path, calls: Calls) -> bool:
     )
 
 
+def c_compiler() -> list[str]:
+    """The command that links kernels on this machine."""
+    command = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if level() is None:
+        raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only; Numba compiles them at run time")
+    if shutil.which(command[0]) is None:
+        raise BuildError(f"no C compiler {command[0]!r} to link kernels with; Numba compiles them at run time instead")
+    return command
+
+
 def build(folder: Path, calls: Calls, processes: int, progress: Progress | None = None) -> tuple[int, int]:
     """Compile recorded kernels into ``folder``; returns the numbers of kernels and of signatures."""
-    linker = shlex.split(os.environ.get("CC", "cc"))
-    if level() is None:
-        raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only")
-    if shutil.which(linker[0]) is None:
-        raise BuildError(f"no C compiler {linker[0]!r} to link kernels with; Numba compiles them at run time instead")
+    linker = c_compiler()
     with tempfile.TemporaryDirectory() as objects:
         pairs = [(name, signature) for name, all_of_it in calls.signatures.items() for signature in all_of_it]
         tasks = [(name, signature, f"kernel_{k}", objects) for k, (name, signature) in enumerate(pairs)]
@@ -320,9 +326,7 @@ def _linked(linker: list[str], folder: Path, objects: list[str]) -> Path:
     else:
         system = ["-s", "-Wl,-z,now", "-Wl,--hash-style=gnu"]
     command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-o", library.name, str(RUNTIME)]
-    done = subprocess.run(
-        [*command, *objects, *system, "-lm"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, *objects, *system, "-lm"], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{linker[0]} cannot link the kernels: {done.stderr.strip()}")
     try:
@@ -377,6 +381,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--if-needed", action="store_true", help="leave kernels alone that are there and current")
     options = parser.parse_args(None if arguments is None else list(arguments))
     begin = time.monotonic()
+    c_compiler()  # before the walk, which takes longer
     calls = recorded_roads(options.labels, criteria=not options.default_only)
     if options.if_needed and holds(options.output, calls):
         return
