@@ -467,15 +467,14 @@ def test_warm_without_a_c_compiler_has_numba_compile(short_walks, tmp_path, monk
     assert not ahead.user_folder().exists()
 
 
+WITHOUT_KERNELS = shutil.ignore_patterns("__pycache__", "compiled")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("everything", [False, True])
 def test_after_warming_up_nothing_is_left_to_compile(tmp_path, everything):
     """A copy of the package without kernels, with a cache of its own."""
-    shutil.copytree(
-        Path(loglinear.__file__).parent,
-        tmp_path / "loglinear",
-        ignore=shutil.ignore_patterns("__pycache__", "compiled"),
-    )
+    shutil.copytree(Path(loglinear.__file__).parent, tmp_path / "loglinear", ignore=WITHOUT_KERNELS)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
     python(COMMANDS, environment, json.dumps([["warm", *(["--all"] if everything else [])]]))
     shutil.rmtree(tmp_path / "cache" / "kernels", ignore_errors=True)  # what Numba kept
@@ -487,22 +486,18 @@ def test_after_warming_up_nothing_is_left_to_compile(tmp_path, everything):
 @pytest.mark.slow
 def test_a_wheel_brings_the_kernels(compiled, tmp_path):
     """Built in a copy of the project, installed elsewhere; needs pip and, for hatchling, an index of packages."""
-    project = Path(__file__).parent.parent
-    shutil.copytree(
-        project / "src", tmp_path / "project" / "src", ignore=shutil.ignore_patterns("__pycache__", "compiled")
-    )
-    shutil.copytree(compiled, tmp_path / "project" / "src" / "loglinear" / "compiled")
+    project, copied = Path(__file__).parent.parent, tmp_path / "project"
+    shutil.copytree(project / "src", copied / "src", ignore=WITHOUT_KERNELS)
+    shutil.copytree(compiled, copied / "src" / "loglinear" / "compiled")
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
-        shutil.copy(project / name, tmp_path / "project")
+        shutil.copy(project / name, copied)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*pip, "wheel", "--no-deps", "--wheel-dir", "dist", "."], cwd=tmp_path / "project", capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    command = [*pip, "wheel", "--no-deps", "--wheel-dir", "dist", "."]
+    done = subprocess.run(command, cwd=copied, capture_output=True, text=True, check=False)
     if done.returncode and "hatchling" in done.stderr:
         pytest.skip("no index of packages to get hatchling from")
     assert done.returncode == 0, done.stderr
-    (wheel,) = (tmp_path / "project" / "dist").glob("*.whl")
+    (wheel,) = (copied / "dist").glob("*.whl")
     assert "py3-none-any" not in wheel.name
     subprocess.run([*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel], check=True)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
