@@ -412,7 +412,7 @@ def test_what_the_packages_library_has_not_comes_from_the_users(compiled, tmp_pa
         _normalise(np.zeros(3, np.float32), np.zeros(3, np.float32))
     build.build(tmp_path / "cache" / "compiled", calls, processes=1)
     monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "few")
-    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "cache" / "compiled")
     run = ahead.runner_of(_normalise)
     monkeypatch.setattr(Kernel, "compiled", property(lambda kernel: pytest.fail("compiled at run time")))
     for dtype in (np.float64, np.float32):
@@ -443,7 +443,7 @@ def warm(monkeypatch, capsys, *arguments):
 
 
 def test_warm_compiles_once_and_all_of_it_if_asked(short_walks, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path))
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "compiled")
     monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
     assert "compiled 1 kernels of the default training" in warm(monkeypatch, capsys)
     kernel = build.kernel_of("loglinear.optimizers.dual.flat:_normalise")
@@ -458,7 +458,7 @@ def test_warm_compiles_once_and_all_of_it_if_asked(short_walks, tmp_path, monkey
 
 
 def test_warm_without_a_c_compiler_has_numba_compile(short_walks, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LOGLINEAR_CACHE", str(tmp_path))
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "compiled")
     monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
