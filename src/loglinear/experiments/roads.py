@@ -58,7 +58,7 @@ def walk_default(numbers_of_labels: Iterable[int]) -> None:
     Tagger(template="chunking", optimizer="lbfgs", max_iter=PASSES).fit(_read(small_text(FEW_LABELS, WORDS)))
     with _as_if_large():
         for number in numbers_of_labels:
-            corpus = _read(small_text(number, number))
+            corpus = _read(small_text(number, max(number, WORDS)))
             for criterion, optimizer in (("cll", "dual"), ("cll", "lbfgs"), ("softmax-margin", "dual")):
                 Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1, threads=1).fit(corpus)
 
@@ -74,7 +74,7 @@ def walk_criteria(numbers_of_labels: Iterable[int]) -> None:
         Tagger(template="chunking", optimizer=optimizer, max_iter=PASSES).fit(corpus)
     with _as_if_large():
         for number in numbers_of_labels:
-            corpus = _read(small_text(number, number))
+            corpus = _read(small_text(number, max(number, WORDS)))
             for criterion in criteria:
                 if criteria[criterion].learns_weights:
                     Tagger(template="words", criterion=criterion, max_iter=1, threads=1).fit(corpus)
