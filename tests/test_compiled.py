@@ -414,7 +414,7 @@ def test_without_a_c_compiler_the_build_says_so_at_once(tmp_path):
     )
     assert done.returncode == 1 and not (tmp_path / "compiled").exists()
     assert done.stderr.splitlines() == [
-        "loglinear.kernels.build: no C compiler 'cc' to link kernels with; Numba compiles what is missing at run time"
+        "loglinear.kernels.build: no C compiler 'cc' to link kernels; what is missing is compiled at run time"
     ]
 
 

@@ -291,9 +291,7 @@ def c_compiler() -> list[str]:
     if level() is None:
         raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only; Numba compiles them at run time")
     if shutil.which(command[0]) is None:
-        raise BuildError(
-            f"no C compiler {command[0]!r} to link kernels with; Numba compiles what is missing at run time"
-        )
+        raise BuildError(f"no C compiler {command[0]!r} to link kernels; what is missing is compiled at run time")
     return command
 
 
