@@ -15,7 +15,7 @@ help:
 	@echo "make bench       measure speed beside python-crfsuite (hours; BENCH=--quick: a minute)"
 
 demo: $(VENV)/.installed
-	-$(BIN)/python -m loglinear.kernels.build --if-needed --labels 12  # as many vectors of labels as the demo's 16
+	-$(BIN)/python -m loglinear.kernels.build --if-needed --default-only --labels 12  # as many vectors of labels as the demo's 16
 	$(BIN)/loglinear demo
 
 test: $(VENV)/.installed-test kernels

@@ -20,10 +20,13 @@ import pytest
 from hypothesis import given, settings
 
 import loglinear
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.experiments import roads
 from loglinear.kernels import Kernel, ahead, build, processor, recorder, signature
 from loglinear.kernels.digest import sources_of
+from loglinear.structures.chain.structure import Chain
+from loglinear.system import available_cores
 
 pytestmark = pytest.mark.skipif(
     processor.level() is None or shutil.which("cc") is None, reason="no kernels are compiled ahead on this machine"
@@ -32,12 +35,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory):
-    """A folder with the kernels of the default road: the package's, if they are current, or made now."""
-    calls = build.recorded_road()
+    """A folder with the kernels of all roads: the package's, if they are current, or made now."""
+    calls = build.recorded_roads()
     if build.holds(ahead.SHIPPED, calls):
         return ahead.SHIPPED
     folder = tmp_path_factory.mktemp("cache") / "compiled"
-    build.build(folder, calls, processes=1)
+    build.build(folder, calls, processes=available_cores())
     return folder
 
 
@@ -66,6 +69,7 @@ for arguments in json.loads(sys.argv[1]):
     except SystemExit as end:
         assert not end.code, arguments
 """
+NO_NUMBA = "\nassert 'numba' not in sys.modules"
 NOTHING_HEAVY = """
 heavy = {"numba", "llvmlite", "sklearn", "scipy"} & set(sys.modules)
 assert not heavy, heavy
@@ -101,6 +105,42 @@ def test_the_default_road_is_in_the_build_and_needs_no_compiler(environment, tmp
     assert "compiling" not in done.stderr
 
 
+def road_of(criterion, order, folder, n_labels=None):
+    """Training by a criterion, and labelling; on a corpus that two parts share."""
+    train, model = folder / "train.txt", folder / "a.model"
+    train.write_text(bundled_text("train", "chunk") if n_labels is None else many_labels(n_labels))
+    rest = ["--template", "chunking", "--constraints", "bio", "--max-iter", "4", "--dev", train]
+    commands = [
+        ["train", train, "-o", model, "--criterion", criterion, "--order", order, "-q"]
+        + (rest if CRITERIA[criterion].learns_weights else []),
+        ["tag", model, train, "-o", folder / "tagged.txt"],
+        ["eval", train, "--model", model],
+    ]
+    return json.dumps([list(map(str, command)) for command in commands])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("criterion", criteria_of(Chain))
+def test_no_criterion_needs_a_compiler(environment, tmp_path, criterion, order):
+    done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, order, tmp_path))
+    assert "compiling" not in done.stderr
+
+
+@pytest.mark.parametrize("n_labels", [3, 9, 33, 48])
+@pytest.mark.parametrize("criterion", ["risk", "max-margin", "memm", "nota", "mira"])
+def test_no_criterion_needs_a_compiler_for_up_to_48_labels(environment, tmp_path, criterion, n_labels):
+    done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path, n_labels))
+    assert "compiling" not in done.stderr
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+def test_stochastic_steps_need_no_compiler(environment, tmp_path, optimizer):
+    (tmp_path / "train.txt").write_text(bundled_text("dev", "chunk"))
+    rest = ["--template", "chunking", "--optimizer", optimizer, "--max-iter", "2", "-q"]
+    command = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "a.model"), *rest]
+    assert "compiling" not in python(COMMANDS + NO_NUMBA, environment, json.dumps([command])).stderr
+
+
 def test_both_forms_give_the_same_files_to_the_last_bit(environment, tmp_path):
     written = []
     for form, switch in (("ahead", "1"), ("jit", "0")):
@@ -125,13 +165,30 @@ def floats(values):
             yield value
 
 
+def copied_together(value, owners):
+    """A copy of arguments in which arrays share memory where they do in the original."""
+    if isinstance(value, tuple):
+        items = (copied_together(item, owners) for item in value)
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if not isinstance(value, np.ndarray) or value.size == 0:
+        return copy.deepcopy(value)
+    owner = value
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    memory = owners.setdefault(id(owner), owner.copy(order="K")).ravel(order="K").view(np.uint8)
+    place = value.ctypes.data - owner.ctypes.data
+    made = np.ndarray(value.shape, value.dtype, memory, place, value.strides)
+    made.flags.writeable = value.flags.writeable
+    return made
+
+
 def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
     library, compared = ahead.Library(compiled), set()
 
     def both(kernel, *arguments):
         functions = list(library.functions(kernel))
         assert functions, kernel.name
-        copies = copy.deepcopy(arguments)
+        copies = copied_together(arguments, {})
         results = [result for function in functions if (result := function(*arguments)) is not NotImplemented]
         assert len(results) == 1, kernel.name
         assert list(floats((results[0], arguments))) == list(floats((kernel.compiled(*copies), copies))), kernel.name
@@ -140,7 +197,8 @@ def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
 
     monkeypatch.setattr(Kernel, "__call__", both)
     roads.walk_default(roads.LABELS)
-    assert len(compared) > 20
+    roads.walk_criteria(roads.FEWER_LABELS)
+    assert len(compared) > 40
 
 
 # -- what is damaged, stale or from elsewhere is not used --------------------------------------------------------------
@@ -268,9 +326,6 @@ def other_package(tmp_path_factory):
     return package, run
 
 
-NO_NUMBA = "\nassert 'numba' not in sys.modules"
-
-
 @pytest.mark.parametrize(
     ("file", "before", "after", "result"),
     [
@@ -346,6 +401,126 @@ for _ in range(200_000):
 assert peak() < before + 5_000, peak() - before  # 48 bytes in each result: 10 MB with what goes with them
 """
     assert run(code + NO_NUMBA) == ([], False)
+
+
+# -- building ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_c_compiler_the_build_says_so_at_once(tmp_path):
+    command = [sys.executable, "-m", "loglinear.kernels.build", "-o", str(tmp_path / "compiled")]
+    environment = {name: value for name, value in os.environ.items() if name != "CC"}
+    done = subprocess.run(
+        command, env={**environment, "PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and not (tmp_path / "compiled").exists()
+    assert done.stderr.splitlines() == [
+        "loglinear.kernels.build: no C compiler 'cc' to link kernels; what is missing is compiled at run time"
+    ]
+
+
+def test_what_the_packages_library_has_not_comes_from_the_users(compiled, tmp_path, monkeypatch):
+    from loglinear.kernels.tables import fill
+    from loglinear.optimizers.dual.flat import _normalise
+
+    with recorder.recorded() as calls:
+        _normalise(np.zeros(3), np.zeros(3))
+    build.build(tmp_path / "few", calls, processes=1)
+    with recorder.recorded() as calls:
+        _normalise(np.zeros(3, np.float32), np.zeros(3, np.float32))
+    build.build(tmp_path / "cache" / "compiled", calls, processes=1)
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "few")
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "cache" / "compiled")
+    run = ahead.runner_of(_normalise)
+    monkeypatch.setattr(Kernel, "compiled", property(lambda kernel: pytest.fail("compiled at run time")))
+    for dtype in (np.float64, np.float32):
+        run(np.zeros(3, dtype), np.zeros(3, dtype))
+    assert ahead.runner_of(fill) is None
+
+
+@pytest.fixture
+def short_walks(monkeypatch):
+    """Walks that call one kernel each, so that warming up takes a moment."""
+    from loglinear.optimizers.dual.flat import _normalise
+
+    def walk(dtype):
+        return lambda labels: _normalise(np.zeros(3, dtype), np.zeros(3, dtype))
+
+    monkeypatch.setattr(roads, "walk_default", walk(np.float64))
+    monkeypatch.setattr(roads, "walk_criteria", walk(np.float32))
+
+
+def warm(monkeypatch, capsys, *arguments):
+    from loglinear.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["loglinear", "warm", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    return capsys.readouterr().err
+
+
+def test_warm_compiles_once_and_all_of_it_if_asked(short_walks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "compiled")
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
+    assert "compiled 1 kernels of the default training" in warm(monkeypatch, capsys)
+    kernel = build.kernel_of("loglinear.optimizers.dual.flat:_normalise")
+    ahead.opened.cache_clear()
+    assert ahead.Library(ahead.user_folder()).signatures(kernel) == [["float64/1C"] * 2]
+    assert "compiled already" in warm(monkeypatch, capsys)
+    assert "compiled 1 kernels" in warm(monkeypatch, capsys, "--again")
+    assert "compiled 1 kernels of training by every criterion" in warm(monkeypatch, capsys, "--all")
+    ahead.opened.cache_clear()
+    assert ahead.Library(ahead.user_folder()).signatures(kernel) == [["float64/1C"] * 2, ["float32/1C"] * 2]
+    assert "compiled already" in warm(monkeypatch, capsys)
+
+
+def test_warm_without_a_c_compiler_has_numba_compile(short_walks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ahead, "user_folder", lambda: tmp_path / "compiled")
+    monkeypatch.setattr(ahead, "SHIPPED", tmp_path / "none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    told = warm(monkeypatch, capsys, "--all")
+    assert "no C compiler" in told and "walked training by every criterion" in told
+    assert not ahead.user_folder().exists()
+
+
+WITHOUT_KERNELS = shutil.ignore_patterns("__pycache__", "compiled")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("everything", [False, True])
+def test_after_warming_up_nothing_is_left_to_compile(tmp_path, everything):
+    """A copy of the package without kernels, with a cache of its own."""
+    shutil.copytree(Path(loglinear.__file__).parent, tmp_path / "loglinear", ignore=WITHOUT_KERNELS)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
+    python(COMMANDS, environment, json.dumps([["warm", *(["--all"] if everything else [])]]))
+    shutil.rmtree(tmp_path / "cache" / "kernels", ignore_errors=True)  # what Numba kept
+    for criterion in criteria_of(Chain) if everything else ["cll"]:
+        done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path))
+        assert "compiling" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_the_kernels(compiled, tmp_path):
+    """Built in a copy of the project, installed elsewhere; needs pip and, for hatchling, an index of packages."""
+    project, copied = Path(__file__).parent.parent, tmp_path / "project"
+    shutil.copytree(project / "src", copied / "src", ignore=WITHOUT_KERNELS)
+    shutil.copytree(compiled, copied / "src" / "loglinear" / "compiled")
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(project / name, copied)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    command = [*pip, "wheel", "--no-deps", "--wheel-dir", "dist", "."]
+    done = subprocess.run(command, cwd=copied, capture_output=True, text=True, check=False)
+    if done.returncode and "hatchling" in done.stderr:
+        pytest.skip("no index of packages to get hatchling from")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (copied / "dist").glob("*.whl")
+    assert "py3-none-any" not in wheel.name
+    subprocess.run([*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "LOGLINEAR_CACHE": str(tmp_path / "cache")}
+    for criterion in ("cll", "memm"):
+        done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, 1, tmp_path))
+        assert "compiling" not in done.stderr
 
 
 # -- types -------------------------------------------------------------------------------------------------------------

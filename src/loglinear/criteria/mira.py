@@ -98,10 +98,13 @@ def _finish(losses: Float, gram: Float, cap: float, steps: Float) -> None:
         direction[:] = 0.0
         before = np.inf
         for _ in range(n):
-            square = np.sum(np.where(free, slack * slack, 0.0))
+            square = 0.0
+            for i in range(n):
+                square += slack[i] * slack[i] if free[i] else 0.0
             if square <= tolerance * tolerance:
                 break
-            direction[:] = np.where(free, slack + square / before * direction, 0.0)
+            for i in range(n):
+                direction[i] = slack[i] + square / before * direction[i] if free[i] else 0.0
             before = square
             blocked_by = _climb(gram, cap, square, direction, slack, steps)
             if blocked_by >= 0:

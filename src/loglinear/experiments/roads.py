@@ -1,9 +1,9 @@
 """Walks through the package on small data, which call the kernels that users call.
 
-``python -m loglinear.kernels.build`` compiles ahead what :func:`walk_default` calls: reading, encoding, training by
-dual ascent and by L-BFGS, saving, loading, labelling and scoring. ``loglinear warm`` compiles what it and, with
-``--all``, :func:`walk_criterion` call. A pass may be compiled for each number of vectors of eight labels, so
-the default walk trains with a number of labels for each (:data:`LABELS`).
+``python -m loglinear.kernels.build`` compiles ahead what these walks call. :func:`walk_default` reads, encodes, trains
+by dual ascent and by L-BFGS, saves, loads, labels and scores; :func:`walk_criteria` does so for every criterion, and
+trains by stochastic steps, too. A pass may be compiled for each number of vectors of eight labels, so the walks train
+with a number of labels for each (:data:`LABELS`, :data:`FEWER_LABELS`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from loglinear.criteria.criterion import CRITERIA
+from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, read_columns, write_columns
-from loglinear.errors import LoglinearError
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.evaluation.chunks import chunk_scores
 from loglinear.evaluation.labels import accuracy_report
+from loglinear.structures.chain.conditionals import ConditionalLayout
 from loglinear.structures.chain.padded import PaddedLayout
+from loglinear.structures.chain.structure import Chain
 
 #: Numbers of labels: one for each number of vectors of eight, up to eight; and beyond, for blocks of 5 to 8 vectors.
 LABELS = (5, 12, 20, 28, 36, 44, 52, 60, 70, 90, 105, 120)
+#: Those that all criteria are walked with: more than 48 labels are rarer, and each number takes 12 s to compile.
+FEWER_LABELS = LABELS[:6]
 FEW_LABELS = 12  # where their number does not matter: as many vectors as the bundled corpus's chunks
 WORDS = 80  # enough for pairs of them to be looked up in a hash table
 PASSES = 3  # of an optimizer: first, following and last
@@ -59,27 +63,35 @@ def walk_default(numbers_of_labels: Iterable[int]) -> None:
                 Tagger(template="words", criterion=criterion, optimizer=optimizer, max_iter=1, threads=1).fit(corpus)
 
 
+def walk_criteria(numbers_of_labels: Iterable[int]) -> None:
+    """The same by every criterion, with chains of both orders, and by stochastic steps."""
+    criteria = criteria_of(Chain)
+    for criterion in criteria:
+        for order in (1, 2):
+            _walk_criterion(criterion, order)
+    corpus = _read(small_text(LABELS[0], WORDS))
+    for optimizer in ("sgd", "adagrad"):
+        Tagger(template="chunking", optimizer=optimizer, max_iter=PASSES).fit(corpus)
+    with _as_if_large():
+        for number in numbers_of_labels:
+            corpus = _read(small_text(number, max(number, WORDS)))
+            for criterion in criteria:
+                if criteria[criterion].learns_weights:
+                    Tagger(template="words", criterion=criterion, max_iter=1, threads=1).fit(corpus)
+
+
 @contextmanager
 def _as_if_large() -> Iterator[None]:
     """Context in which two parts share a pass over few sequences, as they do over thousands."""
-    before, PaddedLayout.sequences_a_part = PaddedLayout.sequences_a_part, 1
+    layouts: tuple[Any, ...] = (PaddedLayout, ConditionalLayout)
+    before = [layout.sequences_a_part for layout in layouts]
     try:
+        for layout in layouts:
+            layout.sequences_a_part = 1
         yield
     finally:
-        PaddedLayout.sequences_a_part = before
-
-
-def criteria_walks() -> list[tuple[str, int]]:
-    """Every criterion with each order of chains."""
-    return [(criterion, order) for criterion in CRITERIA for order in (1, 2)]
-
-
-def walk_criterion(criterion: str, order: int) -> None:
-    """Train a tagger by a criterion, and label with it; nothing if no tagger of this order is trained by it."""
-    corpus = _read(small_text(FEW_LABELS, WORDS))
-    with suppress(LoglinearError):
-        tagger = Tagger(template="chunking", criterion=criterion, order=order, max_iter=PASSES).fit(corpus)
-        tagger.predict_numbers(corpus, confidence=True)
+        for layout, number in zip(layouts, before, strict=True):
+            layout.sequences_a_part = number
 
 
 class _files:
@@ -120,6 +132,18 @@ def _walk_chain(tagger: Tagger) -> None:
     if tagger.template == "chunking":
         for decoding in ("posterior", "min-risk"):
             loaded.predict_numbers(plain, decoding=decoding)
+
+
+def _walk_criterion(criterion: str, order: int) -> None:
+    with _files(small_text(LABELS[0], WORDS)) as (train, model):
+        corpus, plain = read_columns(train), read_columns(train, layout=True)
+        if CRITERIA[criterion].learns_weights:
+            tagger = Tagger(template="chunking", criterion=criterion, order=order, max_iter=PASSES)
+            tagger.fit(corpus, X_dev=corpus)
+        else:
+            tagger = Tagger(criterion=criterion, order=order).fit(corpus)
+        tagger.save(model)
+        _label(LoadedTagger.load(model), plain)
 
 
 def _label(tagger: LoadedTagger, corpus: Columns) -> None:

@@ -18,7 +18,9 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -136,26 +138,35 @@ def _check_fields(code: Any) -> None:
 
 
 def runner_of(kernel: Kernel) -> Callable[..., Any] | None:
-    """What runs a kernel by machine code that was compiled ahead, where there is such code for its arguments."""
-    functions: list[Callable[..., Any]] = []
-    for library in libraries():
-        try:
-            functions = list(library.functions(kernel))
-        except (DamagedLibraryError, OSError, AttributeError):  # it cannot be loaded, or has no such symbol
-            continue
-        if functions:
-            break
+    """What runs a kernel by machine code that was compiled ahead, where there is such code for its arguments.
+
+    Another library is looked into only when the one before has no code for a call: finding the user's takes longer.
+    """
+    found, lock = _found(kernel), threading.Lock()
+    functions = next(found, [])
     if not functions:
         return None
 
     def run(*arguments: Any) -> Any:
+        n = len(functions)
         for function in functions:
             result = function(*arguments)
             if result is not NotImplemented:
                 return result
-        return kernel.compiled(*arguments)
+        with lock:  # the first thread that comes here finds the rest
+            functions.extend(function for others in found for function in others)
+        return run(*arguments) if len(functions) > n else kernel.compiled(*arguments)
 
     return run
+
+
+def _found(kernel: Kernel) -> Iterator[list[Callable[..., Any]]]:
+    """The machine code of a kernel, from each library that has some."""
+    for library in libraries():
+        with suppress(DamagedLibraryError, OSError, AttributeError):  # it cannot be loaded, or has no such symbol
+            functions = list(library.functions(kernel))
+            if functions:
+                yield functions
 
 
 def libraries() -> Iterator[Library]:

@@ -1,7 +1,8 @@
 """Compile kernels ahead: ``python -m loglinear.kernels.build``.
 
-1. The default road is walked on small data (:mod:`loglinear.experiments.roads`), and the kernels that Python calls on
-   it are recorded with the types of their arguments (:mod:`~loglinear.kernels.recorder`): no list is kept by hand.
+1. The default road, and that of each criterion, is walked on small data (:mod:`loglinear.experiments.roads`), and the
+   kernels that Python calls there are recorded with the types of their arguments
+   (:mod:`~loglinear.kernels.recorder`): no list is kept by hand.
 2. Numba compiles each for each of its signatures, as it would at run time, in as many processes as there are cores. To
    the module that it has optimised, an entry is added that takes the arguments from words in memory
    (:class:`_EntryBuilder`), and LLVM writes the whole as an object file of position-independent code.
@@ -259,11 +260,16 @@ def _drop_unused(module: Any, machine: Any) -> None:
 # All of them.
 
 
-def recorded_road(labels: Iterable[int] | None = None) -> Calls:
-    """The kernels of the default road, for these numbers of labels (by default :data:`roads.LABELS`)."""
-    roads: Any = importlib.import_module("loglinear.experiments.roads")  # the walk stands above this room
+def recorded_roads(labels: Iterable[int] | None = None, *, criteria: bool = True) -> Calls:
+    """The kernels of the default road and, if ``criteria``, of every criterion.
+
+    They are for these numbers of labels, by default for :data:`roads.LABELS` and :data:`roads.FEWER_LABELS`.
+    """
+    roads: Any = importlib.import_module("loglinear.experiments.roads")  # the walks stand above this room
     with recorded() as calls:
         roads.walk_default(roads.LABELS if labels is None else labels)
+        if criteria:
+            roads.walk_criteria(roads.FEWER_LABELS if labels is None else labels)
     if calls.unsupported:
         raise BuildError(f"arguments that cannot be compiled ahead: {calls.unsupported}")
     return calls
@@ -279,13 +285,19 @@ def holds(folder: Path, calls: Calls) -> bool:
     )
 
 
+def c_compiler() -> list[str]:
+    """The command that links kernels on this machine."""
+    command = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if level() is None:
+        raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only; Numba compiles them at run time")
+    if shutil.which(command[0]) is None:
+        raise BuildError(f"no C compiler {command[0]!r} to link kernels; what is missing is compiled at run time")
+    return command
+
+
 def build(folder: Path, calls: Calls, processes: int, progress: Progress | None = None) -> tuple[int, int]:
     """Compile recorded kernels into ``folder``; returns the numbers of kernels and of signatures."""
-    linker = shlex.split(os.environ.get("CC", "cc"))
-    if level() is None:
-        raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only")
-    if shutil.which(linker[0]) is None:
-        raise BuildError(f"no C compiler {linker[0]!r} to link kernels with; Numba compiles them at run time instead")
+    linker = c_compiler()
     with tempfile.TemporaryDirectory() as objects:
         pairs = [(name, signature) for name, all_of_it in calls.signatures.items() for signature in all_of_it]
         tasks = [(name, signature, f"kernel_{k}", objects) for k, (name, signature) in enumerate(pairs)]
@@ -309,11 +321,12 @@ def _in_processes(tasks: list[Any], processes: int) -> Iterator[dict[str, Any]]:
 
 def _linked(linker: list[str], folder: Path, objects: list[str]) -> Path:
     library = folder / "kernels.so"
-    undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-Wl,-z,now", "-Wl,--hash-style=gnu"]
-    command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-s", "-o", library.name, str(RUNTIME)]
-    done = subprocess.run(
-        [*command, *objects, *undefined, "-lm"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    if sys.platform == "darwin":  # what Python has is found when the library is loaded; the linker cannot strip all
+        system = ["-undefined", "dynamic_lookup", "-Wl,-x"]
+    else:
+        system = ["-s", "-Wl,-z,now", "-Wl,--hash-style=gnu"]
+    command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-o", library.name, str(RUNTIME)]
+    done = subprocess.run([*command, *objects, *system, "-lm"], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{linker[0]} cannot link the kernels: {done.stderr.strip()}")
     try:
@@ -359,15 +372,17 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Build the kernels of the default road into the package."""
+    """Build the kernels of all roads into the package."""
     parser = argparse.ArgumentParser(prog="python -m loglinear.kernels.build", description="Compile kernels ahead.")
     parser.add_argument("-o", "--output", type=Path, default=SHIPPED, help="folder (default: the package's own)")
     parser.add_argument("-p", "--processes", type=int, default=available_cores(), help="processes that compile")
     parser.add_argument("--labels", type=int, nargs="+", help="only for models with as many labels, to eight or so")
+    parser.add_argument("--default-only", action="store_true", help="not those that only other criteria than cll need")
     parser.add_argument("--if-needed", action="store_true", help="leave kernels alone that are there and current")
     options = parser.parse_args(None if arguments is None else list(arguments))
     begin = time.monotonic()
-    calls = recorded_road(options.labels)
+    c_compiler()  # before the walk, which takes longer
+    calls = recorded_roads(options.labels, criteria=not options.default_only)
     if options.if_needed and holds(options.output, calls):
         return
     kernels, signatures = build(options.output, calls, options.processes)

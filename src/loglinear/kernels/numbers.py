@@ -191,3 +191,11 @@ def longest(offsets: Int64) -> int:
     for i in range(offsets.shape[0] - 1):
         most = max(most, offsets[i + 1] - offsets[i])
     return most
+
+
+@kernel
+def one_run(first: int, end: int) -> Int64:
+    """The offsets [2] of a single run; a list, as in ``np.array([first, end])``, costs a second to compile."""
+    offsets = np.empty(2, np.int64)
+    offsets[0], offsets[1] = first, end
+    return offsets

@@ -28,6 +28,7 @@ from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
+from loglinear.kernels.numbers import one_run
 from loglinear.kernels.tables import Lists
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.learner import MIRA, NO_STEP, PASSIVE_AGGRESSIVE, Learner, learner_of, single_step
@@ -356,7 +357,7 @@ def online_pass(
     for number in range(order.shape[0]):
         i = order[number]
         first, n, weight = sequences.offsets[i], sequences.offsets[i + 1] - sequences.offsets[i], sequences.weights[i]
-        right, whole = sequences.gold[first : first + n], np.array([0, n])
+        right, whole = sequences.gold[first : first + n], one_run(0, n)
         well = _fill_row_scores(first, sequences.state, weights, tables.rows, emission[:n])
         if has_edges:
             well &= fill_scores(first, sequences.edge, weights, pairs[:n])

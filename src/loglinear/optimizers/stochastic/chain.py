@@ -23,7 +23,7 @@ from loglinear.criteria.criterion import CostCriterion
 from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import kernel
-from loglinear.kernels.numbers import DONE, NEEDS_LOG_SPACE
+from loglinear.kernels.numbers import DONE, NEEDS_LOG_SPACE, one_run
 from loglinear.kernels.tables import Groups, Lists, add_attributes, clear
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.chain import (
@@ -86,7 +86,7 @@ def _expect(parts: Parts, weight: float, found: Found) -> float:
     """Log Z of one sequence, -inf if it has no labelling; its expected parts are added to the transitions."""
     n, one = parts.emission.shape[0], np.full(1, weight)
     whole, expected = (
-        np.array([0, n]),
+        one_run(0, n),
         Parts(found.emission[:n], found.transition, found.ends[0], found.ends[1], parts.edge, parts.trigram),
     )
     sums.forward_backward(whole, parts, one, found.log_z, found.status, expected)
@@ -105,10 +105,26 @@ def _add_labelling(labels: Int32, weight: float, emission: Float, transition: Fl
 
 
 @kernel
+def _negate(table: Float) -> None:
+    """A table [n, m] times -1, in place."""
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            table[i, j] *= -1.0
+
+
+@kernel
+def _subtract(less: Float, table: Float) -> None:
+    """``less`` [n, m] taken from the first rows of a table."""
+    for i in range(less.shape[0]):
+        for j in range(less.shape[1]):
+            table[i, j] -= less[i, j]
+
+
+@kernel
 def _covary(parts: Parts, costs: Float, unit: float, right: Int32, weight: float, found: Found) -> float:
     """E[c] of one sequence, inf if it has no labelling; covariances of cost and parts."""
     n, one, mean = parts.emission.shape[0], np.full(1, weight), np.zeros(1)
-    whole, cost = np.array([0, n]), np.empty((n, parts.emission.shape[1]))
+    whole, cost = one_run(0, n), np.empty((n, parts.emission.shape[1]))
     for t in range(n):
         row = costs[kind_of(t, n), right[t]]
         for y in range(row.shape[0]):
@@ -132,12 +148,12 @@ def _part_gradient(
     found.transition[:] = 0.0
     if kind == RISK:
         return weight * _covary(parts, costs, unit, right, weight, found)
-    whole, gold_score = np.array([0, n]), np.zeros(1)
+    whole, gold_score = one_run(0, n), np.zeros(1)
     loss = 0.0
     if kind == JRB:
         loss = -_expect(parts, weight, found)
         plain = found.emission[:n].copy()
-        found.transition[:] *= -1.0
+        _negate(found.transition)
     else:
         structure.score(whole, parts, right, gold_score)
         loss = -gold_score[0]
@@ -153,7 +169,7 @@ def _part_gradient(
     else:
         loss += _expect(parts, weight, found)
     if kind == JRB:
-        found.emission[:n] -= plain
+        _subtract(plain, found.emission)
     else:
         _add_labelling(right, -weight, found.emission, found.transition)
     return weight * loss if abs(loss) < np.inf else np.inf
@@ -176,7 +192,7 @@ def stochastic_pass(
         np.empty((longest, n_labels)), square, np.zeros((2, n_labels)), np.zeros(1), np.zeros(1, np.uint8)
     )  # fmt: skip
     pointer, ids, values = sequences.state.lists
-    ngrams = np.array([lazy.groups.shape[0] - 2])
+    ngrams = np.full(1, lazy.groups.shape[0] - 2)
     everything = np.arange(lazy.settled.shape[0])
     for k in range(order.shape[0]):
         i = order[k]

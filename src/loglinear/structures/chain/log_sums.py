@@ -31,7 +31,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import inlined_kernel, kernel
-from loglinear.kernels.numbers import draw, longest
+from loglinear.kernels.numbers import draw, longest, one_run
 from loglinear.structures.chain.sums import Parts, add_ends
 
 
@@ -318,7 +318,7 @@ def viterbi(offsets: Int64, parts: Parts, labels: Int32, best: Float) -> int:
 @kernel
 def k_best(first: int, last: int, parts: Parts, labels: Int32, scores: Float) -> int:
     """The k best labellings of the sequence ``first..last`` into ``labels`` [k, T], ``scores`` [k]; how many."""
-    work, k = _new_work(np.array([first, last + 1]), parts), len(scores)
+    work, k = _new_work(one_run(first, last + 1), parts), len(scores)
     arcs, states = work.arcs, work.states[0]
     n_labels, n_contexts, _ = arcs.shape
     n_states = n_contexts * n_labels

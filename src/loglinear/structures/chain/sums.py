@@ -582,4 +582,7 @@ def forward_backward_second_order(
         if status[i] == DONE:
             _add_expected(first, last, weights[i], alpha, gain, beta, expected, sums)
     if wanted:
-        expected.trigram[:] += sums * arcs.factors
+        for b in range(n_labels):
+            for c in range(n_labels):
+                for y in range(n_labels):
+                    expected.trigram[b, c, y] += sums[b, c, y] * arcs.factors[b, c, y]
