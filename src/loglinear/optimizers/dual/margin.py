@@ -43,6 +43,7 @@ from loglinear.optimizers.objective import Objective, shards
 from loglinear.optimizers.optimizer import Callback, Result, check_parts_fit, reading_state
 from loglinear.optimizers.passes import passes
 from loglinear.structures.chain.flow import (
+    BOLDNESS,
     UNIT,
     Exchanges,
     FlatWeights,
@@ -54,7 +55,9 @@ from loglinear.structures.chain.flow import (
     in_flat,
     make_exchanges,
     margin_losses,
+    set_places,
     start_at_gold,
+    tidy,
 )
 from loglinear.structures.chain.padded import PaddedLayout, aligned
 from loglinear.system import in_threads
@@ -68,6 +71,7 @@ POSITIONS_EACH, EDGES_EACH, FEATURES_EACH = 4, 4, 96  # what there is room for: 
 LEAST_EDGES = 8  # room of a position
 COUNTS = ("iteration", "evaluations")
 NUMBERS = ("value", "gap")
+EDGES = ("gained", "lost", "gains", "loses")  # what exchanges have for each edge
 FOUND = ("sequence", "begin", "length", "idle", "gained", "lost")  # what a checkpoint stores of the exchanges
 
 
@@ -173,12 +177,13 @@ class MarginState:
 
     def to_arrays(self) -> Arrays:
         """The state as named arrays, for a checkpoint: what carries mass, and the edges of the exchanges."""
-        flow, carries = self.flow, np.arange(self.flow.edges.shape[1]) < self.flow.counts[:, None]
+        flow = self.flow
+        carries = (np.arange(flow.edges.shape[1]) < flow.counts[:, None]) & (flow.masses > 0)
         return {
             "counts": np.array([getattr(self, name) for name in COUNTS], dtype=np.int64),
             "values": np.array([getattr(self, name) for name in NUMBERS], dtype=np.float64),
             "flat": self.flat.copy(),
-            "edge_counts": flow.counts.copy(),
+            "edge_counts": carries.sum(axis=1, dtype=np.int32),
             "edges": flow.edges[carries],
             "masses": flow.masses[carries],
             **dict(zip(FOUND, _found_arrays(self.exchanges), strict=True)),
@@ -232,6 +237,7 @@ class MarginDual(DualOptions):
         if now.iteration % REFRESH_EVERY == REFRESH_EVERY - 1:
             now.flat[:] = problem.sums(now.flow)[0]
         now.flow, now.exchanges = _room_for_edges(now.flow), _room_for_more(now.exchanges, problem.least_room)
+        set_places(now.exchanges, now.flow)
         weights = problem.weights(now.flat)
 
         def find(sequences: Int64) -> None:
@@ -243,8 +249,9 @@ class MarginDual(DualOptions):
         for r, sequences in enumerate(np.array_split(self.order(len(losses), now.iteration), ROUNDS)):
             in_threads(find, np.array_split(sequences, problem.n_threads), problem.n_threads)
             sweeps = (r + 1) * SWEEPS // ROUNDS - r * SWEEPS // ROUNDS
-            make_exchanges(sequences, sweeps, corpus, weights, now.flow, now.exchanges, best, worst, slot)
+            make_exchanges(sequences, sweeps, corpus, weights, now.flow, now.exchanges, best, worst, slot, BOLDNESS)
         forget(MOST_IDLE, now.exchanges)
+        tidy(now.exchanges, now.flow)
         now.value = float(losses.sum()) + sum(problem.penalty(now.flat))
         now.gap = float(gaps.sum())
         now.iteration += 1
@@ -278,7 +285,10 @@ def _fitting(state: Any, problem: MarginProblem) -> MarginState:
     exchanges = _with_room(found, len(found.sequence), features)
     exchanges = exchanges._replace(newest=np.full(n_sequences, -1, dtype=np.int32))
     describe_all(corpus, problem.weights(flat), exchanges)
-    return replace(now, flat=flat, exchanges=exchanges, problem=problem, certified=None)
+    flow = now.flow
+    while not tidy(exchanges, flow):
+        flow = _with_edges(flow, 2 * flow.edges.shape[1])
+    return replace(now, flat=flat, flow=flow, exchanges=exchanges, problem=problem, certified=None)
 
 
 # -- arrays with room --------------------------------------------------------------------------------------------------
@@ -291,8 +301,11 @@ def _room_for_edges(flow: Flow) -> Flow:
     room = LEAST_EDGES
     while room <= int(flow.counts.max(initial=0)) + 1:
         room *= 2
-    if flow.edges.shape[1] == room:
-        return flow
+    return flow if flow.edges.shape[1] == room else _with_edges(flow, room)
+
+
+def _with_edges(flow: Flow, room: int) -> Flow:
+    """A copy of a flow with another capacity."""
     edges, masses = np.zeros((2, len(flow.counts), room), dtype=np.int32)
     kept = min(room, flow.edges.shape[1])
     edges[:, :kept], masses[:, :kept] = flow.edges[:, :kept], flow.masses[:, :kept]
@@ -312,7 +325,7 @@ def _with_room(found: Exchanges, room: int, features: int | None = None) -> Exch
     copied = _no_exchanges(0, room, features)._replace(newest=found.newest)
     n, n_edges, n_features = found.used.tolist()
     copied.used[:] = found.used
-    lengths = {"edge_pointer": n + 1, "pointer": n + 1, "gained": n_edges, "lost": n_edges}
+    lengths = {"edge_pointer": n + 1, "pointer": n + 1, **dict.fromkeys(EDGES, n_edges)}
     lengths |= {"places": n_features, "values": n_features, "newest": 0, "used": 3}
     for name in found._fields:
         size = lengths.get(name, n)
@@ -334,6 +347,8 @@ def _no_exchanges(n_sequences: int, room: int, features: int | None = None) -> E
         edge_pointer=of(np.int64, room + 1),
         gained=of(np.int32, edges),
         lost=of(np.int32, edges),
+        gains=of(np.int64, edges),
+        loses=of(np.int64, edges),
         pointer=of(np.int64, room + 1),
         places=of(np.int32, features),
         values=of(np.float32, features),

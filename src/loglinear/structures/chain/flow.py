@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Float32, Int8, Int32, Int64
-from loglinear.kernels import inlined_kernel, loose_kernel, small_kernel
+from loglinear.kernels import loose_kernel, small_kernel
 from loglinear.kernels.lanes import (
     Width,
     block_length,
@@ -55,14 +55,14 @@ BOLDNESS = np.float32(1.5)  # of the steps of a sweep, as a multiple of the best
 
 
 class Flow(NamedTuple):
-    """The edges that carry mass: ``edges[t, k]`` for k below ``counts[t]``.
+    """The edges that carry mass, or may get some by an exchange: ``edges[t, k]`` for k below ``counts[t]``.
 
     Parameters
     ----------
     edges : int32 [N, K]
         Label before times W plus label; at the first position of a sequence the label alone.
     masses : int32 [N, K]
-        All positive; those of a position add up to 2^30.
+        None is negative; those of a position add up to 2^30.
     counts : int32 [N]
     """
 
@@ -84,6 +84,8 @@ class Exchanges(NamedTuple):
     edge_pointer : int64 [C + 1]
     gained, lost : int32 [E]
         The edges of both pieces, position by position.
+    gains, loses : int64 [E]
+        Where the masses of these edges lie among all masses of the flow.
     pointer : int64 [C + 1]
     places : int32 [F]
         Where the weights lie whose features differ.
@@ -105,6 +107,8 @@ class Exchanges(NamedTuple):
     edge_pointer: Int64
     gained: Int32
     lost: Int32
+    gains: Int64
+    loses: Int64
     pointer: Int64
     places: Int32
     values: Float32
@@ -172,22 +176,19 @@ def _kind(t: int, n: int) -> int:
 # -- exchanges ---------------------------------------------------------------------------------------------------------
 
 
-@inlined_kernel
-def _add_mass(t: int, edge: int, mass: int, room: int, edges: Int32, masses: Int32, counts: Int32) -> None:
-    """Add to the mass of an edge at position t; one without mass leaves the list."""
-    first, end = t * room, t * room + counts[t]
-    k = first
-    while k < end and edges[k] != edge:
-        k += 1
-    if k == end:
-        edges[k] = edge
-        masses[k] = mass
-        counts[t] += 1
-    else:
-        masses[k] += mass
-        if masses[k] == 0:
-            edges[k], masses[k] = edges[end - 1], masses[end - 1]
-            counts[t] -= 1
+@loose_kernel
+def _place_of(t: int, edge: int, flow: Flow) -> int:
+    """Where the mass of an edge at position t lies among all; the edge is added if it is new, -1 if there is no room."""
+    room = flow.edges.shape[1]
+    for k in range(flow.counts[t]):
+        if flow.edges[t, k] == edge:
+            return t * room + k
+    k = flow.counts[t]
+    if k == room:
+        return -1
+    flow.edges[t, k], flow.masses[t, k] = edge, 0
+    flow.counts[t] = k + 1
+    return t * room + k
 
 
 @loose_kernel
@@ -206,9 +207,8 @@ def _make_steps(
     references, which costs more than a step.
     """
     flat, shrink, less = weights.flat, weights.shrink > 0.0, np.float32(weights.shrink)
-    edges, masses, counts, room = flow.edges.ravel(), flow.masses.ravel(), flow.counts, flow.edges.shape[1]
+    masses, edge_pointer, gains, loses = flow.masses.ravel(), exchanges.edge_pointer, exchanges.gains, exchanges.loses
     pointer, places, values, idle = exchanges.pointer, exchanges.places, exchanges.values, exchanges.idle
-    edge_pointer, gained, lost, begins = exchanges.edge_pointer, exchanges.gained, exchanges.lost, exchanges.begin
     costs, squares, sequence, share = exchanges.cost, exchanges.square, exchanges.sequence, corpus.sequence_weights
     for x in range(first, end):
         slope = costs[x]
@@ -220,14 +220,13 @@ def _make_steps(
                 slope += values[j] * flat[np.uint32(places[j])]
         if abs(slope) <= TINY_SLOPE:
             continue
-        edge, n_edges, begin = edge_pointer[x], edge_pointer[x + 1] - edge_pointer[x], begins[x]
-        most = UNIT
-        for u in range(n_edges):  # the mass along the piece that is to lose some, none if a list of edges is full
-            wanted, there = lost[edge + u] if slope > ZERO else gained[edge + u], 0
-            for k in range((begin + u) * room, (begin + u) * room + counts[begin + u]):
-                if edges[k] == wanted:
-                    there = masses[k]
-            most = min(most, there if counts[begin + u] < room else 0)
+        most = np.int32(UNIT)  # the mass along the piece that is to lose some
+        if slope > ZERO:
+            for e in range(edge_pointer[x], edge_pointer[x + 1]):
+                most = min(most, masses[loses[e]])
+        else:
+            for e in range(edge_pointer[x], edge_pointer[x + 1]):
+                most = min(most, masses[gains[e]])
         weight = share[sequence[x]]
         best, norm = 2.0 * weights.l2 * float(boldness) * abs(float(slope)) * UNIT, weight * float(squares[x])
         mass = most if best >= norm * most else int(best / norm)
@@ -235,9 +234,9 @@ def _make_steps(
             continue
         if slope < ZERO:
             mass = -mass
-        for u in range(n_edges):
-            _add_mass(begin + u, lost[edge + u], -mass, room, edges, masses, counts)
-            _add_mass(begin + u, gained[edge + u], mass, room, edges, masses, counts)
+        for e in range(edge_pointer[x], edge_pointer[x + 1]):
+            masses[loses[e]] -= mass
+            masses[gains[e]] += mass
         factor = np.float32(-mass * weight / (2.0 * weights.l2 * UNIT))
         for j in range(pointer[x], pointer[x + 1]):
             flat[np.uint32(places[j])] += factor * values[j]
@@ -318,6 +317,7 @@ def _found(
     corpus: PaddedCorpus,
     weights: FlatWeights,
     slot: Int32,
+    flow: Flow,
     exchanges: Exchanges,
 ) -> int:
     """The number of the exchange of two pieces of ``n`` edges; it is added if it is new, and -1 if there is no room."""
@@ -337,10 +337,14 @@ def _found(
         or exchanges.used[2] + features > exchanges.places.shape[0]
     ):
         return -1
-    exchanges.sequence[x], exchanges.begin[x], exchanges.idle[x] = i, begin, 0
-    exchanges.before[x], exchanges.newest[i] = exchanges.newest[i], x
     for u in range(n):
         exchanges.gained[edge + u], exchanges.lost[edge + u] = gained[u], lost[u]
+        exchanges.gains[edge + u] = _place_of(begin + u, gained[u], flow)
+        exchanges.loses[edge + u] = _place_of(begin + u, lost[u], flow)
+        if exchanges.gains[edge + u] < 0 or exchanges.loses[edge + u] < 0:
+            return -1
+    exchanges.sequence[x], exchanges.begin[x], exchanges.idle[x] = i, begin, 0
+    exchanges.before[x], exchanges.newest[i] = exchanges.newest[i], x
     exchanges.used[0] += 1
     exchanges.used[1] += n
     exchanges.edge_pointer[x + 1] = edge + n
@@ -384,6 +388,41 @@ def forget(most_idle: int, exchanges: Exchanges) -> None:
         n += 1
     exchanges.edge_pointer[n], exchanges.pointer[n] = edges, features
     exchanges.used[0], exchanges.used[1], exchanges.used[2] = n, edges, features
+
+
+@loose_kernel
+def tidy(exchanges: Exchanges, flow: Flow) -> bool:
+    """Leave only edges that carry mass or take part in an exchange, in order; False if there is no room for all."""
+    for t in range(flow.counts.shape[0]):
+        n = 0
+        for k in range(flow.counts[t]):
+            if flow.masses[t, k] > 0:
+                flow.edges[t, n], flow.masses[t, n] = flow.edges[t, k], flow.masses[t, k]
+                n += 1
+        flow.counts[t] = n
+    for x in range(exchanges.used[0]):
+        for e in range(exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]):
+            t = exchanges.begin[x] + e - exchanges.edge_pointer[x]
+            if _place_of(t, exchanges.gained[e], flow) < 0 or _place_of(t, exchanges.lost[e], flow) < 0:
+                return False
+    for t in range(flow.counts.shape[0]):
+        for n in range(1, flow.counts[t]):
+            edge, mass, k = flow.edges[t, n], flow.masses[t, n], n
+            while k > 0 and flow.edges[t, k - 1] > edge:
+                flow.edges[t, k], flow.masses[t, k] = flow.edges[t, k - 1], flow.masses[t, k - 1]
+                k -= 1
+            flow.edges[t, k], flow.masses[t, k] = edge, mass
+    return True
+
+
+@loose_kernel
+def set_places(exchanges: Exchanges, flow: Flow) -> None:
+    """Set where the masses of the exchanges' edges lie, all of which the flow lists."""
+    for x in range(exchanges.used[0]):
+        for e in range(exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]):
+            t = exchanges.begin[x] + e - exchanges.edge_pointer[x]
+            exchanges.gains[e] = _place_of(t, exchanges.gained[e], flow)
+            exchanges.loses[e] = _place_of(t, exchanges.lost[e], flow)
 
 
 # -- visits and sweeps -------------------------------------------------------------------------------------------------
@@ -461,6 +500,8 @@ def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, ba
         for k in range(begin, begin + counts[first + t]):
             prefixes[t * w + edges[k] % w] = INFINITE
         for k in range(begin, begin + counts[first + t]):
+            if masses[k] == 0:
+                continue
             before, label = edges[k] // w, edges[k] % w
             score = scores[t * w + label]
             if t > 0:
@@ -523,6 +564,7 @@ def make_exchanges(
     best: Int32,
     worst: Int32,
     slot: Int32,
+    boldness: np.float32,
 ) -> None:
     """Exchange what the best and the worst path [N] of the ``sequences`` differ in, then sweep over all exchanges.
 
@@ -551,11 +593,11 @@ def make_exchanges(
                 if begin + u > first:
                     gained[u] += best[begin + u - 1] * w
                     lost[u] += worst[begin + u - 1] * w
-            x = _found(i, begin, n_edges, gained, lost, corpus, weights, slot, exchanges)
+            x = _found(i, begin, n_edges, gained, lost, corpus, weights, slot, flow, exchanges)
             if x >= 0:
                 _make_steps(x, x + 1, ONE, corpus, weights, flow, exchanges)
     for _ in range(sweeps):
-        _make_steps(0, exchanges.used[0], BOLDNESS, corpus, weights, flow, exchanges)
+        _make_steps(0, exchanges.used[0], boldness, corpus, weights, flow, exchanges)
 
 
 # -- the certificate, in double precision ------------------------------------------------------------------------------
@@ -574,13 +616,19 @@ def add_differences(corpus: PaddedCorpus, flow: Flow, width: int, n_rows: int, s
         for t in range(first, end):
             gold = corpus.gold[t]
             gold_edge = gold + (corpus.gold[t - 1] * width if t > first else 0)
-            if flow.counts[t] == 1 and flow.edges[t, 0] == gold_edge:
+            along_gold = 0
+            for k in range(flow.counts[t]):
+                if flow.edges[t, k] == gold_edge:
+                    along_gold = flow.masses[t, k]
+            if along_gold == UNIT:
                 continue
             if t > first:
                 sums[transitions + gold_edge] -= weight
             for k in range(-1, flow.counts[t]):  # first the gold label, which is taken away
                 label, mass = gold, -weight
                 if k >= 0:
+                    if flow.masses[t, k] == 0:
+                        continue
                     label, mass = flow.edges[t, k] % width, weight * flow.masses[t, k] / UNIT
                     cost += mass * corpus.costs[_kind(t - first, end - first), gold, label]
                     if t > first:
