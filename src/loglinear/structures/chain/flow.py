@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loglinear.arrays import Float, Float32, Int8, Int32, Int64
-from loglinear.kernels import inlined_kernel, loose_kernel, small_kernel
+from loglinear.kernels import loose_kernel, small_kernel
 from loglinear.kernels.lanes import (
     Width,
     block_length,
     greater,
     load,
+    prefetch_line,
     row_length,
     same,
     store,
@@ -42,19 +43,20 @@ from loglinear.structures.rows import ONE, ZERO, PaddedWeights, set_scores
 
 UNIT = 1 << 30  # the mass of a whole labelling
 TINY_SLOPE = np.float32(1e-6)  # less than this is rounding
+AHEAD = 4  # masses are fetched into the cache so many exchanges before they are needed
 INFINITE = np.float32(np.inf)
-BOLDNESS = np.float32(1.5)  # of the steps of a sweep, as a multiple of the best ones
+BOLDNESS = 1.25  # of the steps of a sweep, as a multiple of the best ones
 
 
 class Flow(NamedTuple):
-    """The edges that carry mass: ``edges[t, k]`` for k below ``counts[t]``.
+    """The edges that carry mass, or may get some by an exchange: ``edges[t, k]`` for k below ``counts[t]``.
 
     Parameters
     ----------
     edges : int32 [N, K]
         Label before times W plus label; at the first position of a sequence the label alone.
     masses : int32 [N, K]
-        All positive; those of a position add up to 2^30.
+        None is negative; those of a position add up to 2^30.
     counts : int32 [N]
     """
 
@@ -76,11 +78,15 @@ class Exchanges(NamedTuple):
     edge_pointer : int64 [C + 1]
     gained, lost : int32 [E]
         The edges of both pieces, position by position.
+    gains, loses : int64 [E]
+        Where the masses of these edges lie among all masses of the flow.
     pointer : int64 [C + 1]
+    middle : int64 [C]
+        The features of an exchange are first those of the gained piece, and from here on those of the lost one.
     places : int32 [F]
-        Where the weights lie whose features differ.
+        Where their weights lie.
     values : float32 [F]
-        The difference of each.
+        Their values; empty if all are one.
     cost, square : float32 [C]
         The difference of the costs; q.
     idle : int32 [C]
@@ -97,7 +103,10 @@ class Exchanges(NamedTuple):
     edge_pointer: Int64
     gained: Int32
     lost: Int32
+    gains: Int64
+    loses: Int64
     pointer: Int64
+    middle: Int64
     places: Int32
     values: Float32
     cost: Float32
@@ -164,127 +173,143 @@ def _kind(t: int, n: int) -> int:
 # -- exchanges ---------------------------------------------------------------------------------------------------------
 
 
-@inlined_kernel
-def _add_mass(t: int, edge: int, mass: int, room: int, edges: Int32, masses: Int32, counts: Int32) -> None:
-    """Add to the mass of an edge at position t; one without mass leaves the list."""
-    first, end = t * room, t * room + counts[t]
-    k = first
-    while k < end and edges[k] != edge:
-        k += 1
-    if k == end:
-        edges[k] = edge
-        masses[k] = mass
-        counts[t] += 1
-    else:
-        masses[k] += mass
-        if masses[k] == 0:
-            edges[k], masses[k] = edges[end - 1], masses[end - 1]
-            counts[t] -= 1
+@loose_kernel
+def _place_of(t: int, edge: int, flow: Flow) -> int:
+    """Where the mass of an edge at position t lies among all; a new edge is added, -1 if there is no room."""
+    room = flow.edges.shape[1]
+    for k in range(flow.counts[t]):
+        if flow.edges[t, k] == edge:
+            return t * room + k
+    k = flow.counts[t]
+    if k == room:
+        return -1
+    flow.edges[t, k], flow.masses[t, k] = edge, 0
+    flow.counts[t] = k + 1
+    return t * room + k
 
 
 @loose_kernel
 def _make_steps(
     first: int,
     end: int,
-    boldness: np.float32,
+    boldness: float,
     corpus: PaddedCorpus,
     weights: FlatWeights,
     flow: Flow,
     exchanges: Exchanges,
 ) -> None:
-    """Make the best step of each exchange from ``first`` to ``end`` in turn.
+    """Make the best step of each exchange from ``first`` to ``end`` in turn, ``boldness`` times as far.
 
     Arrays are named once and walked by places: taking one out of a tuple, or a slice of it, in the loop would count
     references, which costs more than a step.
     """
-    flat, shrink, less = weights.flat, weights.shrink > 0.0, np.float32(weights.shrink)
-    edges, masses, counts, room = flow.edges.ravel(), flow.masses.ravel(), flow.counts, flow.edges.shape[1]
-    pointer, places, values, idle = exchanges.pointer, exchanges.places, exchanges.values, exchanges.idle
-    edge_pointer, gained, lost, begins = exchanges.edge_pointer, exchanges.gained, exchanges.lost, exchanges.begin
+    flat, less, twice_l2 = weights.flat, np.float32(weights.shrink), 2.0 * weights.l2
+    masses, edge_pointer, gains, loses = flow.masses.ravel(), exchanges.edge_pointer, exchanges.gains, exchanges.loses
+    pointer, middle, places, values = exchanges.pointer, exchanges.middle, exchanges.places, exchanges.values
     costs, squares, sequence, share = exchanges.cost, exchanges.square, exchanges.sequence, corpus.sequence_weights
+    has_values, idle = values.shape[0] > 0, exchanges.idle
+    general = has_values or weights.shrink > 0.0
     for x in range(first, end):
-        slope = costs[x]
-        if shrink:
-            for j in range(pointer[x], pointer[x + 1]):
-                slope += values[j] * _shrunk(flat[np.uint32(places[j])], less)
+        soon = edge_pointer[min(x + AHEAD, end - 1)]
+        prefetch_line(masses, loses[soon])
+        begin, half, stop, slope = pointer[x], middle[x], pointer[x + 1], costs[x]
+        if general:
+            for j in range(begin, stop):
+                value = values[j] if has_values else ONE
+                slope += (value if j < half else -value) * _shrunk(flat[np.uint32(places[j])], less)
         else:
-            for j in range(pointer[x], pointer[x + 1]):
-                slope += values[j] * flat[np.uint32(places[j])]
+            for j in range(begin, half):
+                slope += flat[np.uint32(places[j])]
+            for j in range(half, stop):
+                slope -= flat[np.uint32(places[j])]
         if abs(slope) <= TINY_SLOPE:
             continue
-        edge, n_edges, begin = edge_pointer[x], edge_pointer[x + 1] - edge_pointer[x], begins[x]
-        most = UNIT
-        for u in range(n_edges):  # the mass along the piece that is to lose some, none if a list of edges is full
-            wanted, there = lost[edge + u] if slope > ZERO else gained[edge + u], 0
-            for k in range((begin + u) * room, (begin + u) * room + counts[begin + u]):
-                if edges[k] == wanted:
-                    there = masses[k]
-            most = min(most, there if counts[begin + u] < room else 0)
+        most = np.int32(UNIT)  # the mass along the piece that is to lose some
+        if slope > ZERO:
+            for e in range(edge_pointer[x], edge_pointer[x + 1]):
+                most = min(most, masses[loses[e]])
+        else:
+            for e in range(edge_pointer[x], edge_pointer[x + 1]):
+                most = min(most, masses[gains[e]])
         weight = share[sequence[x]]
-        best, norm = 2.0 * weights.l2 * float(boldness) * abs(float(slope)) * UNIT, weight * float(squares[x])
+        best, norm = twice_l2 * boldness * abs(float(slope)) * UNIT, weight * float(squares[x])
         mass = most if best >= norm * most else int(best / norm)
         if mass == 0:
             continue
         if slope < ZERO:
             mass = -mass
-        for u in range(n_edges):
-            _add_mass(begin + u, lost[edge + u], -mass, room, edges, masses, counts)
-            _add_mass(begin + u, gained[edge + u], mass, room, edges, masses, counts)
-        factor = np.float32(-mass * weight / (2.0 * weights.l2 * UNIT))
-        for j in range(pointer[x], pointer[x + 1]):
-            flat[np.uint32(places[j])] += factor * values[j]
+        for e in range(edge_pointer[x], edge_pointer[x + 1]):
+            masses[loses[e]] -= mass
+            masses[gains[e]] += mass
+        step = np.float32(-mass * weight / (twice_l2 * UNIT))
+        if has_values:
+            for j in range(begin, stop):
+                flat[np.uint32(places[j])] += (step if j < half else -step) * values[j]
+        else:
+            for j in range(begin, half):
+                flat[np.uint32(places[j])] += step
+            for j in range(half, stop):
+                flat[np.uint32(places[j])] -= step
         idle[x] = 0
 
 
 @loose_kernel
-def _note(place: int, value: np.float32, slot: Int32, exchanges: Exchanges) -> None:
-    """Add ``value`` to the difference at a ``place`` of the exchange being described; ``slot`` finds it again."""
-    j = slot[place]
-    if j < 0:
-        j = exchanges.used[2]
-        exchanges.used[2] += 1
-        slot[place] = j
-        exchanges.places[j] = place
-        exchanges.values[j] = value
-    else:
-        exchanges.values[j] += value
+def _list_features(
+    edges: Int32, others: Int32, x: int, corpus: PaddedCorpus, weights: FlatWeights, exchanges: Exchanges
+) -> None:
+    """List the features of one piece of exchange ``x``, the last one, that the other piece does not have."""
+    w, lists, i = weights.laid_out.rows.shape[1], weights.laid_out.rows.size, exchanges.sequence[x]
+    has_values, n = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0, exchanges.used[2]
+    transitions, places, values = weights.flat.shape[0] - w * w, exchanges.places, exchanges.values
+    for e in range(exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]):
+        t, label = exchanges.begin[x] + e - exchanges.edge_pointer[x], edges[e] % w
+        if t > corpus.offsets[i] and weights.exists[transitions + edges[e]]:
+            places[n] = transitions + edges[e]
+            if has_values:
+                values[n] = ONE
+            n += 1
+        if label == others[e] % w:
+            continue
+        for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+            if weights.exists[corpus.row_ids[j] * w + label]:
+                places[n] = corpus.row_ids[j] * w + label
+                if has_values:
+                    values[n] = corpus.row_values[j]
+                n += 1
+        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+            if corpus.list_labels[j] == label:
+                places[n] = lists + corpus.list_ids[j]
+                if has_values:
+                    values[n] = corpus.list_values[j]
+                n += 1
+    exchanges.used[2] = n
 
 
 @loose_kernel
-def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, slot: Int32, exchanges: Exchanges) -> None:
-    """Set features, cost and q of exchange ``x``, the last one, from its edges; ``slot`` is -1 everywhere."""
-    w, lists, i = weights.laid_out.rows.shape[1], weights.laid_out.rows.size, exchanges.sequence[x]
-    begin, edge = exchanges.begin[x], exchanges.edge_pointer[x]
-    first, end = corpus.offsets[i], corpus.offsets[i + 1]
-    transitions = weights.flat.shape[0] - w * w
-    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
-    cost, square = ZERO, ZERO
-    for u in range(exchanges.edge_pointer[x + 1] - edge):
-        t, gained, lost = begin + u, exchanges.gained[edge + u], exchanges.lost[edge + u]
-        if t > first:
-            if weights.exists[transitions + gained]:
-                _note(transitions + gained, ONE, slot, exchanges)
-            if weights.exists[transitions + lost]:
-                _note(transitions + lost, -ONE, slot, exchanges)
-        new, old = gained % w, lost % w
-        if new == old:
-            continue
-        costs = corpus.costs[_kind(t - first, end - first), corpus.gold[t]]
-        cost += costs[new] - costs[old]
-        for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
-            row, value = corpus.row_ids[j] * w, corpus.row_values[j] if has_values else ONE
-            if weights.exists[row + new]:
-                _note(row + new, value, slot, exchanges)
-            if weights.exists[row + old]:
-                _note(row + old, -value, slot, exchanges)
-        for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
-            label, value = corpus.list_labels[j], corpus.list_values[j] if has_values else ONE
-            if label in (new, old):
-                _note(lists + corpus.list_ids[j], value if label == new else -value, slot, exchanges)
-    for j in range(exchanges.pointer[x], exchanges.used[2]):
-        slot[exchanges.places[j]] = -1
-        square += exchanges.values[j] * exchanges.values[j]
+def _describe(x: int, corpus: PaddedCorpus, weights: FlatWeights, sums: Float32, exchanges: Exchanges) -> None:
+    """Set features, cost and q of exchange ``x``, the last one, from its edges.
+
+    ``sums`` is scratch, 0 for each of the flat weights.
+    """
+    w, i, edge = weights.laid_out.rows.shape[1], exchanges.sequence[x], exchanges.edge_pointer[x]
+    gained, lost, has_values = exchanges.gained, exchanges.lost, exchanges.values.shape[0] > 0
+    _list_features(gained, lost, x, corpus, weights, exchanges)
+    exchanges.middle[x] = exchanges.used[2]
+    _list_features(lost, gained, x, corpus, weights, exchanges)
     exchanges.pointer[x + 1] = exchanges.used[2]
+    cost, square, first, n = ZERO, ZERO, corpus.offsets[i], corpus.offsets[i + 1] - corpus.offsets[i]
+    for e in range(edge, exchanges.edge_pointer[x + 1]):
+        t = exchanges.begin[x] + e - edge
+        costs = corpus.costs[_kind(t - first, n), corpus.gold[t]]
+        cost += costs[gained[e] % w] - costs[lost[e] % w]
+    for change in (ONE, ZERO):  # first the difference at each place, then its square: a place may occur more than once
+        for j in range(exchanges.pointer[x], exchanges.used[2]):
+            value = exchanges.values[j] if has_values else ONE
+            value = value if j < exchanges.middle[x] else -value
+            sums[exchanges.places[j]] += change * value
+            square += (ONE - change) * value * sums[exchanges.places[j]]
+    for j in range(exchanges.pointer[x], exchanges.used[2]):
+        sums[exchanges.places[j]] = ZERO
     exchanges.cost[x], exchanges.square[x] = cost, square
 
 
@@ -309,7 +334,8 @@ def _found(
     lost: Int32,
     corpus: PaddedCorpus,
     weights: FlatWeights,
-    slot: Int32,
+    sums: Float32,
+    flow: Flow,
     exchanges: Exchanges,
 ) -> int:
     """The number of the exchange of two pieces of ``n`` edges; it is added if it is new, and -1 if there is no room."""
@@ -329,53 +355,94 @@ def _found(
         or exchanges.used[2] + features > exchanges.places.shape[0]
     ):
         return -1
-    exchanges.sequence[x], exchanges.begin[x], exchanges.idle[x] = i, begin, 0
-    exchanges.before[x], exchanges.newest[i] = exchanges.newest[i], x
     for u in range(n):
         exchanges.gained[edge + u], exchanges.lost[edge + u] = gained[u], lost[u]
+        exchanges.gains[edge + u] = _place_of(begin + u, gained[u], flow)
+        exchanges.loses[edge + u] = _place_of(begin + u, lost[u], flow)
+        if exchanges.gains[edge + u] < 0 or exchanges.loses[edge + u] < 0:
+            return -1
+    exchanges.sequence[x], exchanges.begin[x], exchanges.idle[x] = i, begin, 0
+    exchanges.before[x], exchanges.newest[i] = exchanges.newest[i], x
     exchanges.used[0] += 1
     exchanges.used[1] += n
     exchanges.edge_pointer[x + 1] = edge + n
-    _describe(x, corpus, weights, slot, exchanges)
+    _describe(x, corpus, weights, sums, exchanges)
     return x
 
 
 @loose_kernel
 def describe_all(corpus: PaddedCorpus, weights: FlatWeights, exchanges: Exchanges) -> None:
     """Set what follows from the edges of the exchanges, which a checkpoint does not store."""
-    slot = np.full(weights.flat.shape[0], -1, np.int32)
+    sums = np.zeros(weights.flat.shape[0], np.float32)
     exchanges.used[2] = 0
     for x in range(exchanges.used[0]):
         i = exchanges.sequence[x]
         exchanges.before[x], exchanges.newest[i] = exchanges.newest[i], x
-        _describe(x, corpus, weights, slot, exchanges)
+        _describe(x, corpus, weights, sums, exchanges)
 
 
 @loose_kernel
 def forget(most_idle: int, exchanges: Exchanges) -> None:
     """Leave out the exchanges that had no step for ``most_idle`` passes; the others have had one pass more without."""
-    n, edges, features = 0, 0, 0
+    n, edges, features, has_values = 0, 0, 0, exchanges.values.shape[0] > 0
     for x in range(exchanges.used[0]):
         exchanges.newest[exchanges.sequence[x]] = -1
     for x in range(exchanges.used[0]):
         first_edge, last_edge = exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]
-        first, last = exchanges.pointer[x], exchanges.pointer[x + 1]
+        first, last, half = exchanges.pointer[x], exchanges.pointer[x + 1], exchanges.middle[x]
         exchanges.edge_pointer[n], exchanges.pointer[n] = edges, features
         if exchanges.idle[x] >= most_idle:
             continue
         i = exchanges.sequence[x]
         exchanges.sequence[n], exchanges.begin[n], exchanges.idle[n] = i, exchanges.begin[x], exchanges.idle[x] + 1
         exchanges.cost[n], exchanges.square[n] = exchanges.cost[x], exchanges.square[x]
-        exchanges.before[n], exchanges.newest[i] = exchanges.newest[i], n
+        exchanges.before[n], exchanges.newest[i], exchanges.middle[n] = exchanges.newest[i], n, features + half - first
         for j in range(first_edge, last_edge):
             exchanges.gained[edges], exchanges.lost[edges] = exchanges.gained[j], exchanges.lost[j]
             edges += 1
         for j in range(first, last):
-            exchanges.places[features], exchanges.values[features] = exchanges.places[j], exchanges.values[j]
+            exchanges.places[features] = exchanges.places[j]
+            if has_values:
+                exchanges.values[features] = exchanges.values[j]
             features += 1
         n += 1
     exchanges.edge_pointer[n], exchanges.pointer[n] = edges, features
     exchanges.used[0], exchanges.used[1], exchanges.used[2] = n, edges, features
+
+
+@loose_kernel
+def tidy(exchanges: Exchanges, flow: Flow) -> bool:
+    """Leave only edges that carry mass or take part in an exchange, in order; False if there is no room for all."""
+    for t in range(flow.counts.shape[0]):
+        n = 0
+        for k in range(flow.counts[t]):
+            if flow.masses[t, k] > 0:
+                flow.edges[t, n], flow.masses[t, n] = flow.edges[t, k], flow.masses[t, k]
+                n += 1
+        flow.counts[t] = n
+    for x in range(exchanges.used[0]):
+        for e in range(exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]):
+            t = exchanges.begin[x] + e - exchanges.edge_pointer[x]
+            if _place_of(t, exchanges.gained[e], flow) < 0 or _place_of(t, exchanges.lost[e], flow) < 0:
+                return False
+    for t in range(flow.counts.shape[0]):
+        for n in range(1, flow.counts[t]):
+            edge, mass, k = flow.edges[t, n], flow.masses[t, n], n
+            while k > 0 and flow.edges[t, k - 1] > edge:
+                flow.edges[t, k], flow.masses[t, k] = flow.edges[t, k - 1], flow.masses[t, k - 1]
+                k -= 1
+            flow.edges[t, k], flow.masses[t, k] = edge, mass
+    return True
+
+
+@loose_kernel
+def set_places(exchanges: Exchanges, flow: Flow) -> None:
+    """Set where the masses of the exchanges' edges lie, all of which the flow lists."""
+    for x in range(exchanges.used[0]):
+        for e in range(exchanges.edge_pointer[x], exchanges.edge_pointer[x + 1]):
+            t = exchanges.begin[x] + e - exchanges.edge_pointer[x]
+            exchanges.gains[e] = _place_of(t, exchanges.gained[e], flow)
+            exchanges.loses[e] = _place_of(t, exchanges.lost[e], flow)
 
 
 # -- visits and sweeps -------------------------------------------------------------------------------------------------
@@ -453,6 +520,8 @@ def _set_worst(first: int, n: int, flow: Flow, width: Width, work: Workspace, ba
         for k in range(begin, begin + counts[first + t]):
             prefixes[t * w + edges[k] % w] = INFINITE
         for k in range(begin, begin + counts[first + t]):
+            if masses[k] == 0:
+                continue
             before, label = edges[k] // w, edges[k] % w
             score = scores[t * w + label]
             if t > 0:
@@ -514,11 +583,12 @@ def make_exchanges(
     exchanges: Exchanges,
     best: Int32,
     worst: Int32,
-    slot: Int32,
+    sums: Float32,
+    boldness: float,
 ) -> None:
     """Exchange what the best and the worst path [N] of the ``sequences`` differ in, then sweep over all exchanges.
 
-    Exchanges for which there is no room are left out. ``slot`` is scratch, -1 for each of the flat weights.
+    Exchanges for which there is no room are left out. ``sums`` is scratch, 0 for each of the flat weights.
     """
     w, longest = weights.laid_out.rows.shape[1], 1
     for k in range(sequences.shape[0]):
@@ -543,11 +613,11 @@ def make_exchanges(
                 if begin + u > first:
                     gained[u] += best[begin + u - 1] * w
                     lost[u] += worst[begin + u - 1] * w
-            x = _found(i, begin, n_edges, gained, lost, corpus, weights, slot, exchanges)
+            x = _found(i, begin, n_edges, gained, lost, corpus, weights, sums, flow, exchanges)
             if x >= 0:
-                _make_steps(x, x + 1, ONE, corpus, weights, flow, exchanges)
+                _make_steps(x, x + 1, 1.0, corpus, weights, flow, exchanges)
     for _ in range(sweeps):
-        _make_steps(0, exchanges.used[0], BOLDNESS, corpus, weights, flow, exchanges)
+        _make_steps(0, exchanges.used[0], boldness, corpus, weights, flow, exchanges)
 
 
 # -- the certificate, in double precision ------------------------------------------------------------------------------
@@ -566,13 +636,19 @@ def add_differences(corpus: PaddedCorpus, flow: Flow, width: int, n_rows: int, s
         for t in range(first, end):
             gold = corpus.gold[t]
             gold_edge = gold + (corpus.gold[t - 1] * width if t > first else 0)
-            if flow.counts[t] == 1 and flow.edges[t, 0] == gold_edge:
+            along_gold = 0
+            for k in range(flow.counts[t]):
+                if flow.edges[t, k] == gold_edge:
+                    along_gold = flow.masses[t, k]
+            if along_gold == UNIT:
                 continue
             if t > first:
                 sums[transitions + gold_edge] -= weight
             for k in range(-1, flow.counts[t]):  # first the gold label, which is taken away
                 label, mass = gold, -weight
                 if k >= 0:
+                    if flow.masses[t, k] == 0:
+                        continue
                     label, mass = flow.edges[t, k] % width, weight * flow.masses[t, k] / UNIT
                     cost += mass * corpus.costs[_kind(t - first, end - first), gold, label]
                     if t > first:
