@@ -106,9 +106,10 @@ def test_the_default_road_is_in_the_build_and_needs_no_compiler(environment, tmp
 
 
 def road_of(criterion, order, folder, n_labels=None):
-    """Training by a criterion, and labelling; on a corpus that two parts share."""
+    """Training by a criterion, and labelling; at order 1 with so many sentences that two parts share a pass."""
     train, model = folder / "train.txt", folder / "a.model"
-    train.write_text(bundled_text("train", "chunk") if n_labels is None else many_labels(n_labels))
+    bundled = bundled_text("train", "chunk") * (8 if order == 1 else 1)
+    train.write_text(bundled if n_labels is None else many_labels(n_labels))
     rest = ["--template", "chunking", "--constraints", "bio", "--max-iter", "4", "--dev", train]
     commands = [
         ["train", train, "-o", model, "--criterion", criterion, "--order", order, "-q"]
