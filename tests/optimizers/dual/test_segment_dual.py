@@ -149,4 +149,4 @@ def test_a_resumed_training_is_the_same(chunking, tmp_path):
 
 def test_other_criteria_of_segments_refuse_it(chunking):
     with pytest.raises(OptionError, match="of segments"):
-        Tagger(structure="segments", criterion="max-margin", optimizer="dual").fit(chunking)
+        Tagger(structure="segments", template="chunking", criterion="max-margin", optimizer="dual").fit(chunking)
