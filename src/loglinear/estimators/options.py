@@ -563,7 +563,8 @@ def tagger_training(structure: str) -> Any:
         return Trained("tagger", "chains of labels", Chain, pieces=True, elsewhere=ELSEWHERE)
     from loglinear.structures.segments.structure import Segments
 
-    return Trained("tagger of segments", "segments", Segments, bases=False, elsewhere=ELSEWHERE)
+    limited = {"dual": ("cll", "softmax-margin")}
+    return Trained("tagger of segments", "segments", Segments, limited=limited, bases=False, elsewhere=ELSEWHERE)
 
 
 CHAIN_ONLY = {

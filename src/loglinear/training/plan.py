@@ -50,6 +50,8 @@ class Trained:
         Its own criteria, instead of those of all structures.
     without : tuple of str
         Names of optimizers that do not support this structure.
+    limited : mapping
+        Optimizers that support it by some criteria only: by name, the names of these.
     pieces : bool
         Whether criteria apply that cut a chain into pieces or need no operation of the structure.
     bases : bool
@@ -64,6 +66,7 @@ class Trained:
     other_criteria: tuple[str, ...] = ()
     registry: Registry[Any] | None = None
     without: tuple[str, ...] = ()
+    limited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pieces: bool = False
     bases: bool = True
     elsewhere: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +99,8 @@ class Trained:
 
     def optimizers(self, criterion: type[Any]) -> tuple[str, ...]:
         """Names of the optimizers that can train it by a criterion."""
-        return tuple(name for name in criterion.optimizers if name not in self.without)
+        able = [name for name in criterion.optimizers if name not in self.without]
+        return tuple(name for name in able if criterion.name in self.limited.get(name, (criterion.name,)))
 
 
 def check_training(options: Any, trained: Trained) -> None:
@@ -133,15 +137,16 @@ def check_optimizer(options: Any, trained: Trained) -> None:
     spec = able[0] if options.optimizer is None else options.optimizer
     optimizer = OPTIMIZERS.part(spec).name
     if optimizer not in able:
-        reason = _not_able(optimizer, criterion, trained.parts)
+        reason = _not_able(optimizer, criterion, trained)
         raise OptionError(f"criterion={name!r} is trained by {', '.join(able)}, not by {optimizer!r}: {reason}")
     check_penalties(options, spec, name, able)
 
 
-def _not_able(optimizer: str, criterion: Any, parts: str) -> str:
+def _not_able(optimizer: str, criterion: Any, trained: Trained) -> str:
     """Why an optimizer cannot train a criterion."""
     if optimizer in criterion.optimizers:
-        return f"that does not go over {parts}"
+        only = f" but by {' and '.join(trained.limited[optimizer])}" if optimizer in trained.limited else ""
+        return f"that does not go over {trained.parts}{only}"
     if criterion.optimizers == ("online",):
         return "its steps are its own"
     others = ", ".join(name for name, other in CRITERIA.all().items() if optimizer in other.optimizers)

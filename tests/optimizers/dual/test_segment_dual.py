@@ -147,6 +147,7 @@ def test_a_resumed_training_is_the_same(chunking, tmp_path):
     assert np.array_equal(whole.model_.weights, again.model_.weights)
 
 
-def test_other_criteria_of_segments_refuse_it(chunking):
-    with pytest.raises(OptionError, match="of segments"):
-        Tagger(structure="segments", criterion="max-margin", optimizer="dual").fit(chunking)
+@pytest.mark.parametrize("criterion", ["max-margin", "risk", "jrb"])
+def test_other_criteria_of_segments_refuse_it(chunking, criterion):
+    with pytest.raises(OptionError, match="that does not go over segments but by cll and softmax-margin"):
+        Tagger(structure="segments", template="chunking", criterion=criterion, optimizer="dual").fit(chunking)
