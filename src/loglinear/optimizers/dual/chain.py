@@ -83,6 +83,7 @@ from loglinear.optimizers.passes import passes
 from loglinear.options import option
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
+from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
@@ -165,7 +166,7 @@ class DualState(StoredState):
     @property
     def kept(self) -> Kept:
         """What the weights are a function of."""
-        return Kept(self.alpha, self.alpha_transitions, self.overlaps, np.zeros(0))
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, np.zeros(0, dtype=np.float32))
 
     def release(self) -> None:
         """Free what only further passes need."""
@@ -184,17 +185,17 @@ class PieceState(DualState):
 
     Attributes
     ----------
-    entropies : float64 [S]
-        At least minus the entropy of what is kept of each sequence.
+    pairs : float32
+        The marginals of pairs of labels that positions with edge features keep, one after the other.
     """
 
-    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "entropies")
+    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "pairs")
 
-    entropies: Float = field(default_factory=lambda: np.zeros(0))
+    pairs: Float32 = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
     @property
     def kept(self) -> Kept:
-        return Kept(self.alpha, self.alpha_transitions, self.overlaps, self.entropies)
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, self.pairs)
 
 
 @register
@@ -221,7 +222,7 @@ class DualAscent(DualOptions):
             return MarginState.from_arrays(arrays)
         if "table" in arrays:
             return FlatDualState.from_arrays(arrays)
-        return PieceState.from_arrays(arrays) if "entropies" in arrays else DualState.from_arrays(arrays)
+        return PieceState.from_arrays(arrays) if "pairs" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
@@ -347,7 +348,7 @@ def _start(layout: Layout) -> DualState:
     alpha, transitions = layout.at_gold()
     n = len(transitions)
     parts = (*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
-    return PieceState(*parts, entropies=np.zeros(n)) if layout.keeps_entropies else DualState(*parts)
+    return PieceState(*parts, pairs=layout.pairs_at_gold()) if isinstance(layout, PieceLayout) else DualState(*parts)
 
 
 def _shapes(state: DualState) -> list[tuple[int, ...]]:

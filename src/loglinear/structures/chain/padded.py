@@ -133,14 +133,14 @@ class Kept(NamedTuple):
     alpha : float32 [N, W]
     transitions : float32 [S, F]
     overlaps : float32 [S]
-    entropies : float64 [S]
-        Empty where the layout needs none.
+    pairs : float32
+        Of positions that have edge features, one after the other; empty where the layout keeps none.
     """
 
     alpha: Float32
     transitions: Float32
     overlaps: Float32
-    entropies: Float
+    pairs: Float32
 
 
 class PaddedLayout:
@@ -161,7 +161,6 @@ class PaddedLayout:
     """
 
     sequences_a_part: ClassVar[int] = 250  # in a round of a pass that two parts share; smaller corpora are one part
-    keeps_entropies: ClassVar[bool] = False
     revisits: ClassVar[bool] = True  # whether a pass ends with more steps for the hardest sequences
     note: str = ""  # what the last pass left out, for the message
 

@@ -120,7 +120,6 @@ class WideLayout:
     """
 
     sequences_a_part: ClassVar[int] = 50  # each takes longer than with few labels
-    keeps_entropies: ClassVar[bool] = False
     revisits: ClassVar[bool] = True
 
     def __init__(
