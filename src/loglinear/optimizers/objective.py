@@ -26,6 +26,7 @@ from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.structures.chain import wide
 from loglinear.structures.chain.conditionals import ConditionalLayout, LocalLayout
+from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import PaddedLayout, PaddedWeights
 from loglinear.structures.chain.padded_pieces import PieceLayout
@@ -106,7 +107,9 @@ class Objective:
         if name in GIVEN_AFTER:
             return ConditionalLayout(*self._chain_data, GIVEN_AFTER[name])
         if name in PIECES:
-            return PieceLayout(*self._chain_data, name == "nota", self.gold.contexts)
+            simple = self._chain_features.order == 1 and self._chain_features.edge is None
+            kind = PieceLayout if simple else DeepPieceLayout
+            return kind(*self._chain_data, name == "nota", self.gold.contexts)
         if not isinstance(criterion, CostCriterion):
             return PaddedLayout(*self._chain_data)
         costs = criterion.cost.table
@@ -223,7 +226,7 @@ SUMS = ("cll", "softmax-margin")  # criteria of sums over labellings
 IN_SINGLE_PRECISION = (*SUMS, *RISKS)  # those that also have a gradient
 GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
 PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
-Layout = PaddedLayout | ConditionalLayout | PieceLayout | WideLayout
+Layout = PaddedLayout | ConditionalLayout | DeepPieceLayout | WideLayout
 
 
 def unsupported_reason(

@@ -45,7 +45,8 @@ authors 2014). The state stores the sum before that.
 
 **Other sums.** The same passes train criteria of parts of a labelling: each label given its neighbours
 (:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
-(:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
+(:mod:`~loglinear.structures.chain.padded_pieces`; of order 2 or with edge features
+:mod:`~loglinear.structures.chain.deep_pieces`). With many labels they go over lists of transitions
 (:mod:`~loglinear.structures.chain.wide`). The layout of the data says which steps are made. Risk and its Jensen bound,
 which are not convex, go on from the state that conditional likelihood ends with
 (:mod:`~loglinear.structures.chain.risk` has the step).
@@ -81,9 +82,9 @@ from loglinear.optimizers.objective import (
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.options import option
+from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.padded import Kept, PaddedLayout, PaddedWeights, Step, merge, sizes
-from loglinear.structures.chain.padded_pieces import PieceLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
@@ -93,7 +94,6 @@ from loglinear.system import in_threads
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
-MEASURE_EVERY = 4  # passes, beside the first two
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
 
 
@@ -180,8 +180,8 @@ class DualState(StoredState):
 
 
 @dataclass
-class PieceState(DualState):
-    """The same for pieces with free contexts.
+class DeepPieceState(DualState):
+    """The same for pieces of order 2 or with edge features.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class DualAscent(DualOptions):
             return MarginState.from_arrays(arrays)
         if "table" in arrays:
             return FlatDualState.from_arrays(arrays)
-        return PieceState.from_arrays(arrays) if "pairs" in arrays else DualState.from_arrays(arrays)
+        return DeepPieceState.from_arrays(arrays) if "pairs" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
@@ -280,12 +280,12 @@ class DualAscent(DualOptions):
         n, value, gap = objective.corpus.n_sequences, now.value, now.gap
         losses, gaps = np.zeros(n), np.zeros(n)
         careful = now.caution > 1.0
-        measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
+        assert now.layout is not None
+        measure = careful or now.iteration == 1 or now.iteration % now.layout.measure_every == 0
         _sweep(objective, now, self.order(n, now.iteration), measure, now.caution, losses, gaps)
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
         now.underflown = int(np.isnan(losses).sum())
-        assert now.layout is not None
         settled = now.gap >= gap or now.gap <= GAP * self.tolerance * abs(now.value)
         revisits = REVISITS if now.layout.revisits and not (careful or settled) else 0
         for visit in range(revisits):
@@ -294,7 +294,7 @@ class DualAscent(DualOptions):
                 break
             order = np.random.default_rng([self.seed, now.iteration, visit]).permutation(hardest)
             _sweep(objective, now, order, False, OVERLAP * now.caution, losses, gaps)
-        if now.value > (1.0 + WORSE) * value:
+        if now.value > (1.0 + WORSE) * value and now.iteration >= now.layout.steady_from:
             now.caution *= 2.0
         now.iteration += 1
         now.evaluations += 1
@@ -348,7 +348,9 @@ def _start(layout: Layout) -> DualState:
     alpha, transitions = layout.at_gold()
     n = len(transitions)
     parts = (*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
-    return PieceState(*parts, pairs=layout.pairs_at_gold()) if isinstance(layout, PieceLayout) else DualState(*parts)
+    if isinstance(layout, DeepPieceLayout):
+        return DeepPieceState(*parts, pairs=layout.pairs_at_gold())
+    return DualState(*parts)
 
 
 def _shapes(state: DualState) -> list[tuple[int, ...]]:

@@ -198,11 +198,18 @@ class LocalLayout:
     """
 
     sequences_a_part = PaddedLayout.sequences_a_part
+    measure_every: int = PaddedLayout.measure_every
+    steady_from: int = PaddedLayout.steady_from
     revisits: ClassVar[bool] = True
     note: str = ""
 
     def __init__(
-        self, features: ChainFeatures, encoded: EncodedCorpus, penalties: Penalties, gold: Int32, sequence_weights: Float
+        self,
+        features: ChainFeatures,
+        encoded: EncodedCorpus,
+        penalties: Penalties,
+        gold: Int32,
+        sequence_weights: Float,
     ) -> None:
         alone = replace(features, order=1, edge=None, transitions=NO_CODES, trigrams=NO_CODES)
         self._states = PaddedLayout(alone, encoded, penalties, gold, sequence_weights)
@@ -402,7 +409,7 @@ def move_labels(
     t: int, corpus: PaddedCorpus, gamma: np.float32, factor: np.float32, width: Width, change: Float32, kept: Float32,
     rows: Float32, lists: Float32,
 ) -> None:  # fmt: skip
-    """Add ``gamma`` times a ``change`` [W] to position ``t`` of the ``kept`` marginals, ``factor`` times it to weights."""
+    """Add ``gamma`` times a ``change`` [W] to what is ``kept`` of position ``t``, ``factor`` times it to weights."""
     w, block, ids, values = row_length(width), block_length(width), corpus.row_ids, corpus.row_values
     has_values = values.shape[0] + corpus.list_values.shape[0] > 0
     for c in range(0, w, block):
