@@ -17,9 +17,10 @@ for a sequence: that is quicker where no more than labels and transitions must b
 sequence [S, F]. Memory is that of a chain, but for edge features.
 
 **The steps.** As in :mod:`~loglinear.structures.chain.conditionals` each position makes a step of its own, of labels
-and pairs. Label n-grams follow with one step at the end of the sequence. J is the distance of what is kept: pairs, what
-is left of each label beside these, and with none of the above its share. As the steps of labels and of n-grams differ
-in length, what is kept need not be the sums of one alpha on the way; at the minimum both agree with mu.
+and pairs. J is the distance of what is kept: pairs, what is left of each label beside these, and with none of the above
+its share. Label n-grams follow at the end of the sequence, each with a step of its own, gamma = J / (J + q c Q / 2 l2),
+where q is how many kinds of features move the same scores. As these steps differ in length, what is kept need not be
+the sums of one alpha on the way; at the minimum all of it agrees with mu.
 
 **The gap** is estimated by J of labels and n-grams, twice what it is in a chain, since sums over contexts tell less
 than the contexts do.
@@ -480,7 +481,10 @@ def _normalise(
     t: int, first: int, last: int, tops: tuple[np.float32, np.float32], corpus: PaddedCorpus, parts: Parts,
     n_labels: int, width: Width, room: Room,
 ) -> tuple[float, int]:  # fmt: skip
-    """Marginals of a position's labels and pairs; returns its normalisers' log (or nan) and their number."""
+    """Marginals of a position's labels and pairs; returns the log of its normalisers, or nan, and of how many.
+
+    By piecewise training the number is that of the labels of a piece. Times log(Y + 1) it is at least the entropy.
+    """
     alone, deep = t == first, 1 if parts.second_order and t > first + 1 else 0
     edges = parts.pairs.shape[0] > 1 and not alone
     top = float(_set_factors(t, first, last, corpus, edges, width, room))
@@ -490,7 +494,7 @@ def _normalise(
         log_z, counted = _abstain(t, first, deep, top, corpus, parts, edges, n_labels, width, room)
     else:
         z = _pool(deep, alone, edges, width, room)
-        log_z, counted = top + math.log(z) if z > ZERO else np.nan, 1
+        log_z, counted = top + math.log(z) if z > ZERO else np.nan, 1 if alone else 2 + deep
     return log_z, counted
 
 
@@ -632,6 +636,7 @@ def deep_piece_pass(
     """
     less, room, edges = np.float32(shrink), _room(parts, n_labels, width), parts.pairs.shape[0] > 1
     rows, lists, kept, places = weights.rows.ravel(), weights.lists, alpha.ravel(), parts.places
+    kinds = 3.0 if parts.second_order else 2.0  # of features that move the same scores: labels, and n-grams
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, last, weight = corpus.offsets[i], corpus.offsets[i + 1] - 1, corpus.sequence_weights[i]
@@ -667,17 +672,13 @@ def deep_piece_pass(
             gaps[i] = np.nan
             continue
         _set_expected_ngrams(parts, n_labels, width, room)
-        size, square = 0.0, 0.0
+        size = 0.0
         for f in range(places.shape[0]):
-            now = room.sums[places[f]]
-            change = now - old[f]
-            above_gold += float(old[f] * room.ngrams[places[f]])
-            size += 2.0 * float(change * change / (now + old[f] + TINY))
-            square += float(change * change)
-        # the divergence is at least the second term, and at most about the first where the two are close
-        gaps[i] = weight * max(distance + size, loss - above_gold - most_entropy)
-        gamma = np.float32(size / (size + caution * rate * square + LEAST))
-        for f in range(places.shape[0]):
-            change = gamma * (room.sums[places[f]] - old[f])
+            now, before = float(room.sums[places[f]]), float(old[f])
+            above_gold += before * float(room.ngrams[places[f]])
+            size += 2.0 * (now - before) * (now - before) / (now + before + TINY)
+            change = np.float32((now - before) / (1.0 + 0.5 * kinds * caution * rate * (now + before)))
             old[f] += change
             lists[parts.first_ngram + f] -= np.float32(rate) * change
+        # the divergence is at least the second term, and at most about the first where the two are close
+        gaps[i] = weight * max(distance + size, loss - above_gold - most_entropy)
