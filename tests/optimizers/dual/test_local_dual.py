@@ -125,7 +125,8 @@ KINDS = [
 def test_it_is_the_default_and_finds_the_minimum(chunking, criterion, order, pair_features):
     options = {"criterion": criterion, "order": order, "pair_features": pair_features, "template": "chunking"}
     found = Tagger(**options).fit(chunking)
-    assert "primal and dual differ" in found.message_
+    left_to_lbfgs = (criterion, order, pair_features) == ("nota", 2, True)  # its scores leave single precision
+    assert ("then L-BFGS" if left_to_lbfgs else "primal and dual differ") in found.message_
     exact = Tagger(optimizer="lbfgs", **options).fit(chunking)
     near = 1e-2 if "threshold" in criterion else 1e-3  # the contexts are those of two different models half-way
     assert found.objective_ == pytest.approx(exact.objective_, rel=near)

@@ -18,9 +18,10 @@ sequence [S, F]. Memory is that of a chain, but for edge features.
 
 **The steps.** As in :mod:`~loglinear.structures.chain.conditionals` each position makes a step of its own, of labels
 and pairs. J is the distance of what is kept: pairs, what is left of each label beside these, and with none of the above
-its share. Label n-grams follow at the end of the sequence, each with a step of its own, gamma = J / (J + q c Q / 2 l2),
-where q is how many kinds of features move the same scores. As these steps differ in length, what is kept need not be
-the sums of one alpha on the way; at the minimum all of it agrees with mu.
+its share. Label n-grams follow with one step at the end of the sequence. As these steps differ in length, what is kept
+need not be the sums of one alpha on the way; at the minimum all of it agrees with mu. With none of the above in all
+pairs of contexts and edge features for each of them, the first passes may go so far that scores leave single precision;
+L-BFGS then takes over.
 
 **The gap** is estimated by J of labels and n-grams, twice what it is in a chain, since sums over contexts tell less
 than the contexts do.
@@ -636,7 +637,6 @@ def deep_piece_pass(
     """
     less, room, edges = np.float32(shrink), _room(parts, n_labels, width), parts.pairs.shape[0] > 1
     rows, lists, kept, places = weights.rows.ravel(), weights.lists, alpha.ravel(), parts.places
-    kinds = 3.0 if parts.second_order else 2.0  # of features that move the same scores: labels, and n-grams
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, last, weight = corpus.offsets[i], corpus.offsets[i + 1] - 1, corpus.sequence_weights[i]
@@ -672,13 +672,17 @@ def deep_piece_pass(
             gaps[i] = np.nan
             continue
         _set_expected_ngrams(parts, n_labels, width, room)
-        size = 0.0
+        size, square = 0.0, 0.0
         for f in range(places.shape[0]):
-            now, before = float(room.sums[places[f]]), float(old[f])
-            above_gold += before * float(room.ngrams[places[f]])
-            size += 2.0 * (now - before) * (now - before) / (now + before + TINY)
-            change = np.float32((now - before) / (1.0 + 0.5 * kinds * caution * rate * (now + before)))
-            old[f] += change
-            lists[parts.first_ngram + f] -= np.float32(rate) * change
+            now = room.sums[places[f]]
+            change = now - old[f]
+            above_gold += float(old[f] * room.ngrams[places[f]])
+            size += 2.0 * float(change * change / (now + old[f] + TINY))
+            square += float(change * change)
         # the divergence is at least the second term, and at most about the first where the two are close
         gaps[i] = weight * max(distance + size, loss - above_gold - most_entropy)
+        gamma = np.float32(size / (size + caution * rate * square + LEAST))
+        for f in range(places.shape[0]):
+            change = gamma * (room.sums[places[f]] - old[f])
+            old[f] += change
+            lists[parts.first_ngram + f] -= np.float32(rate) * change
