@@ -26,7 +26,8 @@ from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.segments import EncodedSegments
 from loglinear.structures.chain import wide
-from loglinear.structures.chain.conditionals import ConditionalLayout
+from loglinear.structures.chain.conditionals import ConditionalLayout, LocalLayout
+from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.listed import ListedChain, ListedFeatures
 from loglinear.structures.chain.padded import PaddedLayout
@@ -116,7 +117,9 @@ class Objective:
         if name in GIVEN_AFTER:
             return ConditionalLayout(*self._chain_data, GIVEN_AFTER[name])
         if name in PIECES:
-            return PieceLayout(*self._chain_data, name == "nota", self.gold.contexts)
+            simple = self._chain_features.order == 1 and self._chain_features.edge is None
+            kind = PieceLayout if simple else DeepPieceLayout
+            return kind(*self._chain_data, name == "nota", self.gold.contexts)
         if not isinstance(criterion, CostCriterion):
             return PaddedLayout(*self._chain_data)
         costs = criterion.cost.table
@@ -250,7 +253,7 @@ SUMS = ("cll", "softmax-margin")  # criteria of sums over labellings
 IN_SINGLE_PRECISION = (*SUMS, *RISKS)  # those that also have a gradient
 GIVEN_AFTER = {"memm": False, "pseudolikelihood": True}  # criteria of labels given neighbours: those after, too?
 PIECES = ("piecewise", "nota")  # criteria of pieces whose contexts are free
-Layout = PaddedLayout | ConditionalLayout | WideLayout | SegmentLayout
+Layout = PaddedLayout | ConditionalLayout | DeepPieceLayout | WideLayout | SegmentLayout
 
 
 def unsupported_reason(
@@ -275,8 +278,6 @@ def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold:
     """Why the pieces of a chain cannot be trained in single precision, or None if they can."""
     if not isinstance(features, ChainFeatures) or criterion.name not in (*GIVEN_AFTER, *PIECES):
         return "it goes over chains, by criteria of their pieces"
-    if criterion.name in PIECES and (features.order != 1 or features.edge is not None):
-        return "pieces whose contexts are free must be of order 1 and have no pair features"
     if criterion.predicts_fields:
         return "it predicts labels only, not observed columns"
     if gold.allowed is not None:
@@ -312,7 +313,7 @@ class SinglePrecision:
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
         layout, laid_out = self.layout, self.layout.lay_out(weights)
-        assert not isinstance(layout, ConditionalLayout), "its criteria have no gradient in single precision"
+        assert not isinstance(layout, LocalLayout), "its criteria have no gradient in single precision"
         for part in (part for gradient in self._gradients for part in gradient):
             part.fill(0.0)
         values = in_threads(

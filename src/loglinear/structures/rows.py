@@ -93,14 +93,14 @@ class Kept(NamedTuple):
     alpha : float32 [N, W]
     transitions : float32 [S, F]
     overlaps : float32 [S]
-    entropies : float64 [S]
-        Empty where the layout needs none.
+    pairs : float32
+        Of positions that have edge features, one after the other; empty where the layout keeps none.
     """
 
     alpha: Float32
     transitions: Float32
     overlaps: Float32
-    entropies: Float
+    pairs: Float32
 
 
 class Positions(Protocol):

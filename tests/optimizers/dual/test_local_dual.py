@@ -13,7 +13,7 @@ from loglinear.data.corpora.bundled import bundled_text
 from loglinear.optimizers.dual.chain import DualAscent, dual_unsupported_reason
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
-from loglinear.structures.chain.conditionals import ConditionalLayout
+from loglinear.structures.chain.conditionals import LocalLayout
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.gold import Gold
 from problems.chain import chain_objectives
@@ -42,7 +42,7 @@ def quick(objective):
 
 
 conditionals = st.builds(by, st.sampled_from(CONDITIONALS), chain_objectives(orders=(1, 2), edges=True))
-pieces = st.builds(by, st.sampled_from(PIECES), chain_objectives())
+pieces = st.builds(by, st.sampled_from(PIECES), chain_objectives(orders=(1, 2), edges=True))
 local = conditionals | pieces
 any_layout = local | segment_objectives()
 
@@ -117,27 +117,29 @@ def chunking():
     return read_columns(io.BytesIO(bundled_text("train", "chunk").encode()))
 
 
-@pytest.mark.parametrize(
-    ("criterion", "order"),
-    [*((name, order) for name in CONDITIONALS for order in (1, 2)), *((name, 1) for name in PIECES)],
-)
-def test_it_is_the_default_and_finds_the_minimum(chunking, criterion, order):
-    options = {"criterion": criterion, "order": order, "template": "chunking"}
+KINDS = [
+    *((name, order, False) for name in CONDITIONALS + PIECES for order in (1, 2)),
+    *((name, order, True) for name in ("piecewise", "nota") for order in (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("criterion", "order", "pair_features"), KINDS)
+def test_it_is_the_default_and_finds_the_minimum(chunking, criterion, order, pair_features):
+    options = {"criterion": criterion, "order": order, "pair_features": pair_features, "template": "chunking"}
     found = Tagger(**options).fit(chunking)
-    assert "primal and dual differ" in found.message_
+    left_to_lbfgs = (criterion, order, pair_features) == ("nota", 2, True)  # its scores leave single precision
+    assert ("then L-BFGS" if left_to_lbfgs else "primal and dual differ") in found.message_
     exact = Tagger(optimizer="lbfgs", **options).fit(chunking)
     near = 1e-2 if "threshold" in criterion else 1e-3  # the contexts are those of two different models half-way
     assert found.objective_ == pytest.approx(exact.objective_, rel=near)
 
 
-@pytest.mark.parametrize("criterion", CONDITIONALS + PIECES)
-def test_a_training_is_the_same_for_any_number_of_threads(chunking, criterion, monkeypatch):
+@pytest.mark.parametrize(("criterion", "order", "pair_features"), [kind for kind in KINDS if kind[1] == 1 or kind[2]])
+def test_a_training_is_the_same_for_any_number_of_threads(chunking, criterion, order, pair_features, monkeypatch):
     monkeypatch.setattr(PaddedLayout, "sequences_a_part", 5)
-    monkeypatch.setattr(ConditionalLayout, "sequences_a_part", 5)
-    trained = [
-        Tagger(criterion=criterion, template="chunking", max_iter=4, threads=threads).fit(chunking)
-        for threads in (1, 2, 3)
-    ]
+    monkeypatch.setattr(LocalLayout, "sequences_a_part", 5)
+    options = {"criterion": criterion, "order": order, "pair_features": pair_features, "template": "chunking"}
+    trained = [Tagger(max_iter=4, threads=threads, **options).fit(chunking) for threads in (1, 2, 3)]
     for other in trained[1:]:
         assert np.array_equal(trained[0].model_.weights, other.model_.weights)
         assert trained[0].objective_ == other.objective_

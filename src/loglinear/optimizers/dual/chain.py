@@ -48,7 +48,8 @@ authors 2014). The state stores the sum before that.
 
 **Other sums.** The same passes train criteria of parts of a labelling: each label given its neighbours
 (:mod:`~loglinear.structures.chain.conditionals`), and pieces with free contexts
-(:mod:`~loglinear.structures.chain.padded_pieces`). With many labels they go over lists of transitions
+(:mod:`~loglinear.structures.chain.padded_pieces`; of order 2 or with edge features
+:mod:`~loglinear.structures.chain.deep_pieces`). With many labels they go over lists of transitions
 (:mod:`~loglinear.structures.chain.wide`), and for segments over spans
 (:mod:`~loglinear.structures.segments.padded`, which has another J). The layout of the data says which steps are made.
 Risk and its Jensen bound, which are not convex, go on from the state that conditional likelihood ends with
@@ -86,6 +87,7 @@ from loglinear.optimizers.objective import (
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes
 from loglinear.options import option
+from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
@@ -99,10 +101,8 @@ from loglinear.system import in_threads
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
-SLOW = (
-    0.95  # a cautious pass that leaves more of the gap than this share is no better than one that raises the objective
-)
-MEASURE_EVERY = 4  # passes, beside the first two
+#: A cautious pass that leaves more of the gap than this share is no better than one that raises the objective.
+SLOW = 0.95
 POSITIONS_AT_ONCE = 10_000  # whose curvature is added up
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
 
@@ -176,7 +176,7 @@ class DualState(StoredState):
     @property
     def kept(self) -> Kept:
         """What the weights are a function of."""
-        return Kept(self.alpha, self.alpha_transitions, self.overlaps, np.zeros(0))
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, np.zeros(0, dtype=np.float32))
 
     def release(self) -> None:
         """Free what only further passes need."""
@@ -190,22 +190,22 @@ class DualState(StoredState):
 
 
 @dataclass
-class PieceState(DualState):
-    """The same for pieces with free contexts.
+class DeepPieceState(DualState):
+    """The same for pieces of order 2 or with edge features.
 
     Attributes
     ----------
-    entropies : float64 [S]
-        At least minus the entropy of what is kept of each sequence.
+    pairs : float32
+        The marginals of pairs of labels that positions with edge features keep, one after the other.
     """
 
-    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "entropies")
+    arrays: ClassVar[tuple[str, ...]] = (*DualState.arrays, "pairs")
 
-    entropies: Float = field(default_factory=lambda: np.zeros(0))
+    pairs: Float32 = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
     @property
     def kept(self) -> Kept:
-        return Kept(self.alpha, self.alpha_transitions, self.overlaps, self.entropies)
+        return Kept(self.alpha, self.alpha_transitions, self.overlaps, self.pairs)
 
 
 @register
@@ -232,7 +232,7 @@ class DualAscent(DualOptions):
             return MarginState.from_arrays(arrays)
         if "table" in arrays:
             return FlatDualState.from_arrays(arrays)
-        return PieceState.from_arrays(arrays) if "entropies" in arrays else DualState.from_arrays(arrays)
+        return DeepPieceState.from_arrays(arrays) if "pairs" in arrays else DualState.from_arrays(arrays)
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
@@ -291,12 +291,12 @@ class DualAscent(DualOptions):
         n, value, gap = objective.corpus.n_sequences, now.value, now.gap
         losses, gaps = np.zeros(n), np.zeros(n)
         careful = now.caution > 1.0
-        measure = careful or now.iteration == 1 or now.iteration % MEASURE_EVERY == 0
+        assert now.layout is not None
+        measure = careful or now.iteration == 1 or now.iteration % now.layout.measure_every == 0
         _sweep(objective, now, self.order(n, now.iteration), measure, now.caution, losses, gaps)
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
         now.underflown = int(np.isnan(losses).sum())
-        assert now.layout is not None
         settled = now.gap >= gap or now.gap <= GAP * self.tolerance * abs(now.value)
         revisits = REVISITS if now.layout.revisits and not (careful or settled) else 0
         for visit in range(revisits):
@@ -305,7 +305,8 @@ class DualAscent(DualOptions):
                 break
             order = np.random.default_rng([self.seed, now.iteration, visit]).permutation(hardest)
             _sweep(objective, now, order, False, OVERLAP * now.caution, losses, gaps)
-        if now.value > (1.0 + WORSE) * value or (careful and now.gap > SLOW * gap):
+        worse = now.value > (1.0 + WORSE) * value and now.iteration >= now.layout.steady_from
+        if worse or (careful and now.gap > SLOW * gap):
             now.caution *= 2.0
         now.iteration += 1
         now.evaluations += 1
@@ -389,7 +390,9 @@ def _start(layout: Layout) -> DualState:
     alpha, transitions = layout.at_gold()
     n = len(transitions)
     parts = (*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
-    return PieceState(*parts, entropies=np.zeros(n)) if layout.keeps_entropies else DualState(*parts)
+    if isinstance(layout, DeepPieceLayout):
+        return DeepPieceState(*parts, pairs=layout.pairs_at_gold())
+    return DualState(*parts)
 
 
 def _shapes(state: DualState) -> list[tuple[int, ...]]:

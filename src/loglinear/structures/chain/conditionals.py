@@ -172,8 +172,8 @@ def _list_contexts(
     return filled
 
 
-class ConditionalLayout:
-    """Where each weight is stored, and the features of each position given its neighbours' gold labels.
+class LocalLayout:
+    """Where the weights of a chain's pieces are stored: those of labels as in a padded layout, all others as lists.
 
     Parameters
     ----------
@@ -183,12 +183,11 @@ class ConditionalLayout:
     penalties : Penalties
     gold : int32 [N]
     sequence_weights : float64 [S]
-    after : bool
-        Whether the labels after a position are given, too.
     """
 
     sequences_a_part = PaddedLayout.sequences_a_part
-    keeps_entropies: ClassVar[bool] = False
+    measure_every: int = PaddedLayout.measure_every
+    steady_from: int = PaddedLayout.steady_from
     revisits: ClassVar[bool] = True
     note: str = ""
 
@@ -199,14 +198,64 @@ class ConditionalLayout:
         penalties: Penalties,
         gold: Int32,
         sequence_weights: Float,
-        after: bool,
     ) -> None:
         alone = replace(features, order=1, edge=None, transitions=NO_CODES, trigrams=NO_CODES)
         self._states = PaddedLayout(alone, encoded, penalties, gold, sequence_weights)
-        self.n_labels, self.after = features.n_labels, after
+        self.corpus, self.n_labels = self._states.corpus, features.n_labels
         self.lanes, self.width = self._states.lanes, self._states.width
         self._n_states, self._n_contexts = alone.n_features, features.n_features - alone.n_features
         self._n_singles = len(self._states.zeros().lists)
+
+    def zeros(self) -> PaddedWeights:
+        """Weights of zero."""
+        states = self._states.zeros()
+        return states._replace(lists=np.zeros(self._n_singles + self._n_contexts, dtype=np.float32))
+
+    def copy(self, weights: PaddedWeights) -> PaddedWeights:
+        """The same weights in arrays of their own."""
+        states = self._states.copy(weights._replace(lists=weights.lists[: self._n_singles]))
+        return states._replace(lists=weights.lists.copy())
+
+    def lay_out(self, weights: Float) -> PaddedWeights:
+        """A weight vector [D] in this layout."""
+        states = self._states.lay_out(weights[: self._n_states])
+        contexts = weights[self._n_states :].astype(np.float32)
+        return states._replace(lists=np.concatenate([states.lists, contexts]))
+
+    def vector(
+        self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]
+    ) -> Float:
+        """The weight vector [D] of a layout."""
+        states = self._states.vector(rows, lists[: self._n_singles], transition)
+        return np.concatenate([states, lists[self._n_singles :]])
+
+    def at_gold(self) -> tuple[Float32, Float32]:
+        """Marginals [N, W] of the gold labellings, and what is kept of each sequence [S, F], here nothing."""
+        return self._states.at_gold()
+
+
+class ConditionalLayout(LocalLayout):
+    """The features of each position given its neighbours' gold labels.
+
+    Parameters
+    ----------
+    features, encoded, penalties, gold, sequence_weights
+        As for a :class:`LocalLayout`.
+    after : bool
+        Whether the labels after a position are given, too.
+    """
+
+    def __init__(
+        self,
+        features: ChainFeatures,
+        encoded: EncodedCorpus,
+        penalties: Penalties,
+        gold: Int32,
+        sequence_weights: Float,
+        after: bool,
+    ) -> None:
+        super().__init__(features, encoded, penalties, gold, sequence_weights)
+        self.after = after
         groups, keys = context_groups(features, gold, encoded.offsets, after)
         edges, codes = NO_LISTS, EdgeFeatures(np.zeros(1, dtype=np.int64), NO_CODES)
         if features.edge is not None and encoded.edge is not None:
@@ -236,26 +285,6 @@ class ConditionalLayout:
             list_values=out.values,
         )  # fmt: skip
 
-    def zeros(self) -> PaddedWeights:
-        """Weights of zero."""
-        states = self._states.zeros()
-        return states._replace(lists=np.zeros(self._n_singles + self._n_contexts, dtype=np.float32))
-
-    def copy(self, weights: PaddedWeights) -> PaddedWeights:
-        """The same weights in arrays of their own."""
-        states = self._states.copy(weights._replace(lists=weights.lists[: self._n_singles]))
-        return states._replace(lists=weights.lists.copy())
-
-    def lay_out(self, weights: Float) -> PaddedWeights:
-        """A weight vector [D] in this layout."""
-        states = self._states.lay_out(weights[: self._n_states])
-        contexts = weights[self._n_states :].astype(np.float32)
-        return states._replace(lists=np.concatenate([states.lists, contexts]))
-
-    def at_gold(self) -> tuple[Float32, Float32]:
-        """Marginals [N, W] and transitions [S, 0] of the gold labellings."""
-        return self._states.at_gold()
-
     def dual_pass(
         self, sequences: Int64, weights: PaddedWeights, step: Step, kept: Kept, losses: Float, gaps: Float
     ) -> None:
@@ -266,13 +295,6 @@ class ConditionalLayout:
     def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
         """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
         return conditional_losses(sequences, self.corpus, weights, self.n_labels, self.lanes, self.after)
-
-    def vector(
-        self, rows: npt.NDArray[np.floating], lists: npt.NDArray[np.floating], transition: npt.NDArray[np.floating]
-    ) -> Float:
-        """The weight vector [D] of a layout."""
-        states = self._states.vector(rows, lists[: self._n_singles], transition)
-        return np.concatenate([states, lists[self._n_singles :]])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -304,11 +326,15 @@ def _room(corpus: PaddedCorpus, n_labels: int, width: Width) -> Room:
 
 
 @inlined_kernel
-def _set_scores(
-    t: int, corpus: PaddedCorpus, rows: Float32, lists: Float32, less: np.float32, width: Width, room: Room
-) -> None:
-    """``room.scores`` of position ``t``, with weights moved towards zero by ``less``, and ``room.features``."""
-    ids, values, single, scores = corpus.row_ids, corpus.row_values, corpus.list_ids, room.scores
+def set_label_scores(
+    t: int, corpus: PaddedCorpus, rows: Float32, lists: Float32, less: np.float32, width: Width, scores: Float32,
+    features: Float32,
+) -> None:  # fmt: skip
+    """``scores`` [W] of position ``t``, with weights moved towards zero by ``less``.
+
+    ``features`` [W] is the sum of the squared values of each label's features in rows.
+    """
+    ids, values, single = corpus.row_ids, corpus.row_values, corpus.list_ids
     w, block, has_values = row_length(width), block_length(width), values.shape[0] + corpus.list_values.shape[0] > 0
     begin, end = corpus.row_pointer[t], corpus.row_pointer[t + 1]
     for c in range(0, w, block):
@@ -333,7 +359,7 @@ def _set_scores(
                 row = load(rows, ids[j] * w + c, width)
                 score = score + row
                 there = there + where_there(row, same(ONE, width))
-        store(room.features, c, there)
+        store(features, c, there)
         store(scores, c, load(scores, c, width) + score)
 
 
@@ -366,6 +392,26 @@ def _normalise(t: int, first: int, last: int, corpus: PaddedCorpus, after: bool,
     return float(top) + math.log(scale)
 
 
+@inlined_kernel
+def move_labels(
+    t: int, corpus: PaddedCorpus, gamma: np.float32, factor: np.float32, width: Width, change: Float32, kept: Float32,
+    rows: Float32, lists: Float32,
+) -> None:  # fmt: skip
+    """Add ``gamma`` times a ``change`` [W] to what is ``kept`` of position ``t``, ``factor`` times it to weights."""
+    w, block, ids, values = row_length(width), block_length(width), corpus.row_ids, corpus.row_values
+    has_values = values.shape[0] + corpus.list_values.shape[0] > 0
+    for c in range(0, w, block):
+        moved = load(change, c, width)
+        store(kept, t * w + c, load(kept, t * w + c, width) + gamma * moved)
+        part = factor * moved
+        for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
+            place, value = ids[j] * w + c, values[j] if has_values else ONE
+            store(rows, place, added(load(rows, place, width), value * part))
+    for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
+        value = corpus.list_values[j] if has_values else ONE
+        lists[corpus.list_ids[j]] += factor * value * change[corpus.list_labels[j]]
+
+
 @loose_kernel
 def conditional_losses(
     sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, after: bool
@@ -376,7 +422,7 @@ def conditional_losses(
         i = sequences[k]
         first, last = corpus.offsets[i], corpus.offsets[i + 1] - 1
         for t in range(first, last + 1):
-            _set_scores(t, corpus, rows, lists, ZERO, width, room)
+            set_label_scores(t, corpus, rows, lists, ZERO, width, room.scores, room.features)
             log_z = _normalise(t, first, last, corpus, after, width, room)
             losses += corpus.sequence_weights[i] * (log_z - room.scores[corpus.gold[t]])
     return losses
@@ -396,14 +442,14 @@ def conditional_pass(
     """
     w, block, less, room = row_length(width), block_length(width), np.float32(shrink), _room(corpus, n_labels, width)
     rows, lists, kept, change = weights.rows.ravel(), weights.lists, alpha.ravel(), room.marginals
-    ids, values, single, labels = corpus.row_ids, corpus.row_values, corpus.list_ids, corpus.list_labels
-    has_values, most_entropy = values.shape[0] + corpus.list_values.shape[0] > 0, math.log(n_labels)
+    labels, most_entropy = corpus.list_labels, math.log(n_labels)
+    has_values = corpus.row_values.shape[0] + corpus.list_values.shape[0] > 0
     for k in range(sequences.shape[0]):
         i = sequences[k]
         first, last, weight = corpus.offsets[i], corpus.offsets[i + 1] - 1, corpus.sequence_weights[i]
         rate, loss, gap = weight / (2.0 * l2), 0.0, 0.0
         for t in range(first, last + 1):
-            _set_scores(t, corpus, rows, lists, less, width, room)
+            set_label_scores(t, corpus, rows, lists, less, width, room.scores, room.features)
             log_z = _normalise(t, first, last, corpus, after, width, room)
             own = log_z - float(room.scores[corpus.gold[t]])
             loss += own
@@ -425,14 +471,5 @@ def conditional_pass(
             gap += max(0.5 * float(distance), log_z - float(total(expected)) - most_entropy)
             gamma = np.float32(distance / (distance + caution * rate * square + LEAST))
             factor = np.float32(-rate) * gamma
-            for c in range(0, w, block):
-                moved = load(change, c, width)
-                store(kept, t * w + c, load(kept, t * w + c, width) + gamma * moved)
-                part = factor * moved
-                for j in range(corpus.row_pointer[t], corpus.row_pointer[t + 1]):
-                    place, value = ids[j] * w + c, values[j] if has_values else ONE
-                    store(rows, place, added(load(rows, place, width), value * part))
-            for j in range(corpus.list_pointer[t], corpus.list_pointer[t + 1]):
-                value = corpus.list_values[j] if has_values else ONE
-                lists[single[j]] += factor * value * change[labels[j]]
+            move_labels(t, corpus, gamma, factor, width, change, kept, rows, lists)
         losses[i], gaps[i] = weight * loss, weight * gap

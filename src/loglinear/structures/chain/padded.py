@@ -73,7 +73,8 @@ class PaddedLayout:
     """
 
     sequences_a_part: ClassVar[int] = 250  # in a round of a pass that two parts share; smaller corpora are one part
-    keeps_entropies: ClassVar[bool] = False
+    steady_from: int = 1  # the pass, counted from 0, from which on a rise of the objective says that steps are too long
+    measure_every: int = 4  # passes, beside the first two: how much the positions of each sequence share features
     revisits: ClassVar[bool] = True  # whether a pass ends with more steps for the hardest sequences
     note: str = ""  # what the last pass left out, for the message
 

@@ -13,19 +13,14 @@ expected transitions of the sequence. O(Y) for a position of piecewise training,
 **The step** is that of a chain. J is estimated from what is kept: the distance of the expected labels, in piecewise
 training plus that of the expected transitions, which hold what there is to learn about y'.
 
-**The gap.** Let -H be the dual of log Z, minus the entropy of all pieces. The divergence of alpha_i from mu_i, which
-is the gap of sequence i, is  log Z_i(s) - alpha_i . s - H(alpha_i).  Its sums do not tell the entropy of alpha_i, but
-as alpha_i is a mixture of marginals mu with  -H(mu) = mu . s - log Z(s),  and -H is convex,
-
-    h_i <- (1 - gamma) h_i + gamma (mu_i . s - log Z_i(s))                              from 0, the value for the gold
-
-is at least -H(alpha_i), so that  log Z_i(s) - alpha_i . s + h_i  is a true bound but for rounding.
+**The gap** is estimated by J of labels and transitions, twice what it is in a chain, since sums over contexts tell less
+than the contexts do. With none of the above Q is measured in every pass: all contexts move the same weights, and how
+much positions share them changes from pass to pass.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -89,8 +84,6 @@ class PieceLayout(PaddedLayout):
         With none of the above: the contexts that count beside the right ones, at their positions; None for all.
     """
 
-    keeps_entropies: ClassVar[bool] = True
-
     def __init__(
         self,
         features: ChainFeatures,
@@ -102,6 +95,7 @@ class PieceLayout(PaddedLayout):
         contexts: UInt8 | None = None,
     ) -> None:
         super().__init__(features, encoded, penalties, gold, sequence_weights)
+        self.measure_every = 1 if nothing else PaddedLayout.measure_every
         self.nothing, self.contexts = nothing, ALL_CONTEXTS if contexts is None else np.array(contexts)
 
     def dual_pass(
@@ -109,7 +103,7 @@ class PieceLayout(PaddedLayout):
     ) -> None:
         """A step for each of the ``sequences``; ``losses`` and ``gaps`` [S] before it."""
         pieces = (self.corpus, weights, self.n_labels, self.lanes, self.nothing, self.contexts)
-        piece_pass(sequences, *pieces, *step, *kept, losses, gaps)
+        piece_pass(sequences, *pieces, *step, *kept[:3], losses, gaps)
 
     def losses(self, sequences: Int64, weights: PaddedWeights) -> float:
         """Losses of the ``sequences``, each times its weight; nan if scores leave single precision."""
@@ -240,25 +234,23 @@ def _set_change(
     first: int, n: int, n_labels: int, corpus: PaddedCorpus, nothing: bool, contexts: UInt8, alpha: Float32,
     width: Width, work: Workspace,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Replace the marginals mu by Delta = mu - alpha; returns J, Q as if no feature was shared, and mu . scores.
+    """Replace the marginals mu by Delta = mu - alpha; returns J, Q as if no feature was shared, and the most entropy.
 
     J is that of the sums over contexts, which is less than that of all contexts.
     """
     w, block, kept = row_length(width), block_length(width), alpha.ravel()
-    size, apart, expected, none = same(ZERO, width), same(ZERO, width), 0.0, ZERO
+    size, apart, n_contexts, none = same(ZERO, width), same(ZERO, width), 0.0, ZERO
     for t in range(n):
         n_rows = corpus.row_pointer[first + t + 1] - corpus.row_pointer[first + t]
         looked_at = np.float32(n_rows + corpus.list_pointer[first + t + 1] - corpus.list_pointer[first + t])
-        score, mass, mass_before = same(ZERO, width), same(ZERO, width), same(ZERO, width)
+        mass, mass_before = same(ZERO, width), same(ZERO, width)
         for c in range(0, w, block):
             now, old = load(work.marginals, t * w + c, width), load(kept, (first + t) * w + c, width)
             change = now - old
             size = size + change * change / (now + old + TINY)  # type: ignore[assignment]  # NumPy types a quotient of float32 as float64
             apart = apart + looked_at * change * change
-            score = score + now * load(work.scores, t * w + c, width)
             mass, mass_before = mass + now, mass_before + old
             store(work.marginals, t * w + c, change)
-        expected += float(total(score))
         if nothing:
             all_contexts = ONE
             if t > 0 and contexts.shape[0] == 0:
@@ -267,21 +259,23 @@ def _set_change(
                 for p in range(n_labels):
                     if p != corpus.gold[first + t - 1] and contexts[first + t - 1, p] > 0:
                         all_contexts += ONE
+            n_contexts += float(all_contexts)
             one, other = total(mass), total(mass_before)
             none += (one - other) * (one - other) / (abs(all_contexts - one) + abs(all_contexts - other) + TINY)
-    return float(TWO * (total(size) + none)), float(total(apart)), expected
+    outcomes = n_contexts * math.log(n_labels + 1.0) if nothing else (2 * n - 1) * math.log(n_labels)
+    return float(TWO * (total(size) + none)), float(total(apart)), outcomes
 
 
 @loose_kernel
 def piece_pass(
     sequences: Int64, corpus: PaddedCorpus, weights: PaddedWeights, n_labels: int, width: Width, nothing: bool,
     contexts: UInt8, shrink: float, l2: float, caution: float, measure: bool, alpha: Float32,
-    alpha_transitions: Float32, overlaps: Float32, entropies: Float, losses: Float, gaps: Float,
+    alpha_transitions: Float32, overlaps: Float32, losses: Float, gaps: Float,
 ) -> None:  # fmt: skip
     """A step for each of the ``sequences`` in turn; losses and gaps [S] before each step, nan after an underflow.
 
     As :func:`~loglinear.structures.chain.padded.dual_pass`, with ``nothing`` for none of the above in the gold and the
-    ``contexts`` [N, Y] (all if empty), and ``entropies`` [S], the bounds h.
+    ``contexts`` [N, Y] (all if empty).
     """
     less, places = np.float32(shrink), corpus.transition_places
     work, moves = workspace(corpus, sequences, width), moves_of(corpus, sequences, weights.rows.shape[0], width)
@@ -292,7 +286,7 @@ def piece_pass(
         weight, old = corpus.sequence_weights[i], alpha_transitions[i]
         top = set_factors(weights.transition, less, corpus.allowed, n_labels, width, work)
         set_scores(first, n, corpus, weights, less, width, work)
-        top_scores, gold_score, expected_before = set_emissions(first, n, corpus, alpha, width, work)
+        top_scores, gold_score, expected = set_emissions(first, n, corpus, alpha, width, work)
         if nothing:
             log_z = _abstain(first, n, n_labels, top, corpus, contexts, width, work)
         else:
@@ -300,8 +294,8 @@ def piece_pass(
         if not log_z - gold_score < np.inf:
             losses[i] = gaps[i] = np.nan  # alpha_i stays as it is
             continue
-        size, apart, expected = _set_change(first, n, n_labels, corpus, nothing, contexts, alpha, width, work)
-        used = -1
+        size, apart, most_entropy = _set_change(first, n, n_labels, corpus, nothing, contexts, alpha, width, work)
+        used, distance = -1, size
         if measure:
             used, square = add_up(first, n, corpus, weights, width, work, moves)
             overlaps[i] = square / (apart + LEAST)
@@ -309,14 +303,13 @@ def piece_pass(
             square = overlaps[i] * apart
         for f in range(places.shape[0]):
             now = pairs[places[f]] * factors[places[f]]
-            expected += work.transition[places[f]] * now
-            expected_before += work.transition[places[f]] * old[f]
+            expected += work.transition[places[f]] * old[f]
             pairs[places[f]] = now - old[f]
             square += (now - old[f]) * (now - old[f])
-            if not nothing:
-                size += 2.0 * (now - old[f]) * (now - old[f]) / (now + old[f] + TINY)
+            distance += 2.0 * (now - old[f]) * (now - old[f]) / (now + old[f] + TINY)
         losses[i] = weight * (log_z - gold_score)
-        gaps[i] = weight * max(log_z - expected_before + entropies[i], 0.0)
-        taken = (l2, caution, corpus, weights, width, alpha, alpha_transitions, work, moves)
-        gamma = take_step(i, size, square, used, *taken)
-        entropies[i] += gamma * (expected - log_z - entropies[i])
+        # the divergence is at least the second term, and at most about the first where the two are close
+        gaps[i] = weight * max(distance, log_z - expected - most_entropy)
+        if not nothing:
+            size = distance
+        take_step(i, size, square, used, l2, caution, corpus, weights, width, alpha, alpha_transitions, work, moves)

@@ -120,7 +120,8 @@ class WideLayout:
     """
 
     sequences_a_part: ClassVar[int] = 50  # each takes longer than with few labels
-    keeps_entropies: ClassVar[bool] = False
+    measure_every: int = 4
+    steady_from: int = 1
     revisits: ClassVar[bool] = True
 
     def __init__(

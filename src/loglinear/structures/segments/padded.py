@@ -324,7 +324,8 @@ class SegmentLayout:
     """
 
     sequences_a_part: ClassVar[int] = 250
-    keeps_entropies: ClassVar[bool] = False
+    steady_from: int = 1
+    measure_every: int = 4
     revisits: ClassVar[bool] = True
     note: str = ""
 
