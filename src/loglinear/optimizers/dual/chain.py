@@ -269,13 +269,13 @@ class DualAscent(DualOptions):
                 return Result(now, True, f"converged after {passes(now.iteration)}: {message}")
             if now.iteration >= self.max_iter:
                 apart = f", {measured} by {now.gap / abs(now.value):.2g} of the objective{layout.note}"
-                return Result(now, False, f"stopped after {now.iteration} passes{apart if now.iteration else ''}")
+                return Result(now, False, f"stopped after {passes(now.iteration)}{apart if now.iteration else ''}")
             if near or now.caution > MOST_CAUTION or now.iteration >= MOST_PASSES:
                 scale = _scale(objective, now)
                 return self.finish(objective, now.weights, l1, callback, now.iteration, None, scale=scale)
             self._pass(objective, l1, now)
             if callback is not None and callback(now):
-                return Result(now, False, f"stopped after {now.iteration} passes (by the callback)")
+                return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")
 
     def take_over(self, before: State, objective: Objective) -> DualState | None:
         """The state that risk or its bound goes on from after a phase of conditional likelihood with that penalty."""
