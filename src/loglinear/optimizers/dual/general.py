@@ -136,7 +136,8 @@ class DualOptions(Optimizer):
             function, weights = ScaledObjective(objective, scale), weights / scale
             penalty = l1_of_each(l1, objective, weights.size) * scale if l1 else 0.0
         result = optimizer.minimise(function, weights, l1=penalty, callback=watch, state=state)
-        message = f"{passes(n_passes)} of dual ascent, then L-BFGS: {result.message}" if n_passes else result.message
+        before = f"{passes(n_passes)} of dual ascent, then " if n_passes else ""
+        message = f"{before}L-BFGS: {result.message}"
         return Result(FinishState(n_passes, result.state, scale), result.converged, message)
 
 
