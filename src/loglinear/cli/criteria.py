@@ -25,6 +25,7 @@ NEEDS = {
     "restrict": "",
     "piece_normalisers": "",
     "add_piece_expectations": "",
+    "add_given_neighbours": "",
     "expectations": "marginals",
     "viterbi": "the best labelling",
     "k_best": "the k best labellings",
