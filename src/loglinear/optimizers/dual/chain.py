@@ -101,7 +101,8 @@ from loglinear.system import in_threads
 GAP = 200.0  # the gap that is small enough, as a multiple of the tolerance
 ROUNDS, OVERLAP = 4, 1.5  # of a pass; how much both parts move the same weights
 MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
-#: A cautious pass that leaves a greater share of the gap than this asks for more caution, as one that raises the objective does.
+#: A cautious pass that leaves a greater share of the gap than this asks for more caution, like one that raises the
+#: objective.
 SLOW = 0.95
 POSITIONS_AT_ONCE = 10_000  # whose curvature is added up
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
