@@ -23,7 +23,8 @@ from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.evaluation.chunks import chunk_scores
 from loglinear.evaluation.labels import accuracy_report
-from loglinear.structures.chain.conditionals import ConditionalLayout
+from loglinear.optimizers.objective import PIECES
+from loglinear.structures.chain.conditionals import LocalLayout
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.structure import Chain
 
@@ -76,14 +77,15 @@ def walk_criteria(numbers_of_labels: Iterable[int]) -> None:
         for number in numbers_of_labels:
             corpus = _read(small_text(number, max(number, WORDS)))
             for criterion in criteria:
-                if criteria[criterion].learns_weights:
-                    Tagger(template="words", criterion=criterion, max_iter=1, threads=1).fit(corpus)
+                for order in (1, 2) if criterion in PIECES else (1,):  # others have kernels for either order
+                    if criteria[criterion].learns_weights:
+                        Tagger(template="words", criterion=criterion, order=order, max_iter=1, threads=1).fit(corpus)
 
 
 @contextmanager
 def _as_if_large() -> Iterator[None]:
     """Context in which two parts share a pass over few sequences, as they do over thousands."""
-    layouts: tuple[Any, ...] = (PaddedLayout, ConditionalLayout)
+    layouts: tuple[Any, ...] = (PaddedLayout, LocalLayout)
     before = [layout.sequences_a_part for layout in layouts]
     try:
         for layout in layouts:
