@@ -62,6 +62,7 @@ def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
 
 TAKEN_BY = {
     "tagger": "loglinear tag",
+    "combination": "loglinear tag",
     "classifier": "loglinear classify run",
     "parser": "loglinear parse run",
     "dependency-parser": "loglinear parse run",

@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ESTIMATORS = {
     "tagger": "Tagger",
+    "combination": "Combination",
     "classifier": "Classifier",
     "parser": "Parser",
     "dependency-parser": "DependencyParser",
@@ -254,7 +255,7 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
     Returns
     -------
-    Tagger, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
+    Tagger, Combination, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
         A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
     """
     read = model_file.read(source)
