@@ -90,7 +90,7 @@ def _table(
     name = {"f1": "F1", "accuracy": "accuracy"}[metric]
     table = Table("Combination", ["model", "weight", *([f"dev {name}"] if scored else [])])
     rows = [*zip(map(str, models), combination.weights_.tolist(), combination.taggers_, strict=True)]
-    for model, weight, tagger in [*rows, ("all", None, combination)]:
+    for model, weight, tagger in [*rows, *([("all", None, combination)] if scored else [])]:
         score = None
         if corpus is not None and scored:
             tagger.set_params(threads=combination.threads)

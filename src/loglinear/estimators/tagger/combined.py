@@ -206,7 +206,9 @@ def check_members(members: Sequence[Any], names: Sequence[str]) -> None:
         if member.sub_labels > 1:
             raise OptionError(f"{name}: a model with sub-labels cannot be combined: its states are not those of others")
         if member.base is not None and not isinstance(member.base, HmmBase):
-            raise OptionError(f"{name}: a model over a base of one's own cannot be combined: files do not hold the base")
+            raise OptionError(
+                f"{name}: a model over a base of one's own cannot be combined: files do not hold the base"
+            )
         if member.takes_rows != first.takes_rows:
             rows, features = (names[0], name) if first.takes_rows else (name, names[0])
             raise OptionError(f"{rows} looks at columns, {features} at ready-made features: no data fits both")
@@ -283,6 +285,7 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
 
     kind = KIND
     in_file = ("model_", "taggers_")
+    model_: Any  # a CombinedModel
     taggers_: list[Any]
     n_left_out_: int
 
@@ -364,10 +367,12 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        return self._stored([tagger._storage() for tagger in self._fitted() and self.taggers_])
+        self._fitted()
+        return self._stored([tagger._storage() for tagger in self.taggers_])
 
     def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
-        return self._stored([tagger._exact_storage() for tagger in self._fitted() and self.taggers_])
+        self._fitted()
+        return self._stored([tagger._exact_storage() for tagger in self.taggers_])
 
     def _stored(self, members: Sequence[tuple[dict[str, Any], Arrays]]) -> tuple[dict[str, Any], Arrays]:
         header = {
@@ -460,8 +465,8 @@ def _tuned(
     n_left_out, history = int(np.count_nonzero(~kept)), list[Progress]()
     if n_left_out:
         warnings.warn(
-            f"{n_left_out:,} of the {len(kept):,} sentences of the dev data are left out: not every model can give them "
-            f"their labels{model.why_infeasible}",
+            f"{n_left_out:,} of the {len(kept):,} sentences of the dev data are left out: not every model can give "
+            f"them their labels{model.why_infeasible}",
             stacklevel=3,
         )
 
@@ -475,7 +480,7 @@ def _tuned(
     own_weights = None if sequence_weights is None else np.ascontiguousarray(sequence_weights[kept])
     weights, result = model.weights, None
     for criterion in _criteria(options, model.labels, gold):
-        objective = Objective(features, encoded, gold, criterion, None, options.l2, own_weights, n_threads)
+        objective = Objective(features, encoded, gold, criterion, None, options.l2, own_weights, n_threads)  # type: ignore[arg-type]  # L-BFGS wants no sparse gradients
         optimizer = LBFGS(max_iter=options.max_iter, tolerance=options.tolerance)
         result = optimizer.minimise(objective, weights, callback=see)
         weights = result.state.weights.copy()

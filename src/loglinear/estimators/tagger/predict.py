@@ -243,12 +243,12 @@ class LoadedTagger(SequencePredictor):
 
     Parameters
     ----------
-    model : SequenceModel
+    model : SequenceModel or CombinedModel
     threads : int or None
         All cores if None.
     """
 
-    def __init__(self, model: SequenceModel, threads: int | None = None) -> None:
+    def __init__(self, model: Any, threads: int | None = None) -> None:
         self.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
         self.classes_ = list(model.labels)
         self.threads = threads
