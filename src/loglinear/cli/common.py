@@ -106,12 +106,12 @@ def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequenc
         typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
     columns = ["", "A", "B", "B - A", "95 % of draws", "bootstrap p", "McNemar p", "t-test p"]
-    table = Table(f"A = {names[0]}, B = {names[1]}", columns)
+    table = Table("Differences", columns)
     for name, each in tests.figures.items():
         digits = 4 if name == "log loss" else 2
         difference = each.second - each.first
         span = f"{each.low:+.{digits}f} to {each.high:+.{digits}f}"
-        p_values = [number(p, 4) for p in (each.bootstrap, each.mcnemar, each.t_test)]
+        p_values = [_p_value(p) for p in (each.bootstrap, each.mcnemar, each.t_test)]
         figures = [number(each.first, digits), number(each.second, digits), f"{difference:+.{digits}f}"]
         table.add(name, [each.first, each.second, difference], [*figures, span, *p_values])
     table.notes.append(
@@ -121,7 +121,15 @@ def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequenc
     screen = Screen(highlight=False)
     if not screen.is_terminal:
         screen.width = PLAIN_WIDTH
+    for letter, name in zip("AB", names, strict=True):
+        screen.print(f"{letter} = {name}", markup=False, soft_wrap=True)
     show_table(table, screen)
+
+
+def _p_value(p: float | None) -> str:
+    from loglinear.experiments.tables import number
+
+    return "< 0.0001" if p is not None and p < 0.0001 else number(p, 4)
 
 
 @contextmanager

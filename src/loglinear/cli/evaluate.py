@@ -190,4 +190,6 @@ def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) 
             f"sentence {i + 1} has {lengths[i]} tokens, but {others[i]} in {predicted.name}", gold.name, line
         )
     if len(lengths) != len(others):
-        raise DataError(f"{len(lengths)} sentences, but {len(others)} in {predicted.name}", gold.name)
+        longer = gold if len(lengths) > len(others) else predicted
+        counts = f"{len(lengths)} sentences in {gold.name}, but {len(others)} in {predicted.name}"
+        raise longer.error(f"{counts}: the first that only one of them has begins here", int(longer.offsets[shared]))

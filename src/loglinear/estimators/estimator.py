@@ -310,7 +310,7 @@ def notes_of(estimator: Any) -> dict[str, Any]:
 NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("objective", "dev_score", "pruned_score", "seconds"), (int, float)),
     **dict.fromkeys(("iterations", "iteration", "best_iteration", "evaluations", "features"), (int,)),
-    **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
+    **dict.fromkeys(("trees", "tokens", "words", "rounds", "left_out"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
 }  #: types of notes on training; None is allowed

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Bool, Float, Int64
 from loglinear.data.columns.corpus import Column
 from loglinear.data.dependencies import Dependencies
+from loglinear.errors import DataError
 from loglinear.evaluation.attachment import right_heads
 from loglinear.evaluation.brackets import BracketReport
 from loglinear.evaluation.chunks import chunk_counts
@@ -95,6 +96,8 @@ class _Figure:
 
 
 def _report(figures: Sequence[_Figure], draws: int, seed: int) -> PairedReport:
+    if not len(figures[0].numbers[0]):
+        raise DataError("there is nothing to compare: no example in the gold data")
     boots = paired_bootstraps([(*figure.numbers, figure.of) for figure in figures], draws, seed)
     differences = {
         figure.name: Difference(
