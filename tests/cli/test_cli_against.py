@@ -95,6 +95,7 @@ def test_mistakes(files, model, tagged, run):
         ((tagged[0], "--against", model), "is a model; compare it with another one (--model)"),
         ((files / "train.txt", "--model", model, "--against", files / "none.txt"), "none.txt"),
         ((files / "train.txt", "--model", model, "--against", model, "--draws", "0"), "draws=0"),
+        ((tagged[0], "--draws", "100"), "--draws goes with --against"),
     ):
         told = run("eval", *arguments)
         assert (told.status, told.out) == (2, "") and message in told.err
@@ -127,6 +128,7 @@ def test_classifiers(run, tmp_path):
         labelled.write_text("\n".join(change) + "\n", encoding="utf-8")
         told = run("classify", "eval", a, test, "--against", labelled, "--column", "said")
         assert (told.status, told.out) == (2, "") and message in told.err
+    assert "--column goes with --against" in run("classify", "eval", a, test, "--column", "said").err
     assert "no column 'predicted'" in run("classify", "eval", a, test, "--against", labelled).err
 
 

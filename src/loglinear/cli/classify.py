@@ -24,6 +24,7 @@ from loglinear.cli.options import (
     AgainstOptions,
     FitOptions,
     Flags,
+    Given,
     ModelFile,
     ModelOutput,
     Output,
@@ -143,6 +144,7 @@ def eval_command(
     model: ModelFile,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Table with labels (also .gz, or -).")],
     other: AgainstOptions,
+    given: Given,
     label: Annotated[str | None, flag(TableOptions, "label")] = None,
     column: Annotated[
         str, typer.Option(help="Column of the predicted labels in the table of --against.", rich_help_panel=AGAINST)
@@ -170,6 +172,7 @@ def eval_command(
     from loglinear.experiments.charts import table_chart
 
     check_place(plot)
+    other.reject_alone(given, "--column")
     classifier = _loaded(model, threads)
     rows = read_table(table, format)
     named = label or classifier.label_column_

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli.common import show_differences
-from loglinear.cli.options import AgainstOptions, Reading, Threads
+from loglinear.cli.options import AgainstOptions, Given, Reading, Threads
 from loglinear.errors import DataError, OptionError
 from loglinear.options import option, options
 
@@ -42,6 +42,7 @@ def eval_command(
     files: Reading,
     asked: EvalOptions,
     other: AgainstOptions,
+    given: Given,
     threads: Threads = None,
 ) -> None:
     """Score labels. Without --model or --pred, the last two columns are the gold and the predicted labels.
@@ -60,6 +61,7 @@ def eval_command(
     from loglinear.evaluation.chunks import chunk_scores, has_chunks
     from loglinear.evaluation.labels import accuracy_report
 
+    other.reject_alone(given)
     if asked.model is not None and asked.pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
     if asked.model is not None and asked.pred_column != -1:

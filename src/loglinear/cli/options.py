@@ -429,6 +429,12 @@ class AgainstOptions:
     )
     draws: int = option("samples of the paired bootstrap", default=10_000, least=1, panel=AGAINST)
 
+    def reject_alone(self, given: Given, *flags: str) -> None:
+        """Reject the flags about a second system where there is none."""
+        for name in ("--draws", *flags):
+            if name in given and self.against is None:
+                raise OptionError(f"{name} goes with --against, a second system; give both, or neither")
+
 
 # -- parameters of many verbs ------------------------------------------------------------------------------------------
 

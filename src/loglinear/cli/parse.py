@@ -279,6 +279,7 @@ def eval_command(
     from loglinear.evaluation.paired import paired_brackets
     from loglinear.model_file import is_model
 
+    other.reject_alone(given)
     if (asked.model is None) == (asked.pred is None):
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console(use.quiet)
@@ -291,18 +292,16 @@ def eval_command(
     with showing_warnings(out):
         trees = read_treebank(gold, parsing.function_tags, parsing.marks)
     chosen = [n for n, tree in enumerate(trees) if len(tree.leaves()) <= (asked.max_length or len(tree.leaves()))]
-
-    def parses_of(source: str) -> _Parses:
-        """The trees of a model, or of a file, for the chosen gold trees."""
-        if asked.model is not None if source == first else is_model(source):
-            sentences = [trees[n].leaves() for n in chosen]
-            return _parsed(_loaded(Path(source), use.threads, parsing), sentences, out)
-        return _Parses(_read_predicted(source, parsing, trees, gold, chosen))
-
-    first = str(asked.model or asked.pred)
     if not chosen:
         raise DataError(f"no sentence has at most {asked.max_length} words", gold)
-    systems = [parses_of(each) for each in (first, other.against) if each is not None]
+    first = str(asked.model or asked.pred)
+    systems = [
+        _parsed(_loaded(Path(source), use.threads, parsing), [trees[n].leaves() for n in chosen], out)
+        if model
+        else _Parses(_read_predicted(source, parsing, trees, gold, chosen))
+        for source, model in ((first, asked.model is not None), (other.against, is_model(other.against or "")))
+        if source is not None
+    ]
     kept = [trees[n] if not parsing.marks else without_marks(trees[n], parsing.marks) for n in chosen]
     reports = []
     for parses in systems:

@@ -3,11 +3,13 @@
 They are the parameters of the estimators' constructors, the options of the command line and the record in model files.
 Nothing heavy is imported here: ``--help`` reads these classes.
 
-    RunOptions                  threads, seed, verbose
-      TrainingOptions           what every iterative training has: criterion, cost, optimizer, penalties, when to stop
-        TaggerOptions, ClassifierOptions, DependencyOptions, ParserOptions
-      HMMOptions
-    CombinationOptions, MixtureOptions, LeastSquaresOptions, RidgeOptions, LocalTaggerOptions, NaiveBayesOptions
+    ThreadOptions               threads
+      RunOptions                seed, verbose
+        TrainingOptions         what every iterative training has: criterion, cost, optimizer, penalties, when to stop
+          TaggerOptions, ClassifierOptions, DependencyOptions, ParserOptions
+        HMMOptions
+      CombinationOptions
+    MixtureOptions, LeastSquaresOptions, RidgeOptions, LocalTaggerOptions, NaiveBayesOptions
 
 Constructors take ``criterion`` by position, or what else comes first; all others by keyword only.
 """
@@ -46,8 +48,8 @@ MOST_SMOOTHING = 1e6  # beside which counts hardly count
 
 
 @options
-class RunOptions:
-    """How a training runs, whatever it trains."""
+class ThreadOptions:
+    """How many threads there are."""
 
     threads: int | None = option(
         "threads (all cores if not given); the result is the same for any number",
@@ -57,6 +59,12 @@ class RunOptions:
         varies=True,
         stored=False,
     )
+
+
+@options
+class RunOptions(ThreadOptions):
+    """How a training runs, whatever it trains."""
+
     seed: int = option("seed of all that is random", default=0, least=0, panel=RUN)
     verbose: bool = option(
         "print a line for each iteration", default=False, panel=RUN, varies=True, stored=False, python_only=True
@@ -417,7 +425,7 @@ class HMMOptions(RunOptions):
 
 
 @options
-class CombinationOptions:
+class CombinationOptions(ThreadOptions):
     """Options of :class:`~loglinear.Combination`."""
 
     taggers: Any = option(
@@ -445,14 +453,6 @@ class CombinationOptions:
     max_iter: int = option("most iterations", default=200, least=0, panel=RUN)
     tolerance: float = option(
         "stop when 10 iterations lower the objective by less than this share", default=1e-9, least=0, panel=RUN
-    )
-    threads: int | None = option(
-        "threads (all cores if not given); the result is the same for any number",
-        default=None,
-        least=1,
-        panel=RUN,
-        varies=True,
-        stored=False,
     )
 
 

@@ -29,7 +29,7 @@ from loglinear.evaluation.chunks import chunk_counts
 from loglinear.evaluation.labels import Labelling, aligned
 from loglinear.evaluation.significance import f1, mcnemar, paired_bootstraps, paired_t_test
 
-Two = tuple[Array, Array]  #: the same of both systems
+Two = tuple[Any, Any]  #: the same of both systems
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class _Figure:
 
 
 def _report(figures: Sequence[_Figure], draws: int, seed: int) -> PairedReport:
-    if not len(figures[0].numbers[0]):
+    n_examples = figures[0].numbers[0].shape[0]
+    if not n_examples:
         raise DataError("there is nothing to compare: no example in the gold data")
     boots = paired_bootstraps([(*figure.numbers, figure.of) for figure in figures], draws, seed)
     differences = {
@@ -111,7 +112,7 @@ def _report(figures: Sequence[_Figure], draws: int, seed: int) -> PairedReport:
         )
         for figure, boot in zip(figures, boots, strict=True)
     }
-    return PairedReport(len(figures[0].numbers[0]), draws, differences)
+    return PairedReport(n_examples, draws, differences)
 
 
 # -- what the tests look at --------------------------------------------------------------------------------------------
@@ -187,10 +188,13 @@ def paired_rows(
     return _report(figures, draws, seed)
 
 
-def _by_label(gold: Array, predicted: Array, n_labels: int) -> Float:
-    """Gold, predictions and right predictions of each label, 0 or 1 of each row: [S, 3 Y]."""
-    is_gold, is_found = (np.eye(n_labels)[some] for some in (gold, predicted))
-    return np.stack([is_gold, is_found, is_gold * is_found], axis=2).reshape(len(gold), -1)
+def _by_label(gold: Array, predicted: Array, n_labels: int) -> Any:
+    """Gold, predictions and right predictions of each label, 0 or 1 of each row: a sparse matrix [S, 3 Y]."""
+    from scipy.sparse import csr_matrix
+
+    rows, right = np.arange(len(gold)), np.flatnonzero(gold == predicted)
+    places = np.concatenate([rows, rows, right]), np.concatenate([3 * gold, 3 * predicted + 1, 3 * gold[right] + 2])
+    return csr_matrix((np.ones(len(places[0])), places), shape=(len(gold), 3 * n_labels))
 
 
 def _macro_f1(sums: Float) -> Float:
