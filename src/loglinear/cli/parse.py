@@ -548,9 +548,10 @@ def _read_arcs(source: str, gold: Dependencies, chosen: Int64) -> _Arcs:
     if len(differ):
         s = int(differ[0])
         line, message = int(read.lines[read.offsets[s]]), f"{others[s]} tokens, but {lengths[s]} in {gold.file}"
-        raise DataError(f"sentence {s + 1} is not that of the gold file, or of another length: {message}", source, line)
+        raise DataError(f"sentence {s + 1} is not that of the gold file: {message}", source, line)
     if len(lengths) != len(others):
-        raise DataError(f"{len(others)} sentences, but {len(lengths)} in {gold.file}", source)
+        counts = f"{len(others)} sentences, but {len(lengths)} in the gold file"
+        raise DataError(f"the sentences are not those of {gold.file}: {counts}", source)
     words = zip(read.words.strings(), gold.words.strings(), strict=True)
     for t, (word, expected) in enumerate(words):
         if word != expected:
