@@ -256,6 +256,46 @@ def _print_probabilities(out: Console, tagger: Tagger, states: list[str], top: i
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Combinations of taggers: the weight of each.
+
+
+def _combination(stored: ModelFile, path: Path) -> View:
+    from loglinear.estimators.tagger.combined import Combination
+
+    combination = Combination.load(path)
+    members: list[Facts] = [
+        {
+            "weight": weight, "criterion": tagger.criterion, "order": tagger.order,
+            "features": tagger.model_.features.n_features,
+            "template": None if tagger.template is None else str(tagger.template).splitlines(),
+        }
+        for weight, tagger in zip(combination.weights_.tolist(), combination.taggers_, strict=True)
+    ]  # fmt: skip
+    facts: Facts = {
+        "file": stored.name, "bytes": stored.size, "kind": stored.kind, "order": combination.model_.order,
+        "label_names": combination.classes_, "options": combination._stored_options(), "members": members,
+        "training": dict(stored.header["training"]),
+    }  # fmt: skip
+    sizes = f"{len(members)} models", f"order {facts['order']}", f"{len(combination.classes_)} labels"
+    lines = [
+        _header(stored, stored.kind, *sizes),
+        _listed("options", facts["options"]),
+        _training_line(facts["training"]),
+    ]
+
+    def show(out: Console, names: list[str], top: int) -> None:
+        rows = []
+        for each in members:
+            template = each["template"] or []
+            shown = [*template[:top], "..."] if len(template) > top else template
+            sizes = [str(each["order"]), f"{each['features']:,}"]
+            rows.append([f"{each['weight']:+.4f}", each["criterion"], *sizes, "\n".join(shown)])
+        _print_table(out, ["weight", "criterion", "order", "features", "template"], rows)
+
+    return View(lines, [], lambda names: facts, show)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Linear models: classifiers and regressions.
 
 
@@ -538,6 +578,7 @@ def _parser_lines(stored: ModelFile, facts: Facts) -> list[str]:
 
 VIEWS: dict[str, Callable[[ModelFile, Path], View]] = {
     "tagger": _tagger,
+    "combination": _combination,
     "classifier": _classifier,
     "ridge": _regression,
     "least-squares": _regression,

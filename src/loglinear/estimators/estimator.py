@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ESTIMATORS = {
     "tagger": "Tagger",
+    "combination": "Combination",
     "classifier": "Classifier",
     "parser": "Parser",
     "dependency-parser": "DependencyParser",
@@ -254,7 +255,7 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
     Returns
     -------
-    Tagger, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
+    Tagger, Combination, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
         A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
     """
     read = model_file.read(source)
@@ -309,7 +310,7 @@ def notes_of(estimator: Any) -> dict[str, Any]:
 NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("objective", "dev_score", "pruned_score", "seconds"), (int, float)),
     **dict.fromkeys(("iterations", "iteration", "best_iteration", "evaluations", "features"), (int,)),
-    **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
+    **dict.fromkeys(("trees", "tokens", "words", "rounds", "left_out"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
 }  #: types of notes on training; None is allowed

@@ -40,6 +40,22 @@ class SequenceScores:
             total[name] = total[name] + array if name in total else array.copy()
         return replace(self, **total)  # type: ignore[type-var]  # a dataclass
 
+    def times(self, factor: float) -> Self:
+        """The product with a number, as new arrays; what is ruled out (-inf) stays so, whatever the factor."""
+        product = {}
+        for name, array in self.parts().items():
+            ruled_out = np.isneginf(array)
+            product[name] = np.where(ruled_out, -np.inf, factor * np.where(ruled_out, 0.0, array))
+        return type(self)(**product)
+
+    def dot(self, other: Self) -> float:
+        """Sum of the products of all parts that both have; parts that ``other`` rules out (-inf) count as zero."""
+        mine, total = self.parts(), 0.0
+        for name, array in other.parts().items():
+            if name in mine:
+                total += float(np.vdot(mine[name], np.where(np.isneginf(array), 0.0, array)))
+        return total
+
     def with_costs(self, costs: Float) -> Self:
         """The scores plus a cost for each label at each position [N, labels]; shares the other arrays."""
         return replace(self, emission=self.emission + costs)  # type: ignore[type-var]  # a dataclass
