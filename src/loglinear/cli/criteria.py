@@ -26,6 +26,8 @@ NEEDS = {
     "piece_normalisers": "",
     "add_piece_expectations": "",
     "expectations": "marginals",
+    "marginals": "marginals",
+    "log_partition": "marginals",
     "viterbi": "the best labelling",
     "k_best": "the k best labellings",
     "cost_covariance": "covariance with the cost",

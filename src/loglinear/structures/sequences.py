@@ -5,6 +5,7 @@ Letters: S sequences, N positions in all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Self
@@ -51,7 +52,7 @@ class SequenceScores:
             np.subtract(mine[name], array, out=mine[name])
 
 
-class Sequences:
+class Sequences(ABC):
     """The shape of a batch of sequences.
 
     Parameters
@@ -70,6 +71,15 @@ class Sequences:
             raise DataError(f"sequence {i} (from 0) has length {lengths[i]}; leave out sequences without positions")
         self.n_sequences = len(lengths)
         self.n_positions = int(self.offsets[-1])
+
+    def marginals(self, scores: Any) -> Float:
+        """Probability of each label at each position [N, labels]."""
+        emission: Float = self.expectations(scores)[1].emission
+        return emission
+
+    @abstractmethod
+    def expectations(self, scores: Any, weights: npt.ArrayLike | None = None) -> tuple[Float, Any]:
+        """log Z [S], and the expected parts."""
 
     def _checked_arrays(
         self, scores: SequenceScores, shapes: Mapping[str, tuple[int, ...]], absent: tuple[int, ...], use: str

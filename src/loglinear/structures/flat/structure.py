@@ -101,6 +101,10 @@ class Flat:
             probabilities *= np.asarray(weights)[:, np.newaxis]
         return log_z, FlatScores(probabilities)
 
+    def marginals(self, scores: FlatScores) -> Float:
+        """The labels' probabilities [N, Y]."""
+        return self._normalised(scores)[1]
+
     def cost_covariance(
         self, scores: FlatScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> tuple[Float, FlatScores]:
