@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from referees.enumeration import Bools, Floats
 
+OF_CORPUS = ("f-measure",)  # defined by totals of a corpus, in criteria/test_f_measure.py
 LOCAL = ("memm", "nota", "piecewise", "pseudolikelihood")  # defined by pieces of a chain, in criteria/test_criteria.py
 
 #: Definitions by position: of the labellings' probabilities p, and whether the annotation allows each at position t.

@@ -43,6 +43,10 @@ class SequenceScores:
         """The scores plus a cost for each label at each position [N, labels]; shares the other arrays."""
         return replace(self, emission=self.emission + costs)  # type: ignore[type-var]  # a dataclass
 
+    def times(self, factor: float) -> Self:
+        """The scores times a factor above 0, as new arrays."""
+        return type(self)(**{name: factor * array for name, array in self.parts().items()})
+
     def subtract(self, other: Self) -> None:
         """Subtract in place; ``other`` must not have parts that are missing here."""
         mine = self.parts()

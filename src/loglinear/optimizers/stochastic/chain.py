@@ -251,6 +251,8 @@ class ChainPass:
             return None
         if features.input_only or objective.gold.allowed is not None or objective.criterion.name not in LOSSES:
             return None
+        if objective.criterion.own_form:
+            return None
         return cls(objective)
 
     def __call__(self, order: Int64, steps: Float, lazy: LazyWeights, groups: Groups) -> float:

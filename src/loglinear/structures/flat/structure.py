@@ -36,6 +36,10 @@ class FlatScores:
         """``self -= other``."""
         np.subtract(self.labels, other.labels, out=self.labels)
 
+    def times(self, factor: float) -> FlatScores:
+        """The scores times a factor above 0."""
+        return FlatScores(factor * self.labels)
+
     def with_costs(self, costs: Float) -> FlatScores:
         """The scores plus costs [N, Y]."""
         return FlatScores(self.labels + costs)
