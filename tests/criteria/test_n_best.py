@@ -1,6 +1,8 @@
 """Criteria at other temperatures and on n-best lists, against the enumeration of all labellings."""
 
+import json
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.criteria.costs import LabellingCost
+from loglinear.criteria.costs import LabellingCost, is_of_labellings
 from loglinear.criteria.criterion import criteria_of, make_criterion
 from loglinear.errors import DataError, OptionError
 from problems.problem import arrays_of, seeds
@@ -145,6 +147,31 @@ def test_a_cost_of_labellings_wants_one_label_for_each_position(data):
     if problem.gold.allowed is not None:
         with pytest.raises(DataError, match="needs one label for each token"):
             evaluate("risk:k=2", problem, LabellingCost(odd, range(9)))
+
+
+class Weighed:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, gold, predicted):
+        return self.factor * odd(gold, predicted)
+
+
+def test_functions_are_told_apart_by_what_they_do_and_hold():
+    def weighed(factor):
+        return lambda gold, predicted: factor * sum(a != b for a, b in zip(gold, predicted, strict=True))
+
+    def scaled(gold, predicted, *, factor):
+        return factor * odd(gold, predicted)
+
+    functions = [odd, weighed(1.0), weighed(2.0), Weighed(1.0), Weighed(2.0), lambda gold, predicted: 0.0]
+    functions += [partial(scaled, factor=1.0), partial(scaled, factor=2.0)]
+    seen = [json.dumps(LabellingCost(function, "AB").identity()) for function in functions]
+    assert len(set(seen)) == len(functions)
+    assert all("0x" not in one for one in seen)  # no address, which would be another in the next process
+    assert json.dumps(LabellingCost(weighed(2.0), "AB").identity()) == seen[2]
+    assert all(is_of_labellings(function) for function in functions)
+    assert not is_of_labellings(lambda gold, predicted, kind: 0.0) and not is_of_labellings("hamming:1")
 
 
 def test_temperatures_fall():

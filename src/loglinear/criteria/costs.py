@@ -32,8 +32,9 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -176,10 +177,30 @@ class LabellingCost:
         raise AssertionError("a cost of whole labellings is asked for those of n-best lists")
 
     def identity(self) -> list[Any]:
-        """What can be told of the function, for telling whether another is the same: its name and its code."""
-        code = getattr(self._function, "__code__", None)
-        name = getattr(self._function, "__qualname__", type(self._function).__qualname__)
-        return [name, *([code.co_code.hex(), repr(code.co_consts)] if code else [])]
+        """What can be told of the function, for telling whether another is the same: its code and what it holds."""
+        return [described(self._function)]
+
+
+def described(value: Any) -> Any:
+    """A function as data that is the same in every process: its code, defaults and the values it encloses.
+
+    Of what is neither code, number, string nor a collection of these, there is only the type.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    if isinstance(value, CodeType):
+        return [value.co_code.hex(), list(value.co_names), described(value.co_consts)]
+    if isinstance(value, partial):
+        return [described(value.func), described(value.args), described(sorted(value.keywords.items()))]
+    if hasattr(value, "__code__"):
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        return [value.__qualname__, described(value.__code__), described(value.__defaults__), described(cells)]
+    if callable(value) and hasattr(type(value).__call__, "__code__"):
+        held = sorted(getattr(value, "__dict__", {}).items())
+        return [type(value).__qualname__, described(type(value).__call__), described(held)]
+    return type(value).__qualname__
 
 
 def is_of_labellings(cost: Any) -> bool:

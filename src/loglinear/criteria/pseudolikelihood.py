@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from loglinear.arrays import Float
 from loglinear.criteria.criterion import Criterion, register
 from loglinear.options import option, options
-from loglinear.structures.chain.pieces import add_given_any_neighbours, add_given_neighbours
+from loglinear.structures.chain.pieces import add_given_neighbours
 
 if TYPE_CHECKING:
     from loglinear.structures.chain.structure import Chain, ChainScores
@@ -53,5 +53,4 @@ class Pseudolikelihood(Criterion):
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()
-        add = add_given_any_neighbours if self.nota else add_given_neighbours
-        return weights * add(structure, gradient, scores, gold.labels, weights), gradient
+        return weights * add_given_neighbours(structure, gradient, scores, gold.labels, weights, self.nota), gradient

@@ -92,6 +92,28 @@ def test_forms_resume_exactly_and_for_any_number_of_threads(data, tmp_path, monk
     assert np.array_equal(whole.model_.weights, resumed.model_.weights)
 
 
+def test_another_function_is_another_training(data, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        raise Stop
+
+    def weighed(factor):
+        return lambda gold, predicted: factor * wrong_chunks(gold, predicted)
+
+    place = {"checkpoint": tmp_path / "c", "checkpoint_seconds": 0}
+    with pytest.raises(Stop):
+        Tagger("softmax-margin:k=3", cost=weighed(1.0), **OPTIONS).fit(
+            *data, **place, observe=lambda progress: stop(progress) if progress.iteration == 3 else None
+        )
+    with pytest.raises(OptionError, match="other data or options"):
+        Tagger("softmax-margin:k=3", cost=weighed(2.0), **OPTIONS).fit(*data, **place, resume=True)
+    whole = Tagger("softmax-margin:k=3", cost=weighed(1.0), **OPTIONS).fit(*data)
+    resumed = Tagger("softmax-margin:k=3", cost=weighed(1.0), **OPTIONS).fit(*data, **place, resume=True)
+    assert np.array_equal(whole.model_.weights, resumed.model_.weights)
+
+
 @pytest.mark.parametrize("criterion", ["risk:temperature=2", "softmax-margin:k=3", "pseudolikelihood:nota"])
 def test_passes_compiled_for_the_plain_form_are_not_used(data, criterion):
     words = {"risk:temperature=2": "temperatures", "softmax-margin:k=3": "n-best lists"}

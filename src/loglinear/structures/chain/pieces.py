@@ -607,19 +607,6 @@ def add_conditionals(
             _add_gradient(t, first, last, row, labels, after, gradient)
 
 
-def add_given_neighbours(
-    chain: Chain, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
-) -> Float:
-    """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
-
-    The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
-    """
-    parts, shaped = chain._checked(scores), chain._shaped(gradient, "writable")
-    values, numbers = np.empty(chain.n_sequences), chain._checked_labels(labels, scores.n_labels)
-    add_conditionals(chain.offsets, parts, numbers, True, True, False, chain._weights(weights), values, shaped)
-    return values
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Each position's label given any neighbours, right and wrong ones, with none of the above as one more answer.
 #
@@ -790,14 +777,23 @@ def add_any_neighbours(
             _add_gradient(t, first, last, row, labels, True, gradient)
 
 
-def add_given_any_neighbours(
-    chain: Chain, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
+def add_given_neighbours(
+    chain: Chain,
+    gradient: ChainScores,
+    scores: ChainScores,
+    labels: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    any_neighbours: bool = False,
 ) -> Float:
-    """sum_t sum over neighbours log(1 + sum_y exp r_t(y)) - r_t(y*_t) [S], ``labels`` int32[N] being y*.
+    """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
 
-    The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
+    With ``any_neighbours`` other neighbours count too, for which none of the above is right (the values above). The
+    gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
     """
-    parts, shaped = chain._checked(scores), chain._shaped(gradient, "writable")
+    parts, shaped, factors = chain._checked(scores), chain._shaped(gradient, "writable"), chain._weights(weights)
     values, numbers = np.empty(chain.n_sequences), chain._checked_labels(labels, scores.n_labels)
-    add_any_neighbours(chain.offsets, parts, numbers, chain._weights(weights), values, shaped)
+    if any_neighbours:
+        add_any_neighbours(chain.offsets, parts, numbers, factors, values, shaped)
+    else:
+        add_conditionals(chain.offsets, parts, numbers, True, True, False, factors, values, shaped)
     return values
