@@ -1,6 +1,6 @@
 """Whether criteria of marginals and of F raise F1 over ``cll``: Spanish entities, most of whose labels are O.
 
-    python -m benchmarks.f_measure [--sentences 2000] [--template ner] [--criteria f-measure ...]
+    python -m benchmarks.f_measure [--sentences 2000] [--template ner] [--criteria f-measure ...] [--l2 ...]
 
 Trained on the first sentences of the training data, first order; ``cll`` from zero, all others from the best ``cll``
 model, at most 60 iterations. For each penalty precision, recall and F1 of chunks on testa, and F1 of labels other than
@@ -20,7 +20,6 @@ from loglinear import Tagger, read_columns
 from loglinear.data import Columns
 from loglinear.evaluation import ChunkReport, chunk_scores
 
-CLL_L2, L2 = (0.3, 1.0, 3.0), (0.01, 0.1, 1.0)
 CRITERIA = ("f-measure", "f-measure:beta=2", "marginal-likelihood", "risk", "risk:anneal=8")
 
 
@@ -43,6 +42,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=2000)
     parser.add_argument("--criteria", nargs="+", default=CRITERIA)
     parser.add_argument("--template", default="ner")
+    parser.add_argument("--cll-l2", type=float, nargs="+", default=[0.3, 1.0, 3.0])
+    parser.add_argument("--l2", type=float, nargs="+", default=[0.01, 0.1, 1.0], help="of all others")
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
     train, dev, test = (read_columns(data_folder("conll2002") / f"esp.{part}") for part in ("train", "testa", "testb"))
@@ -50,7 +51,7 @@ def main() -> None:
     table = Table("criterion", "l2", "P", "R", "F1", "F1 of labels", "testb F1", "iterations", "seconds")
     for criterion in ("cll", *arguments.criteria):
         trained = []
-        for l2 in CLL_L2 if criterion == "cll" else L2:
+        for l2 in arguments.cll_l2 if criterion == "cll" else arguments.l2:
             most = None if criterion == "cll" else 60
             tagger = Tagger(criterion, template=arguments.template, l2=l2, max_iter=most, threads=arguments.threads)
             trained.append(tagger.fit(train, init=best_cll))
