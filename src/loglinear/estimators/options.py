@@ -83,7 +83,8 @@ class TrainingOptions(RunOptions):
         default=None,
         panel=MODEL,
         in_python="A mapping {(gold, predicted): cost}, a matrix over classes_ or a function cost(gold, predicted, "
-        "kind), too (loglinear.criteria.costs); None is hamming:1.",
+        "kind), too (loglinear.criteria.costs), for taggers with risk:k=50 also one of two labellings, "
+        "cost(gold, predicted); None is hamming:1.",
     )
     optimizer: str | None = option(
         "how the weights are found, as in sgd:step=0.1,average; the criterion's by default", default=None, panel=RUN
@@ -740,7 +741,7 @@ def dependency_training() -> Any:
 
     return Trained(
         "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False,
-        elsewhere=ELSEWHERE,
+        labels=False, elsewhere=ELSEWHERE,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Letters: S sequences, N positions in all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Self, TypeVar
@@ -46,7 +47,7 @@ class SequenceScores:
         for name, array in self.parts().items():
             ruled_out = np.isneginf(array)
             product[name] = np.where(ruled_out, -np.inf, factor * np.where(ruled_out, 0.0, array))
-        return type(self)(**product)
+        return replace(self, **product)  # type: ignore[type-var]  # a dataclass
 
     def dot(self, other: Self) -> float:
         """Sum of the products of all parts that both have; parts that ``other`` rules out (-inf) count as zero."""
@@ -72,7 +73,7 @@ class SequenceScores:
 S = TypeVar("S", bound=SequenceScores)
 
 
-class Sequences:
+class Sequences(ABC):
     """The shape of a batch of sequences.
 
     Parameters
@@ -103,6 +104,15 @@ class Sequences:
         """Sums [S] of the ``values`` [N, Y] of the labels [N]."""
         chosen: Float = values[np.arange(self.n_positions), labels]
         return np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
+
+    def marginals(self, scores: Any) -> Float:
+        """Probability of each label at each position [N, labels]."""
+        emission: Float = self.expectations(scores)[1].emission
+        return emission
+
+    @abstractmethod
+    def expectations(self, scores: Any, weights: npt.ArrayLike | None = None) -> tuple[Float, Any]:
+        """log Z [S], and the expected parts."""
 
     def _checked_arrays(
         self, scores: SequenceScores, shapes: Mapping[str, tuple[int, ...]], absent: tuple[int, ...], use: str

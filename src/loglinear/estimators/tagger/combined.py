@@ -103,7 +103,8 @@ class CombinedFeatures(ListFeatures):
 
     def scores_of(self, k: int, corpus: CombinedCorpus, first: int, end: int) -> ChainScores:
         """Part scores of member ``k``, with what it rules out at -inf."""
-        return self.members[k].part_scores(corpus.seen[k], first, end)
+        found = self.members[k].part_scores(corpus.seen[k], first, end)
+        return found if isinstance(found, ChainScores) else found.over_matrix()
 
     def scores(self, weights: Float, corpus: CombinedCorpus, first: int, end: int) -> ChainScores:
         """sum_k weights[k] times the part scores of member k; what any of them rules out stays so."""
