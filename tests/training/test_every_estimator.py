@@ -98,6 +98,7 @@ CASES = {
     "parser-mecfg": parser("mecfg"),
     "parser-nota": parser("nota:after=3,rounds=2", phases={"mecfg", "round 1", "main"}),
     "parser-cll": parser("cll"),
+    "parser-risk": parser("risk", cost="hamming:2", phases={"cll", "main"}),
     "parser-online": parser("mira"),
     "parser-max-margin": parser("max-margin", cost="hamming:2"),
     "parser-m-estimation": parser("m-estimation:samples=300"),

@@ -35,8 +35,8 @@ TREES = [
 ]
 SPECS = [
     "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:local",
-    "cll", "cll:base=no", "softmax-margin", "jrb", "max-margin", "perceptron", "mira", "mira:k=2,C=0.1",
-    "m-estimation:samples=2000,places=first+last",
+    "cll", "cll:base=no", "softmax-margin", "jrb", "risk", "risk:base=no", "max-margin",
+    "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=2000,places=first+last",
 ]  # fmt: skip
 WITHOUT_WEIGHTS = ("pcfg", "pcfg-em")
 SPECS += [name for name in TREE_CRITERIA if name not in (*WITHOUT_WEIGHTS, *map(spec_name, SPECS))]
@@ -71,8 +71,19 @@ def test_parsers_are_trained_by_every_criterion_that_trees_have_the_operations_f
     assert {*criteria_of(CFGTree)} - {*TREE_CRITERIA} == {"passive-aggressive"}
 
 
+@pytest.mark.parametrize("spec", ["jrb", "risk", "risk:base=no"])
+def test_risk_and_its_bound_start_from_cll(spec):
+    """Training is that from a cll model, with the steps of both counted, and the cost is lower in the end."""
+    parser = Parser(spec, cost="hamming:2", l2=0.1, max_iter=15).fit(TREES)
+    cll = Parser(spec.replace(spec_name(spec), "cll"), l2=0.1, max_iter=15).fit(TREES)
+    warm = Parser(spec, cost="hamming:2", l2=0.1, max_iter=15).fit(TREES, init=cll)
+    assert np.array_equal(parser.model_.weights, warm.model_.weights)
+    assert {entry.phase for entry in parser.history_} == {"cll", "main"}
+    assert parser.objective_ <= warm.history_[0].objective
+
+
 def test_two_threads_train_the_same_parser():
-    for spec in ("mecfg", "nota", "cll", "m-estimation:samples=100"):
+    for spec in ("mecfg", "nota", "cll", "risk", "m-estimation:samples=100"):
         one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
         assert np.array_equal(one.model_.weights, two.model_.weights)
 
@@ -97,7 +108,6 @@ def test_two_threads_train_the_same_parser():
         ("generative", "'generative' trains no parser: it trains dependency parsers; there are: cll"),
         ("passive-aggressive", "it is not available for phrase trees"),
         ("hmm:em=5", "'hmm' trains no parser: it trains chains only; there are"),
-        ("risk", "'risk' trains no parser: it is not available for phrase trees"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spec, says):

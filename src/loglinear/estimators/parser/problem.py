@@ -44,7 +44,7 @@ from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.pcfg.counts import treebank_pcfg
-from loglinear.generative.pcfg.em import SENTENCES_AT_ONCE, InsideOutside, perturbed, random_pcfg
+from loglinear.generative.pcfg.em import InsideOutside, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.optimizers.objective import Objective
@@ -478,6 +478,7 @@ def _tree_by_tree(name: str) -> None:
         "__annotations__": {own: annotation for own, (annotation, _) in fields.items()},
         "__doc__": f"{chain.__doc__} Of trees.", "__module__": __name__,
         "name": name, "summary": chain.summary, "chain": chain, "uses_cost": chain.uses_cost,
+        "starts_from": chain.starts_from,
         "takes_prior": "viterbi" not in chain.needs,  # what is learnt from best trees has a scale of its own
         "optimizers": tuple(dict.fromkeys([*kinks_first, *chain.optimizers])),
     }  # fmt: skip
@@ -687,13 +688,14 @@ class TreeTraining(ParserTraining, Learnable):
     # -- by a criterion ----------------------------------------------------------------------------------------------
 
     def criterion(self, spec: str, cost: Any = None) -> Any:
-        return self.made
+        """The criterion itself, or the one that its training starts from, on the same problem."""
+        return TREE_CRITERIA.spec(spec).make() if spec == self.made.starts_from else self.made
 
     def objective(self, criterion: Any, l2: float, n_threads: int) -> Any:
-        return self.made.objective(self, l2, n_threads)
+        return criterion.objective(self, l2, n_threads)
 
     def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
-        return PARSERS.optimizers(type(self.made))[0]
+        return PARSERS.optimizers(type(criterion))[0]
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
         return self.made.most_iterations if optimizer.name == "lbfgs" else self.made.most_passes
@@ -802,12 +804,7 @@ class DevSentences:
 
     def score(self, model: PCFG) -> float:
         """The geometric mean of the words' probabilities, from 0 to 1: one over the perplexity."""
-        assert model.grammar.n_symbols  # made once, before there are threads
-
-        def log_p(first: int) -> float:
-            return float(model.log_probability(self.sentences[first : first + SENTENCES_AT_ONCE]).sum())
-
-        total = sum(in_threads(log_p, range(0, len(self.sentences), SENTENCES_AT_ONCE), self.n_threads))
+        total = model.log_probability(self.sentences, self.n_threads).sum()
         return float(np.exp(total / sum(map(len, self.sentences))))
 
     @property
