@@ -97,6 +97,7 @@ CASES = {
     "dependency-parser-m-estimation": dependency_parser(criterion="m-estimation", base="head-outward:samples=500"),
     "parser-mecfg": parser("mecfg"),
     "parser-nota": parser("nota:after=3,rounds=2", phases={"mecfg", "round 1", "main"}),
+    "parser-scaling": parser("nota:after=3,parsed=0.5,scaling", phases={"mecfg", "main", "scaling"}),
     "parser-cll": parser("cll"),
     "parser-risk": parser("risk", cost="hamming:2", phases={"cll", "main"}),
     "parser-online": parser("mira"),

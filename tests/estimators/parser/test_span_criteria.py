@@ -13,7 +13,14 @@ from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.parser.model import SpanProblem
-from loglinear.estimators.parser.problem import TREE_CRITERIA, expected_counts, tree_counts, wrong_edges
+from loglinear.estimators.parser.problem import (
+    TREE_CRITERIA,
+    TreeTraining,
+    expected_counts,
+    scaling_objective,
+    tree_counts,
+    wrong_edges,
+)
 from loglinear.features.spans import SpanAttributes
 from loglinear.generative.base import Sampling
 from loglinear.generative.pcfg.counts import treebank_pcfg
@@ -35,6 +42,7 @@ TREES = [
 ]
 SPECS = [
     "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:local",
+    "nota:scaling", "nota:parsed=0.6,rounds=2",
     "cll", "cll:base=no", "softmax-margin", "jrb", "risk", "risk:base=no", "max-margin",
     "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=2000,places=first+last",
 ]  # fmt: skip
@@ -83,7 +91,7 @@ def test_risk_and_its_bound_start_from_cll(spec):
 
 
 def test_two_threads_train_the_same_parser():
-    for spec in ("mecfg", "nota", "cll", "risk", "m-estimation:samples=100"):
+    for spec in ("mecfg", "nota", "nota:scaling,parsed=0.5", "cll", "risk", "m-estimation:samples=100"):
         one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
         assert np.array_equal(one.model_.weights, two.model_.weights)
 
@@ -99,6 +107,9 @@ def test_two_threads_train_the_same_parser():
         ("nota:wrong=all,delta=2", "delta=2.0 goes with wrong=near, not wrong=all"),
         ("nota:wrong=sample,after=2", "after=2 goes with wrong=near, not wrong=sample"),
         ("nota:wrong=all,rounds=2", "rounds=2 goes with wrong=near, not wrong=all"),
+        ("nota:parsed=0", "parsed"),
+        ("nota:scaling,local", "leave it out, or local"),
+        ("mecfg:scaling", "has no option 'scaling'"),
         ("cll:optimizer=dual", "not by 'dual': that does not go over phrase trees"),
         ("mecfg:optimizer=sgd", "'mecfg' is trained by lbfgs, not by 'sgd'"),
         ("cll:cost=2", "has no option 'cost'"),
@@ -238,6 +249,61 @@ def test_all_wrong_edges_hold_a_sample_of_them():
     some = wrong_edges(problem, zero, nota(wrong="sample", rate=0.5), 0, 1)
     pairs = [set(zip(e.spans.tolist(), e.symbols.tolist(), strict=True)) for e in (everything, some)]
     assert pairs[1] < pairs[0] and (some.weights == 2.0).all() and (everything.weights == 1.0).all()
+
+
+def test_a_share_of_the_trees_is_parsed_for_wrong_edges_that_weigh_as_all():
+    problem = problem_of(TREES)
+    offsets, weights = problem.corpus.offsets, np.zeros(problem.model.features.n_features)
+
+    def found(turn, **options):
+        criterion = nota(**options)
+        edges = wrong_edges(problem, weights, criterion, 3, 1, turn)
+        sentences = np.searchsorted(offsets, edges.spans, side="right") - 1
+        return {(s, span, symbol) for s, span, symbol in zip(sentences, edges.spans, edges.symbols, strict=True)}, edges.weights
+
+    everything, _ = found(0, wrong="all")
+    chosen = []
+    for turn in range(8):
+        some, weight = found(turn, wrong="all", parsed=0.4)
+        sentences = {s for s, _, _ in some}
+        assert some == {edge for edge in everything if edge[0] in sentences} and (weight == len(TREES) / 2).all()
+        assert len(sentences) <= 2
+        chosen.append(frozenset(sentences))
+    assert len(set(chosen)) > 1
+    both = found(0, wrong="sample", rate=0.5, parsed=0.4)
+    assert both[0] <= everything and (both[1] == 2 * len(TREES) / 2).all()
+
+
+def test_factors_of_labels_are_learnt_by_the_likelihood_of_trees():
+    """The gradient by the factors is that of finite differences; factors of one are the model without them."""
+    rng, problem = np.random.default_rng(0), problem_of(TREES)
+    weights = rng.normal(size=problem.model.features.n_features)
+    objective, k = scaling_objective(problem, weights, 1), problem.model.grammar.n_symbols
+    alpha = 1.0 + 0.3 * rng.normal(size=k)
+    _, gradient = objective(alpha)
+    for a, step in enumerate(1e-6 * np.eye(k)):
+        slope = (objective(alpha + step)[0] - objective(alpha - step)[0]) / 2e-6
+        np.testing.assert_allclose(gradient[a], slope, rtol=1e-5, atol=1e-6)
+    one, two = (scaling_objective(problem, weights, n)(alpha) for n in (1, 2))
+    assert one[0] == two[0] and np.array_equal(one[1], two[1])
+    whole = TREE_CRITERIA["cll"](base=False).objective(TreeTraining(Parser(), None, None, problem), 0.0, 1)
+    np.testing.assert_allclose(objective(np.ones(k))[0], whole(weights)[0], rtol=1e-12)
+
+
+def test_scaled_parsers_make_their_trees_more_likely(tmp_path):
+    plain, parser = (Parser(f"nota{options}", max_iter=10).fit(TREES) for options in ("", ":scaling"))
+    assert np.array_equal(plain.model_.weights, parser.model_.weights) and plain.model_.scaling is None
+    assert {entry.phase for entry in parser.history_} == {"mecfg", "main", "scaling"}
+    steps = [entry.objective for entry in parser.history_ if entry.phase == "scaling"]
+    assert steps[-1] < steps[0]
+    scores = plain.model_.scores([TREES[0].leaves()])
+    model = parser.model_
+    found, alpha = model.scores([TREES[0].leaves()]), model.scaling
+    np.testing.assert_array_equal(found.binary, scores.binary * alpha[model.grammar.binary[:, 0]])
+    np.testing.assert_array_equal(found.steps, scores.steps * alpha[model.grammar.steps[:, 0]])
+    known = np.isfinite(scores.lexical)
+    np.testing.assert_array_equal(found.lexical[known], (scores.lexical * alpha[: model.coder.n_tags])[known])
+    assert np.array_equal(np.isfinite(found.lexical), known)
 
 
 def test_counts_of_trees_are_the_gradient_of_their_scores():

@@ -8,7 +8,8 @@ rules look at the words of their spans as
 
     model    symbols, n_tags, root, chains, terminals, attributes, normalised
     arrays   binary_rules [B, 3]; lexicon_pointer, lexicon_tags, lexicon_log_p (for each terminal its tags);
-             feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D]
+             feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D];
+             scaling [K], of models that have it
 
 Both may have the counts of a prior (:class:`~loglinear.structures.tree.prior.ContextPrior`); files of 0.1.0 have none,
 and these models search without a beam.
@@ -88,6 +89,7 @@ def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
         "feature_codes": block.codes,
         "offsets": model.features.pieces.offsets,
         "weights": model.weights,
+        **({} if model.scaling is None else {"scaling": model.scaling}),
         **({} if model.prior is None else model.prior.to_arrays()),
     }
     return header, arrays
@@ -118,4 +120,5 @@ def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
     lexicon = Lexicon(n_tags, terminals, *of_terminals, log_p)
     features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets))
     prior = ContextPrior.from_storage(read, n_tags, len(symbols))
-    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"), prior)
+    scaling = read.floats("scaling", (len(symbols),)) if "scaling" in read.arrays else None
+    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"), prior, scaling)

@@ -26,7 +26,7 @@ from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedW
 from loglinear.generative.pcfg.model import PCFG
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.best import BracketLabels, bracketing
-from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, word_spans
+from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, scaled, word_spans
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, Outcomes, TreeCoder, span_number
 from loglinear.structures.tree.pieces import Edges, PieceFeatures
 from loglinear.structures.tree.prior import ContextPrior
@@ -53,6 +53,8 @@ class SpanModel:
         Whether the outcomes of each edge are normalised by themselves, as in an MECFG.
     prior : ContextPrior, optional
         For a search with a beam; without it, searches are exact.
+    scaling : float64 [K], optional
+        Factors of the scores of each symbol's outcomes.
     """
 
     coder: TreeCoder
@@ -62,6 +64,7 @@ class SpanModel:
     weights: Float
     normalised: bool
     prior: ContextPrior | None = None
+    scaling: Float | None = None
 
     @property
     def grammar(self) -> CFGGrammar:
@@ -79,7 +82,8 @@ class SpanModel:
         """The part scores of sentences."""
         corpus = self.encode(sentences)
         make = self.features.local_scores if self.normalised else self.features.scores
-        return make(self.weights, corpus, 0, len(sentences))
+        scores = make(self.weights, corpus, 0, len(sentences))
+        return scores if self.scaling is None else scaled(self.features.outcomes, scores, self.scaling)
 
     def sum_scores(self, sentences: Sentences) -> CFGScores:
         """The part scores for sums over trees, which are the same."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from scipy.sparse import csr_matrix
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int64
 from loglinear.criteria.costs import hamming_factor
-from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
+from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of, make_criterion
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
@@ -47,6 +47,7 @@ from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
+from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import (
@@ -62,7 +63,7 @@ from loglinear.options import (
     warn_of_old_spelling,
 )
 from loglinear.structures.tree.best import best_chart
-from loglinear.structures.tree.features import SpanFeatures
+from loglinear.structures.tree.features import SpanFeatures, scaled, scaling_gradient
 from loglinear.structures.tree.grammar import ANY_ROOT
 from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
@@ -72,6 +73,8 @@ from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
+STREAM = 4  # of random numbers, different from those of chains
+SCALING, SCALING_STEPS = "scaling", 20
 OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
 OTHERWISE = (
     "m-estimation",  # trees have their own, over a PCFG
@@ -290,6 +293,7 @@ class SpanCriterion(TreeCriterion):
     l2: float | None = option("L2 factor", default=None, least=0, instead="l2")
     iterations: int | None = option("most iterations", default=None, least=1, instead="max_iter")
     optimizer: str | None = option("how to get to good weights", default=None, instead="optimizer")
+    scaling = False  # of the labels' edges to each other, afterwards
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
@@ -363,25 +367,36 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     after: int = option("near: iterations of mecfg before the training trees are parsed", default=10, least=1)
     rounds: int = option("near: how often they are parsed to choose wrong edges again", default=1, least=1)
     rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
+    parsed: float = option(
+        "share of the training trees that are parsed to find wrong edges", default=1.0, above=0, most=1
+    )
     local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
+    scaling: bool = option("scale the labels' edges to each other afterwards, by cll of whole trees", default=False)
     decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
+        if values.get("scaling") and (values.get("local") or values.get("decoding") == "local"):
+            raise OptionError("scaling calibrates edges for decoding by trees as a whole; leave it out, or local")
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
         problem = training.problem
 
-        def with_wrong_edges(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
-            found = wrong_edges(problem, start, self, training.parser.seed, n_threads) if kept is None else _edges(kept)
+        def with_wrong_edges(turn: int, start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            seed = training.parser.seed
+            found = wrong_edges(problem, start, self, seed, n_threads, turn) if kept is None else _edges(kept)
             training.n_wrong = len(found)
             objective = _of_edges(problem, problem.edges.and_also(found), True, l2, n_threads)
             return objective, {"spans": found.spans, "symbols": found.symbols, "weights": found.weights}
 
         if self.wrong != "near":
-            return [Phase(MAIN, optimizer, with_wrong_edges)]
+            return [Phase(MAIN, optimizer, partial(with_wrong_edges, 0))]
         first = replace(optimizer, max_iter=self.after)  # type: ignore[type-var]  # optimizers are dataclasses
         names = [*(f"round {turn + 1}" for turn in range(self.rounds - 1)), MAIN]
         return [
             Phase("mecfg", first, lambda start, kept: (self.objective(training, l2, n_threads), {})),
-            *(Phase(name, optimizer, with_wrong_edges) for name in names),
+            *(Phase(name, optimizer, partial(with_wrong_edges, turn)) for turn, name in enumerate(names)),
         ]
 
     def finished(self, model: SpanModel) -> SpanModel:
@@ -398,8 +413,13 @@ def _edges(kept: Arrays) -> Edges:
     return Edges(spans, symbols, np.full(len(spans), -1, dtype=np.int32), weights)
 
 
-def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int) -> Edges:
-    """Edges that a chart may have and the gold tree does not, selected by the criterion's options."""
+def wrong_edges(
+    problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int, turn: int = 0
+) -> Edges:
+    """Edges that a chart may have and the gold tree does not, selected by the criterion's options.
+
+    If only a share of the trees is parsed, another one in each ``turn``, their edges weigh as much as those of all.
+    """
     model, corpus = problem.with_weights(weights), problem.corpus
     outcomes = model.features.outcomes
     phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
@@ -429,10 +449,34 @@ def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove,
         found[:, 0] += lo
         return found.astype(np.int64)
 
-    found = np.concatenate([right[:0], *in_threads(choose, range(corpus.n_sequences), n_threads)])
-    weight = 1.0 / chosen_by.rate if chosen_by.wrong == "sample" else 1.0
+    parsed = np.arange(corpus.n_sequences)
+    if chosen_by.parsed < 1.0:
+        size = max(1, round(chosen_by.parsed * len(parsed)))
+        parsed = np.sort(np.random.default_rng([seed, STREAM, turn]).permutation(len(parsed))[:size])
+    found = np.concatenate([right[:0], *in_threads(choose, parsed.tolist(), n_threads)])
+    weight = (1.0 / chosen_by.rate if chosen_by.wrong == "sample" else 1.0) * (corpus.n_sequences / len(parsed))
     nothing = np.full(len(found), -1, dtype=np.int32)
     return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))
+
+
+def scaling_objective(problem: SpanProblem, weights: Float, n_threads: int) -> Callable[[Float], tuple[float, Float]]:
+    """-log p of whole trees as a function of the factors [K] of each symbol's outcomes."""
+    features, corpus, likelihood = problem.model.features, problem.corpus, make_criterion("cll")
+    blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
+
+    def objective(alpha: Float) -> tuple[float, Float]:
+        def evaluate(block: tuple[int, int]) -> tuple[float, Float]:
+            tree, scores = features.structure(corpus, *block), features.scores(weights, corpus, *block)
+            gold = problem.gold.slice(*corpus.offsets[list(block)].tolist())
+            losses, parts = likelihood.evaluate(
+                tree, scaled(features.outcomes, scores, alpha), gold, np.ones(tree.n_sequences)
+            )
+            return float(losses.sum()), scaling_gradient(features.outcomes, scores, parts)
+
+        values, gradients = zip(*in_threads(evaluate, blocks, n_threads), strict=True)
+        return sum(values), np.sum(gradients, axis=0)
+
+    return objective
 
 
 @options
@@ -502,7 +546,6 @@ for _name, _criterion in criteria_of(CFGTree).items():
 
 
 DRAWS_AT_ONCE = 1_000
-STREAM = 4  # of random numbers, different from those of chains
 
 
 def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets: Int64) -> csr_matrix:
@@ -671,10 +714,18 @@ class TreeTraining(ParserTraining, Learnable):
                 raise OptionError("init: a pcfg has no weights to start from")
             start = self.problem.model.weights_from(init)
         phases = phases_of(self, options, self.n_threads, init is None)
-        return [Stage(lambda done: (start, phases), score_start=init is not None)]
+        stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
+        return [*stages, Stage(self._scaling, counts=False)] if self.made.scaling else stages
+
+    def _scaling(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
+        """What to multiply the outcomes of each symbol by [K], so that the trees as a whole are most likely."""
+        objective = scaling_objective(self.problem, done[0], self.n_threads)
+        ones = np.ones(self.problem.model.grammar.n_symbols)
+        return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
 
     def trained_model(self, weights: Sequence[Float]) -> SpanModel:
-        return self.made.finished(self.problem.with_weights(weights[0]))
+        model = self.made.finished(self.problem.with_weights(weights[0]))
+        return model if len(weights) == 1 else replace(model, scaling=weights[1])
 
     def arrays(self) -> list[Array | None]:
         return [_as_array(map(str, self.treebank.binary)), self.problem.corpus.spans.ids, self.problem.gold.labels]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.spans import span_offsets
 from loglinear.kernels import kernel
@@ -218,6 +218,43 @@ class SpanFeatures(ListFeatures):
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
         yield np.array([0, 1]), np.zeros(1, dtype=np.int32), 0
         yield corpus.spans.pointer[lo : hi + 1], corpus.spans.ids, 1
+
+
+def scaled(outcomes: Outcomes, scores: CFGScores, alpha: Float) -> CFGScores:
+    """The scores with the outcomes of each symbol A multiplied by ``alpha[A]`` [K]; what is ruled out remains so.
+
+    Pieces trained one by one are each right, but not on a common scale (Sutton & McCallum 2005, section 3). The factor
+    of a tag multiplies the scores of its words.
+    """
+    lexical, binary, steps = (
+        np.where(np.isneginf(array), -np.inf, factors * _finite(array))
+        for array, factors in zip(_arrays(scores), _factors(outcomes, alpha), strict=True)
+    )
+    return CFGScores(lexical, binary, steps, scores.row_of_span, scores.allowed)
+
+
+def scaling_gradient(outcomes: Outcomes, scores: CFGScores, gradient_of_scaled: CFGScores) -> Float:
+    """Derivative by alpha [K] of what has ``gradient_of_scaled`` by the parts of :func:`scaled`."""
+    gradient = np.zeros(outcomes.grammar.n_symbols)
+    symbols = _factors(outcomes, np.arange(len(gradient)))
+    for array, slopes, owners in zip(_arrays(scores), _arrays(gradient_of_scaled), symbols, strict=True):
+        np.add.at(gradient, owners, np.sum(slopes * _finite(array), axis=0))
+    return gradient
+
+
+def _arrays(scores: CFGScores) -> tuple[Float, Float, Float]:
+    return scores.lexical, scores.binary, scores.steps
+
+
+def _factors(outcomes: Outcomes, of_symbol: Array) -> tuple[Array, Array, Array]:
+    """What a symbol has [K], for the tags [P], rules [R] and steps [U] that are outcomes of it."""
+    grammar = outcomes.grammar
+    return of_symbol[grammar.preterminals], of_symbol[grammar.binary[:, 0]], of_symbol[grammar.steps[:, 0]]
+
+
+def _finite(array: Float) -> Float:
+    """The array with 0 instead of -inf."""
+    return np.where(np.isneginf(array), 0.0, array)
 
 
 class SpanGradient(VectorGradient):
