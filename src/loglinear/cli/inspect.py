@@ -476,7 +476,7 @@ def _phrase_parser(stored: ModelFile, path: Path) -> View:
         chains, chain_scores = model.unary_rules.tolist(), model.unary
     else:
         outcomes = model.features.outcomes
-        alone = model.features.pieces.offsets + model.weights[: outcomes.n_outcomes]
+        alone = model.features.pieces.alone(model.weights)
         value, binary, scores = "score", model.grammar.binary, alone[outcomes.of_rule]
         chains, chain_scores = model.coder.chains, alone[outcomes.of_step]
         sizes["features"] = len(model.weights)

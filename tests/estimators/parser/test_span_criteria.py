@@ -15,7 +15,9 @@ from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.parser.model import SpanProblem
 from loglinear.estimators.parser.problem import (
     TREE_CRITERIA,
+    Treebank,
     TreeTraining,
+    expected_at_edges,
     expected_counts,
     scaling_objective,
     tree_counts,
@@ -24,6 +26,8 @@ from loglinear.estimators.parser.problem import (
 from loglinear.features.spans import SpanAttributes
 from loglinear.generative.base import Sampling
 from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.expectations import Expectations
+from loglinear.generative.pcfg.lexicon import LexiconSmoothing
 from loglinear.generative.pcfg.model import draw_trees
 from loglinear.options import spec_name
 from loglinear.structures.tree.best import best_chart
@@ -43,8 +47,9 @@ TREES = [
 SPECS = [
     "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:local",
     "nota:scaling", "nota:parsed=0.6,rounds=2",
-    "cll", "cll:base=no", "softmax-margin", "jrb", "risk", "risk:base=no", "max-margin",
-    "perceptron", "mira", "mira:k=2,C=0.1", "m-estimation:samples=2000,places=first+last",
+    "mecfg:base", "nota:base", "cll:learn_base", "cll", "cll:base=no", "softmax-margin", "jrb",
+    "risk", "risk:base=no", "max-margin", "perceptron", "mira", "mira:k=2,C=0.1",
+    "m-estimation:samples=2000,places=first+last",
 ]  # fmt: skip
 WITHOUT_WEIGHTS = ("pcfg", "pcfg-em")
 SPECS += [name for name in TREE_CRITERIA if name not in (*WITHOUT_WEIGHTS, *map(spec_name, SPECS))]
@@ -110,6 +115,7 @@ def test_two_threads_train_the_same_parser():
         ("nota:parsed=0", "parsed"),
         ("nota:scaling,local", "leave it out, or local"),
         ("mecfg:scaling", "has no option 'scaling'"),
+        ("cll:base=no,learn_base", "learn_base=True goes with base=True, not base=False"),
         ("cll:optimizer=dual", "not by 'dual': that does not go over phrase trees"),
         ("mecfg:optimizer=sgd", "'mecfg' is trained by lbfgs, not by 'sgd'"),
         ("cll:cost=2", "has no option 'cost'"),
@@ -259,7 +265,7 @@ def test_a_share_of_the_trees_is_parsed_for_wrong_edges_that_weigh_as_all():
         criterion = nota(**options)
         edges = wrong_edges(problem, weights, criterion, 3, 1, turn)
         sentences = np.searchsorted(offsets, edges.spans, side="right") - 1
-        return {(s, span, symbol) for s, span, symbol in zip(sentences, edges.spans, edges.symbols, strict=True)}, edges.weights
+        return set(zip(sentences.tolist(), edges.spans, edges.symbols, strict=True)), edges.weights
 
     everything, _ = found(0, wrong="all")
     chosen = []
@@ -317,7 +323,80 @@ def test_counts_of_trees_are_the_gradient_of_their_scores():
     np.testing.assert_allclose(score[0] - score[1], counts @ weights)
 
 
-def test_expectations_of_outcomes_are_exact_and_those_of_words_are_drawn():
+@pytest.mark.parametrize("places", [("first", "last"), ("last", "after", "first")])
+@pytest.mark.parametrize("lexicon", [None, LexiconSmoothing()])
+def test_expectations_of_words_at_the_edges_are_exact(places, lexicon):
+    """They are the means of many draws, within the draws' error, and those of all words add up to the outcome's."""
+    more = ("(ROOT (S (NP (X (N dogs))) (VP (V bark))))", "(ROOT (S (VP (V bark))))", "(ROOT (X (NP (N cat)) (N dog)))")
+    trees = [*TREES * 3, *map(parse_tree, more)]
+    binary = Parser()._transform().apply(trees)
+    base = treebank_pcfg(binary, lexicon=lexicon)
+    problem = SpanProblem.of(binary, SpanAttributes(places, min_count=2), base=base)
+    model, n = problem.model, 20_000
+    features, expected = expected_at_edges(model, Expectations(base))
+    exact = np.zeros(model.features.n_features)
+    exact[features] = expected
+    drawn = draw_trees(base, n, np.random.default_rng(1))
+    structure = CFGTree(base.grammar, [len(tree.leaves()) for tree in drawn])
+    labels = np.concatenate([base.coder.labels(tree) for tree in drawn])
+    edges = model.features.outcomes.edges(labels, structure.is_word)
+    counts = tree_counts(model.features, model.attributes.transform(leaves(drawn)), edges, structure.offsets)
+    means = np.asarray(counts.mean(axis=0)).ravel()
+    errors = np.sqrt(np.maximum(np.asarray(counts.power(2).mean(axis=0)).ravel() - means**2, 0.0) / n)
+    assert len(features) == len(set(features)) > 30
+    assert (np.abs(exact - means)[features] <= 5 * errors[features] + 1e-3).all()
+    assert (expected >= 0.0).all() and (expected > 0.01).sum() > 20
+    others = np.setdiff1d(np.arange(model.features.outcomes.n_outcomes, model.features.n_features), features)
+    assert (len(others) > 0) == ("after" in places)
+
+
+def test_without_words_beside_the_span_nothing_is_drawn(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("nothing is to be drawn")
+
+    monkeypatch.setattr("loglinear.estimators.parser.problem.draw_trees", refuse)
+    parser = Parser("m-estimation:places=first+last", max_iter=3).fit(TREES)
+    assert "5 trees, none drawn; " in parser.message_
+    with pytest.raises(AssertionError, match="nothing is to be drawn"):
+        Parser("m-estimation:places=first+after", max_iter=3).fit(TREES)
+
+
+@pytest.mark.parametrize("spec", ["cll:learn_base", "risk:learn_base", "mecfg:base", "nota:base"])
+def test_the_weight_of_the_base_is_learnt(spec, tmp_path):
+    """The gradient is that of finite differences; a file answers alike; weights of zero are the base."""
+    name = spec_name(spec)
+    parser = Parser(spec, l2=0.1, max_iter=4).fit(TREES)
+    weights = parser.model_.weights
+    assert weights[-1] != 0.0 and parser.model_.features.pieces.base is not None
+    treebank = Treebank([], Parser()._transform().apply(TREES))
+    training = TREE_CRITERIA.spec(spec).make().training(treebank, Parser(spec, l2=0.1), None)
+    objective = training.made.objective(training, 0.1, 1)
+    point = 0.3 * np.random.default_rng(2).normal(size=len(weights))
+    gradient = objective(point)[1].copy()
+    for place in [len(weights) - 1, *np.flatnonzero(gradient)[:10].tolist()]:
+        step = np.zeros(len(weights))
+        step[place] = 1e-5
+        slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-5
+        np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-6)
+    again = Parser.load(parser.to_bytes())
+    assert again.parse(leaves(TREES)) == parser.parse(leaves(TREES))
+    model = training.problem.model
+    assert np.array_equal(model.weights_from(parser.model_), weights)
+    base = treebank_pcfg(treebank.binary)
+    for words in leaves(TREES):
+        if name in ("cll", "risk"):
+            structure = CFGTree(base.grammar, [len(words)])
+            assert structure.best(model.scores([words]))[1] == pytest.approx(structure.best(base.scores([words]))[1])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+def test_stochastic_steps_learn_the_weight_of_the_base_too(optimizer):
+    parser = Parser("cll:learn_base", optimizer=optimizer, max_iter=3).fit(TREES)
+    assert parser.model_.weights[-1] != 0.0 and np.isfinite(parser.model_.weights).all()
+    assert [parse.tree for parse in parser.parse(leaves(TREES))] == TREES
+
+
+def test_expectations_of_outcomes_are_exact_and_those_of_words_beside_the_span_are_drawn():
     binary = Parser()._transform().apply(TREES * 3)
     base = treebank_pcfg(binary, lexicon=None)
     problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=base)

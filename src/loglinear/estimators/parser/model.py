@@ -121,7 +121,9 @@ class SpanModel:
         known = np.repeat(np.arange(len(mine.pointer) - 1), np.diff(mine.pointer)) * n + mine.codes
         place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
         shared = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-        start[n + place[shared]] = other.weights[m:][shared]
+        start[n + place[shared]] = other.weights[m : m + len(theirs.codes)][shared]
+        if self.features.pieces.base is not None and other.features.pieces.base is not None:
+            start[-1] = other.weights[-1]
         return start
 
     def best_tags(self, words: Sequence[str]) -> list[str]:
@@ -159,11 +161,14 @@ class SpanProblem:
         base: PCFG | None = None,
         normalised: bool = False,
         prior: bool = True,
+        learn_base: bool = False,
     ) -> SpanProblem:
         """The problem of binary trees, with or without a prior from them.
 
-        With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base.
-        Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of the same kind.
+        With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base;
+        with ``learn_base`` its log-probabilities have a weight, which is that of words too unless edges are
+        ``normalised``. Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of
+        the same kind.
         """
         coder = TreeCoder.of_trees(binary) if base is None else base.coder
         labels = np.concatenate([labels for tree in binary if (labels := coder.labels(tree)) is not None])
@@ -178,7 +183,10 @@ class SpanProblem:
         if base is not None:
             offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
         pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
-        features = SpanFeatures(outcomes, pieces)
+        if learn_base:
+            possible = np.isfinite(offsets)
+            pieces = replace(pieces, offsets=np.where(possible, 0.0, -np.inf), base=np.where(possible, offsets, 0.0))
+        features = SpanFeatures(outcomes, pieces, base_of_words=learn_base and not normalised)
         contexts = ContextPrior.of_labels(coder.grammar, lengths, labels) if prior else None
         model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised, contexts)
         terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])

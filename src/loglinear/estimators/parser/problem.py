@@ -45,7 +45,7 @@ from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, perturbed, random_pcfg
-from loglinear.generative.pcfg.expectations import Expectations
+from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
@@ -116,7 +116,7 @@ class TreeCriterion(ABC):
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
     most_iterations: ClassVar[int] = 100
     most_passes: ClassVar[int] = 10
-    only_with: ClassVar[dict[str, tuple[str, str]]] = {}
+    only_with: ClassVar[dict[str, tuple[str, Any]]] = {}
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
@@ -337,6 +337,12 @@ class MaximumEntropyGrammar(SpanCriterion):
     name = "mecfg"
     summary = "log p of each expansion given its label and span: no parsing to train (MECFG)"
 
+    base: bool = option("the log-probabilities of the pcfg are a feature, its weight learnt from 1", default=False)
+
+    def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
+        base = {"base": treebank_pcfg(binary), "learn_base": True} if self.base else {}
+        return {"normalised": True, **base}
+
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         return _of_edges(training.problem, training.problem.edges, False, l2, n_threads)
 
@@ -487,9 +493,11 @@ class TreeByTree(SpanCriterion):
     most_iterations: ClassVar[int] = 50
 
     base: bool = option("begin with the log-probabilities of the pcfg", default=True)
+    learn_base: bool = option("learn the weight of the pcfg's log-probabilities, from 1", default=False)
+    only_with: ClassVar[dict[str, tuple[str, Any]]] = {"learn_base": ("base", True)}
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        return {"base": treebank_pcfg(binary) if self.base else None}
+        return {"base": treebank_pcfg(binary) if self.base else None, "learn_base": self.learn_base}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         problem = training.problem
@@ -541,7 +549,8 @@ for _name, _criterion in criteria_of(CFGTree).items():
 #     F(w) = (1/n) sum_i exp(-w . f_i) + w . E_q0[f] + l2 ||w||^2
 #
 # E_q0[f] is exact for the features of an outcome alone, a binary rule, a unary chain or a tag, which are contiguous
-# fragments of a tree (:mod:`~loglinear.generative.pcfg.expectations`). Those that also look at words are counted in
+# fragments of a tree, and for those with the first or the last word of its span
+# (:mod:`~loglinear.generative.pcfg.expectations`). Those that look beyond the span, and a user's own, are counted in
 # trees drawn from q0; so that no expectation is 0, the training trees count as if a few of them had been drawn.
 
 
@@ -568,8 +577,37 @@ def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets:
     return counts
 
 
+EXACT_PLACES = ("first", "last")
+
+
+def expected_at_edges(model: SpanModel, exact: Expectations) -> tuple[Int64, Float]:
+    """The features of outcomes with the first or the last word of their span [n], and their expectations [n]."""
+    outcomes, block, attributes = model.features.outcomes, model.features.pieces.block, model.attributes
+    of_feature = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
+    place, length, value = attributes.described(of_feature)
+    boundaries = Boundaries(exact)
+    terminals = [attributes.value_of(word) for word in exact.model.lexicon.terminals]
+    words = boundaries.of_values(np.array(terminals, dtype=np.int64), len(attributes.values))
+    kinds = {"rule": outcomes.of_rule, "step": outcomes.of_step, "tag": outcomes.of_tag}
+    found, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    for kind, own in kinds.items():
+        number = np.full(outcomes.n_outcomes, -1, dtype=np.int64)
+        number[own] = np.arange(len(own))
+        for edge in (each for each in EXACT_PLACES if each in attributes.places):
+            for words_long in range(3):
+                here = (place == attributes.places.index(edge)) & (length == words_long) & (number[block.codes] >= 0)
+                some = np.flatnonzero(here)
+                which = number[block.codes[some]]
+                values.append(boundaries.expected_with_value(kind, which, edge, words_long, words, value[some]))
+                found.append(outcomes.n_outcomes + some)
+    return np.concatenate(found), np.concatenate(values)
+
+
 def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: Float, n_threads: int) -> Float:
-    """E_q0[f] [D]: exact for outcomes alone, else means of drawn trees, smoothed by those of the training trees."""
+    """E_q0[f] [D]: exact for outcomes alone and with words at the edges of their span, else means of drawn trees.
+
+    Means are smoothed by those of the training trees, and so are exact expectations of 0.
+    """
 
     def batch(number: int) -> Float:
         n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
@@ -583,13 +621,22 @@ def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: 
         counts = tree_counts(model.features, model.attributes.transform(sentences), edges, structure.offsets)
         return np.asarray(counts.sum(axis=0)).ravel()
 
-    numbers = range(-(-sampling.samples // DRAWS_AT_ONCE))
-    drawn = np.sum(in_threads(batch, numbers, n_threads), axis=0) / sampling.samples
-    expected = sampling.smoothed(drawn, observed)
     exact, outcomes = Expectations(base), model.features.outcomes
+    drawn, (edges, at_edges) = np.zeros(model.features.n_features), expected_at_edges(model, exact)
+    if has_drawn_features(model):
+        numbers = range(-(-sampling.samples // DRAWS_AT_ONCE))
+        drawn = np.sum(in_threads(batch, numbers, n_threads), axis=0) / sampling.samples
+    drawn[edges] = 0.0
+    expected = sampling.smoothed(drawn, observed)
+    expected[edges] = np.where(at_edges > 0.0, at_edges, expected[edges])
     expected[outcomes.of_rule], expected[outcomes.of_step] = exact.binary, exact.steps
     expected[outcomes.of_tag] = exact.outside[: base.n_tags]
     return expected
+
+
+def has_drawn_features(model: SpanModel) -> bool:
+    """Whether there are features whose expectations are not known exactly."""
+    return bool(set(model.attributes.places) - set(EXACT_PLACES)) or model.attributes.own is not None
 
 
 @register
@@ -600,7 +647,11 @@ class MEstimationOfTrees(SpanCriterion):
     name = "m-estimation"
     summary = "M-estimation over the pcfg: no parsing and no normaliser to train"
 
-    samples: int = option("trees drawn from the pcfg for the expectations", default=20_000, least=1)
+    samples: int = option(
+        "trees drawn from the pcfg for the expectations of words beside the span and of own features",
+        default=20_000,
+        least=1,
+    )
     smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
@@ -614,7 +665,8 @@ class MEstimationOfTrees(SpanCriterion):
         return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
 
     def counts(self, training: TreeTraining) -> str:
-        return f"{training.problem.corpus.n_sequences:,} trees, {self.samples:,} drawn"
+        drawn = f"{self.samples:,} drawn" if has_drawn_features(training.problem.model) else "none drawn"
+        return f"{training.problem.corpus.n_sequences:,} trees, {drawn}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
