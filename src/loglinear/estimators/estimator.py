@@ -13,6 +13,7 @@ import inspect
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
@@ -40,6 +41,18 @@ ESTIMATORS = {
     "ridge": "Ridge",
     "least-squares": "LeastSquares",
 }  #: by the kind of model that each one's files hold
+
+
+MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and value > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
+    return int(value)
 
 
 class Fitted(Generic[M]):

@@ -17,6 +17,7 @@ from loglinear.data.trees.transforms import restore
 from loglinear.data.trees.tree import Tree, tree_word
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import (
+    MOST_DRAWS,
     RunKeywords,
     TrainedEstimator,
     keep_outcome,
@@ -24,6 +25,7 @@ from loglinear.estimators.estimator import (
     read_notes,
     restore_notes,
     trains,
+    whole_number,
 )
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
@@ -46,7 +48,6 @@ from loglinear.estimators.parser.problem import (
     labelled,
     warn_of_old_names,
 )
-from loglinear.estimators.tagger.predict import whole_number
 from loglinear.features.spans import Own
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.model_file import Reader
@@ -55,8 +56,6 @@ from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
 from loglinear.training.run import train
-
-MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 
 @documented
