@@ -48,11 +48,12 @@ MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or number < least:
         raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
-    if most is not None and value > most:
+    if most is not None and number > most:
         raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
-    return int(value)
+    return number
 
 
 class Fitted(Generic[M]):
