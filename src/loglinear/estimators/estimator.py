@@ -48,7 +48,7 @@ MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    number = None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
     if number is None or number < least:
         raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
     if most is not None and number > most:
