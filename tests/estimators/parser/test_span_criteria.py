@@ -17,6 +17,7 @@ from loglinear.estimators.parser.problem import (
     TREE_CRITERIA,
     Treebank,
     TreeTraining,
+    base_scores,
     expected_at_edges,
     expected_counts,
     scaling_objective,
@@ -387,6 +388,21 @@ def test_the_weight_of_the_base_is_learnt(spec, tmp_path):
         if name in ("cll", "risk"):
             structure = CFGTree(base.grammar, [len(words)])
             assert structure.best(model.scores([words]))[1] == pytest.approx(structure.best(base.scores([words]))[1])
+
+
+def test_m_estimation_learns_the_weight_of_its_base():
+    """E_q0[log q0] is the mean of draws; the training trees' log q0 is that of the grammar; a file answers alike."""
+    binary = Parser()._transform().apply(TREES * 3)
+    base = treebank_pcfg(binary)
+    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=base, learn_base=True)
+    np.testing.assert_allclose(base_scores(problem), [base.log_joint(tree) for tree in binary], rtol=1e-10)
+    zeros = np.zeros(problem.model.features.n_features)
+    expected = expected_counts(problem.model, base, Sampling(10, 0.0, 0), zeros, 1)[-1]
+    drawn = np.array([base.log_joint(tree) for tree in draw_trees(base, 20_000, np.random.default_rng(1))])
+    assert abs(expected - drawn.mean()) < 5 * drawn.std() / np.sqrt(len(drawn))
+    parser = Parser("m-estimation:learn_base,places=first+last,min_count=1", l2=0.1).fit(TREES)
+    assert parser.model_.weights[-1] != 0.0 and [parse.tree for parse in parser.parse(leaves(TREES))] == TREES
+    assert Parser.load(parser.to_bytes()).parse(leaves(TREES)) == parser.parse(leaves(TREES))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])

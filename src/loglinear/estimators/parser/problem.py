@@ -631,7 +631,28 @@ def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: 
     expected[edges] = np.where(at_edges > 0.0, at_edges, expected[edges])
     expected[outcomes.of_rule], expected[outcomes.of_step] = exact.binary, exact.steps
     expected[outcomes.of_tag] = exact.outside[: base.n_tags]
+    if (scores := model.features.pieces.base) is not None:
+        possible = np.isfinite(base.lexicon.log_p)
+        words = exact.lexical[possible] @ base.lexicon.log_p[possible]
+        expected[-1] = scores[outcomes.of_rule] @ exact.binary + scores[outcomes.of_step] @ exact.steps + words
     return expected
+
+
+def base_scores(problem: SpanProblem) -> Float:
+    """log q0 [S] of the training trees with their words."""
+    features, corpus = problem.model.features, problem.corpus
+    nothing, found = np.zeros(features.n_features), [np.zeros(0)]
+    for first, end in features.blocks(corpus.offsets, 0, corpus.n_sequences):
+        labels = problem.gold.labels[corpus.offsets[first] : corpus.offsets[end]]
+        tree, scores = features.structure(corpus, first, end), features.scores(nothing, corpus, first, end)
+        found.append(tree.score(scores, labels))
+    return np.concatenate(found)
+
+
+def with_last_column(counts: csr_matrix, values: Float) -> csr_matrix:
+    """Counts [S, D] whose last column, of zeros so far, is ``values`` [S]."""
+    n, d = counts.shape
+    return csr_matrix(counts + csr_matrix((values, (np.arange(n), np.full(n, d - 1))), shape=(n, d)))
 
 
 def has_drawn_features(model: SpanModel) -> bool:
@@ -653,13 +674,16 @@ class MEstimationOfTrees(SpanCriterion):
         least=1,
     )
     smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
+    learn_base: bool = option("learn the weight of the pcfg's log-probabilities, from 1", default=False)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        return {"base": treebank_pcfg(binary)}
+        return {"base": treebank_pcfg(binary), "learn_base": self.learn_base}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         problem, base = training.problem, treebank_pcfg(training.treebank.binary)
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
+        if self.learn_base:
+            counts = with_last_column(counts, base_scores(problem))
         sampling = Sampling(self.samples, self.smoothing, training.parser.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()
         return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
