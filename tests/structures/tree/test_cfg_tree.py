@@ -12,7 +12,7 @@ from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.tree import sums
 from loglinear.structures.tree.grammar import CFGGrammar, spans_of
 from loglinear.structures.tree.prior import ContextPrior
-from loglinear.structures.tree.structure import CFGScores, CFGTree
+from loglinear.structures.tree.structure import NO_BRACKETS, NO_PARTS, CFGScores, CFGTree
 from problems.problem import seeds
 from problems.tree import batches, random_scores
 from referees.tree import BruteForce, referees, scores_of
@@ -132,8 +132,11 @@ def test_covariances_are_those_of_all_trees(batch, many, seed):
 def test_covariances_of_long_sentences_are_the_slopes_of_the_expected_cost(scale):
     """Of scores that can be scaled, and of those that cannot; the derivative by e of the expectations at s + e c."""
     rng = np.random.default_rng(3)
-    tree = CFGTree(CFGGrammar(3, 0, [1, 2], [[0, 0, 0], [0, 1, 2], [0, 2, 0], [1, 1, 1]], [[0, 1], [0, 2]]), [40, 1])
+    grammar = CFGGrammar(3, 0, [1, 2], [[0, 0, 0], [0, 1, 2], [0, 2, 0], [1, 1, 1]], [[0, 1], [0, 2]])
+    tree = CFGTree(grammar, [12 if numba.config.DISABLE_JIT else 40, 1])
     scores, costs = random_scores(rng, tree, True, scale), random_scores(rng, tree, False, 1.0)
+    status = tree._scaled(tree._checked(scores), np.ones(2), NO_PARTS, NO_BRACKETS)[1]
+    assert (status[0] == sums.NEEDS_LOG_SPACE) == (scale > 1.0)
     mean, covariance = tree.cost_covariance(scores, costs)
     up, down = (tree.expectations(scores.with_costs(times(costs, e)))[1] for e in (1e-5, -1e-5))
     log_up, log_down = (tree.log_partition(scores.with_costs(times(costs, e))) for e in (1e-5, -1e-5))
