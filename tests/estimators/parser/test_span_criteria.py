@@ -285,13 +285,13 @@ def test_factors_of_labels_are_learnt_by_the_likelihood_of_trees():
     """The gradient by the factors is that of finite differences; factors of one are the model without them."""
     rng, problem = np.random.default_rng(0), problem_of(TREES)
     weights = rng.normal(size=problem.model.features.n_features)
-    objective, k = scaling_objective(problem, weights, 1), problem.model.grammar.n_symbols
+    objective, k = scaling_objective(problem, weights, 0.7, 1), problem.model.grammar.n_symbols
     alpha = 1.0 + 0.3 * rng.normal(size=k)
     _, gradient = objective(alpha)
     for a, step in enumerate(1e-6 * np.eye(k)):
         slope = (objective(alpha + step)[0] - objective(alpha - step)[0]) / 2e-6
         np.testing.assert_allclose(gradient[a], slope, rtol=1e-5, atol=1e-6)
-    one, two = (scaling_objective(problem, weights, n)(alpha) for n in (1, 2))
+    one, two = (scaling_objective(problem, weights, 0.7, n)(alpha) for n in (1, 2))
     assert one[0] == two[0] and np.array_equal(one[1], two[1])
     whole = TREE_CRITERIA["cll"](base=False).objective(TreeTraining(Parser(), None, None, problem), 0.0, 1)
     np.testing.assert_allclose(objective(np.ones(k))[0], whole(weights)[0], rtol=1e-12)

@@ -68,7 +68,7 @@ from loglinear.structures.tree.grammar import ANY_ROOT
 from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads, thread_count
-from loglinear.training.plan import Trained, check_training, phases_of
+from loglinear.training.plan import Trained, check_training, l2_factor, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
@@ -465,8 +465,13 @@ def wrong_edges(
     return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))
 
 
-def scaling_objective(problem: SpanProblem, weights: Float, n_threads: int) -> Callable[[Float], tuple[float, Float]]:
-    """-log p of whole trees as a function of the factors [K] of each symbol's outcomes."""
+def scaling_objective(
+    problem: SpanProblem, weights: Float, l2: float, n_threads: int
+) -> Callable[[Float], tuple[float, Float]]:
+    """-log p of whole trees + l2 ||alpha - 1||^2 as a function of the factors alpha [K] of each symbol's outcomes.
+
+    There may be many symbols, most of them rare: without the penalty factors fit the training trees alone.
+    """
     features, corpus, likelihood = problem.model.features, problem.corpus, make_criterion("cll")
     blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
 
@@ -480,7 +485,8 @@ def scaling_objective(problem: SpanProblem, weights: Float, n_threads: int) -> C
             return float(losses.sum()), scaling_gradient(features.outcomes, scores, parts)
 
         values, gradients = zip(*in_threads(evaluate, blocks, n_threads), strict=True)
-        return sum(values), np.sum(gradients, axis=0)
+        off = alpha - 1.0
+        return sum(values) + l2 * float(off @ off), np.sum(gradients, axis=0) + 2.0 * l2 * off
 
     return objective
 
@@ -791,11 +797,14 @@ class TreeTraining(ParserTraining, Learnable):
             start = self.problem.model.weights_from(init)
         phases = phases_of(self, options, self.n_threads, init is None)
         stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
-        return [*stages, Stage(self._scaling, counts=False)] if self.made.scaling else stages
+        if self.made.scaling:
+            l2 = l2_factor(options.l2, options.variance)
+            stages.append(Stage(lambda done: self._scaling(done[0], l2), counts=False))
+        return stages
 
-    def _scaling(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
+    def _scaling(self, weights: Float, l2: float) -> tuple[Float, list[Phase]]:
         """What to multiply the outcomes of each symbol by [K], so that the trees as a whole are most likely."""
-        objective = scaling_objective(self.problem, done[0], self.n_threads)
+        objective = scaling_objective(self.problem, weights, l2, self.n_threads)
         ones = np.ones(self.problem.model.grammar.n_symbols)
         return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
 
