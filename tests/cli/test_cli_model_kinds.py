@@ -27,7 +27,8 @@ VERBS = {
     "cluster": ("cluster", "{table}", "--predict", "{model}"),
 }
 TAKES = {
-    **dict.fromkeys(("tag", "eval", "prune", "sample"), ("tagger",)),
+    **dict.fromkeys(("tag", "eval", "prune"), ("tagger",)),
+    "sample": ("tagger", "parser"),
     **dict.fromkeys(("parse run", "parse eval"), ("parser", "dependency-parser")),
     "parse run, dependencies": ("dependency-parser",),
     **dict.fromkeys(("classify run", "classify eval"), ("classifier",)),

@@ -805,8 +805,13 @@ class TreeTraining(ParserTraining, Learnable):
     def _scaling(self, weights: Float, l2: float) -> tuple[Float, list[Phase]]:
         """What to multiply the outcomes of each symbol by [K], so that the trees as a whole are most likely."""
         objective = scaling_objective(self.problem, weights, l2, self.n_threads)
-        ones = np.ones(self.problem.model.grammar.n_symbols)
-        return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            if kept is not None:  # the edges were chosen before the checkpoint
+                self.n_wrong = int(kept["n_wrong"][0])
+            return objective, {"n_wrong": np.array([self.n_wrong])}
+
+        return np.ones(self.problem.model.grammar.n_symbols), [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), prepare)]
 
     def trained_model(self, weights: Sequence[Float]) -> SpanModel:
         model = self.made.finished(self.problem.with_weights(weights[0]))
