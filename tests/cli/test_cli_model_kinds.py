@@ -28,7 +28,8 @@ VERBS = {
 }
 TAKES = {
     **dict.fromkeys(("tag", "eval"), ("tagger", "combination")),
-    **dict.fromkeys(("prune", "sample"), ("tagger",)),
+    "prune": ("tagger",),
+    "sample": ("tagger", "parser"),
     **dict.fromkeys(("parse run", "parse eval"), ("parser", "dependency-parser")),
     "parse run, dependencies": ("dependency-parser",),
     **dict.fromkeys(("classify run", "classify eval"), ("classifier",)),

@@ -6,7 +6,7 @@ import json as json_module
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,12 +80,32 @@ class ScoreOptions:
 
 @add(app, "train")
 def train_command(
-    trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees or CoNLL-U (also .gz, or -).")],
     output: ModelOutput,
     phrases: Annotated[ParserOptions, Flags(without=DECODING)],
     arcs: Annotated[DependencyOptions, Flags(panel=DEPENDENCIES, of="dependencies")],
     run: Annotated[FitOptions, Flags(help={"dev": "trees to stop early by"})],
     given: Given,
+    trees: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TREES",
+            help="Bracketed trees or CoNLL-U (also .gz, or -); may be left out with --raw or --brackets.",
+        ),
+    ] = None,
+    raw: Annotated[
+        str | None,
+        typer.Option(
+            "--raw", metavar="FILE", help="Sentences without trees, one a line, to learn from too, by pcfg-em."
+        ),
+    ] = None,
+    brackets: Annotated[
+        str | None,
+        typer.Option(
+            "--brackets",
+            metavar="FILE",
+            help="Sentences with some phrases in brackets, (the dog) barked, to learn from too, by pcfg-em.",
+        ),
+    ] = None,
     dependencies: Annotated[bool, flag(UseOptions, "dependencies")] = False,
     set: Annotated[
         list[str] | None,
@@ -105,41 +125,65 @@ def train_command(
     loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (the parent's label, two siblings)
     loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
     loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
-    loglinear parse train some.txt -o em.model --criterion pcfg-em     (by EM; lines without brackets are sentences)
+    loglinear parse train some.mrg --raw news.txt -o em.model     (by EM from the grammar of the trees: pcfg-em)
+    loglinear parse train --brackets some.txt -o em.model --criterion pcfg-em:start=random,phrases=10,tags=20
     loglinear parse train ewt.conllu -o ewt.model --criterion cll --dev dev.conllu --no-projective
     loglinear parse train ewt.conllu -o ewt.model --resume     (after Ctrl-C)
     """
     out = console(run.quiet)
     check_training(output, run)
     of_phrases, of_arcs = flags_of(ParserOptions), flags_of(DependencyOptions)
-    if is_dependencies(trees, dependencies):
-        reject_phrase_options(given, *(name for name in of_phrases if name not in of_arcs))
+    if trees is not None and is_dependencies(trees, dependencies):
+        reject_phrase_options(given, "--raw", "--brackets", *(name for name in of_phrases if name not in of_arcs))
         _train_dependencies(trees, _with_settings(arcs, set or []), output, run, out)
         return
     if others := [name for name in (*of_arcs, "--set") if name in given and name not in of_phrases]:
         raise OptionError(f"{' and '.join(others)}: only for dependencies (CoNLL-U); give --dependencies, or leave out")
-    _train_phrases(trees, phrases, output, run, out)
+    sentences = {"--raw": raw, "--brackets": brackets}
+    if trees is None and not any(sentences.values()):
+        raise OptionError("give what to learn from: TREES or, for EM, sentences by --raw or --brackets")
+    if any(sentences.values()) and "--criterion" not in given:
+        phrases = replace(phrases, criterion="pcfg-em")
+    _train_phrases(trees, sentences, phrases, output, run, out)
 
 
-def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptions, out: Console) -> None:
-    """Train on bracketed trees and write a model file."""
+def _train_phrases(
+    trees: str | None,
+    sentences: dict[str, str | None],
+    model: ParserOptions,
+    output: Path,
+    run: FitOptions,
+    out: Console,
+) -> None:
+    """Train on bracketed trees, and on files of sentences by their flags, and write a model file."""
     from loglinear.data.trees.cleaning import read_treebank
-    from loglinear.data.trees.tree import Tree, read_trees_and_sentences
+    from loglinear.data.trees.tree import Tree, TreesAndSentences, read_sentences, read_trees_and_sentences
     from loglinear.estimators.parser.estimator import Parser
     from loglinear.estimators.parser.inputs import given_examples
 
     parser = Parser(**vars(model))
     parser.check_options()
+    if (files := [flag for flag, file in sentences.items() if file is not None]) and not parser.takes_sentences:
+        raise OptionError(
+            f"{' and '.join(files)}: criterion={parser.criterion!r} learns from trees alone; "
+            "--criterion pcfg-em learns from sentences, too"
+        )
 
     def read(source: str) -> Sequence[Tree | list[str]]:
         if parser.takes_sentences:
             return read_trees_and_sentences(source)
         return read_treebank(source, model.function_tags, model.marks)
 
-    with showing_warnings(out), working(out, f"reading {trees}"):
-        treebank, dev = read(trees), None if run.dev is None else read(run.dev)
+    with showing_warnings(out), working(out, f"reading {trees or ' and '.join(filter(None, sentences.values()))}"):
+        treebank: Sequence[Tree | list[str]] = TreesAndSentences([], [], []) if trees is None else read(trees)
+        for flag_name, file in sentences.items():
+            if file is not None:
+                assert isinstance(treebank, TreesAndSentences)
+                treebank = treebank.and_also(read_sentences(file, brackets=flag_name == "--brackets"))
+        dev = None if run.dev is None else read(run.dev)
+    known = treebank.brackets if isinstance(treebank, TreesAndSentences) else None
     metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
-    fit(parser, treebank, run, out, output=output, metric=metric, X_dev=dev)
+    fit(parser, treebank, run, out, output=output, metric=metric, y=known, X_dev=dev)
     save(parser, output)
     grammar, left_out = parser.model_.grammar, ""
     what = "sentences" if parser.takes_sentences else "trees"
@@ -211,6 +255,13 @@ def run_command(
     ] = "-",
     output: Output = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
+    log_prob: Annotated[
+        bool,
+        typer.Option(
+            "--log-prob",
+            help="Write log p(words), the sum over all trees, instead of a tree (models of pcfg, pcfg-em).",
+        ),
+    ] = False,
 ) -> None:
     """Parse sentences: a tree a line; a blank line for a blank line; (ROOT (NOPARSE ...)) where there is no parse.
 
@@ -219,6 +270,7 @@ def run_command(
     echo "The dog saw a cat ." | loglinear parse run wsj.model
     loglinear parse run wsj.model sentences.txt -o sentences.mrg --time-limit 10
     echo "The dog saw a cat ." | loglinear parse run wsj.model --draw
+    loglinear parse run wsj.model sentences.txt --log-prob     (a number a line; -inf where there is no parse)
     loglinear parse run ewt.model tagged.conllu -o parsed.conllu
     """
     from loglinear.data import atomic_output
@@ -228,7 +280,7 @@ def run_command(
 
     out = console(use.quiet)
     if is_dependencies(input, use.dependencies, model):
-        reject_phrase_options(given, "--draw", "--time-limit", "--beam", "--decoding")
+        reject_phrase_options(given, "--draw", "--log-prob", "--time-limit", "--beam", "--decoding")
         _run_dependencies(model, input, output, use.threads, out)
         return
     parser = _loaded(model, use.threads, parsing)
@@ -236,6 +288,13 @@ def run_command(
     if lines[-1] == "":
         lines.pop()
     sentences = [line.split() for line in lines]
+    if log_prob:
+        if wrong := [name for name in ("--draw", "--time-limit", "--beam", "--decoding") if name in given]:
+            raise OptionError(
+                f"--log-prob sums over all trees exactly, and writes none; leave out {' and '.join(wrong)}"
+            )
+        _write_log_prob(parser, sentences, output, out)
+        return
     with _progress(out, "parsing", sum(map(bool, sentences))) as advance, atomic_output(output) as stream:
         for first in range(0, len(sentences), BLOCK):
             block = sentences[first : first + BLOCK]
@@ -246,6 +305,26 @@ def run_command(
                     _report_failure(out, f"{source_name(input)}:{line}", parse.failure)
                 text = "" if parse is None else drawn(parse.tree, out.width) if draw else str(parse.tree)
                 stream.write(text.encode() + b"\n")
+
+
+def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out: Console) -> None:
+    """log p(words) of each sentence, a blank line for a blank line, and the perplexity of all on the console."""
+    import numpy as np
+
+    from loglinear.data import atomic_output
+
+    some = [words for words in sentences if words]
+    with working(out, f"summing over the trees of {len(some):,} sentences"):
+        values = parser.log_prob(some)
+    left = iter(values.tolist())
+    with atomic_output(output) as stream:
+        for words in sentences:
+            stream.write(f"{next(left):.6f}\n".encode() if words else b"\n")
+    n_words, possible = sum(map(len, some)), int(np.isfinite(values).sum())
+    if possible < len(some):
+        out.print(f"{len(some) - possible:,} of {len(some):,} sentences have no parse, and probability 0", markup=False)
+    elif n_words:
+        out.print(f"{n_words:,} words, perplexity {np.exp(-values.sum() / n_words):,.2f} a word", markup=False)
 
 
 @add(app, "eval")

@@ -13,6 +13,7 @@ import inspect
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
@@ -41,6 +42,19 @@ ESTIMATORS = {
     "ridge": "Ridge",
     "least-squares": "LeastSquares",
 }  #: by the kind of model that each one's files hold
+
+
+MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
+    number = None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+    if number is None or number < least:
+        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and number > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
+    return number
 
 
 class Fitted(Generic[M]):

@@ -11,7 +11,7 @@ import numpy as np
 from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, ModelKindError, OptionError
-from loglinear.estimators.estimator import Fitted
+from loglinear.estimators.estimator import Fitted, whole_number
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, annotation_of, corpus_of, score_labels
@@ -22,15 +22,6 @@ from loglinear.system import thread_count
 
 T = TypeVar("T")
 DECODINGS = ("viterbi", "posterior", "min-risk")
-
-
-def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
-    if most is not None and value > most:
-        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
-    return int(value)
 
 
 class SequencePredictor(Fitted[SequenceModel]):
