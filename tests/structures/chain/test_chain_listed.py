@@ -182,7 +182,8 @@ def test_every_criterion_has_the_same_losses_and_gradients(name, found, seed, pa
     )
     if not cls.learns_weights or cls.uses_base:
         return
-    criterion, weights = make_criterion(name, cost), rng.random(mine.n_sequences)
+    names, weights = ["O", *range(1, here.n_labels)], rng.random(mine.n_sequences)
+    criterion = make_criterion(name, cost).for_labels(names)
     labels = rng.integers(0, here.n_labels, mine.n_positions).astype(np.int32)
     mask = (rng.random(here.emission.shape) < 0.5) | (labels[:, None] == np.arange(here.n_labels))
     gold = Gold(labels, mask.astype(np.uint8)) if partial and cls.takes_partial else Gold(labels)
