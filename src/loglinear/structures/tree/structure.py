@@ -76,6 +76,10 @@ class CFGScores:
         for mine, theirs in ((self.lexical, other.lexical), (self.binary, other.binary), (self.steps, other.steps)):
             np.subtract(mine, theirs, out=mine)
 
+    def times(self, factor: float) -> CFGScores:
+        """The scores times a factor above 0, as new arrays."""
+        return replace(self, lexical=factor * self.lexical, binary=factor * self.binary, steps=factor * self.steps)
+
     def with_any_tag(self, penalty: float = 10.0) -> CFGScores:
         """The scores with every tag possible: an impossible one gets ``penalty`` less than the worst possible tag."""
         least = np.where(np.isneginf(self.lexical), np.inf, self.lexical).min(axis=1, keepdims=True, initial=np.inf)
