@@ -39,6 +39,7 @@ KINDS = ("gaussian", "multinomial")
 COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")
 COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # of Gaussians, by default
 STARTS = ("k-means++", "random")
+CHOOSE_BY = BIC, AIC, HELD_OUT = "bic", "aic", "held-out"  # what the number of components is chosen by
 SOLVERS = ("auto", "closed-form", "conjugate-gradients")
 GAUSSIAN_ONLY = ("covariance", "variance", "floor")
 MOST_SMOOTHING = 1e6  # beside which counts hardly count
