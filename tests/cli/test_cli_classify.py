@@ -8,7 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from loglinear import Classifier
+from loglinear import Classifier, NaiveBayes
+from loglinear.data.tables import read_table
+from loglinear.estimators.classifier.problem import split_labels
+from loglinear.features.tables import TableFeatures
 
 
 def reviews(n: int, seed: int) -> list[dict[str, str]]:
@@ -99,6 +102,44 @@ def test_every_criterion_trains(run, tables, tmp_path, criterion):
     options = ("--label", "verdict", "--ignore", "id", "--criterion", criterion)
     assert run("classify", "train", tables / "train.csv", *options, "-o", model).status == 0
     assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 90
+
+
+def test_naive_bayes_of_words_and_numbers_as_they_are(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    options = ("--label", "verdict", "--ignore", "id", "--criterion", "naive-bayes:smoothing=0.5")
+    trained = run("classify", "train", tables / "train.csv", *options, "-o", model)
+    assert trained.status == 0 and "counted" in trained.err and "price (number)" in trained.err
+    assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 95
+    labelled = run("classify", "run", model, tables / "test.csv", "--probabilities")
+    assert labelled.status == 0
+    shown = run("inspect", model)
+    assert shown.status == 0 and "review:awful" in shown.out and "training: counted" in shown.out
+    table, labels = split_labels(read_table(str(tables / "train.csv")).without(["id"]), None, "verdict")
+    features = TableFeatures.fit(table, raw_numbers=True)
+    referee = NaiveBayes(0.5).fit(features.matrix(table), labels)
+    chances = referee.predict_proba(features.matrix(read_table(str(tables / "test.csv"))))
+    found = [[float(row["p(bad)"]), float(row["p(good)"])] for row in csv.DictReader(io.StringIO(labelled.out))]
+    np.testing.assert_allclose(found, chances, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--l2", "1"), "counts, and has no use for l2"),
+        (("--dev", "test.csv"), "no use for dev data"),
+        (("--init", "m.model"), "no use for a model to start from"),
+        (("--number", "depth"), "-1 in column 'depth'"),
+    ],
+)
+def test_naive_bayes_says_what_it_has_no_use_for(run, tables, monkeypatch, tmp_path, options, message):
+    monkeypatch.chdir(tables)
+    lines = (tables / "train.csv").read_text(encoding="utf-8").splitlines()
+    deep = tmp_path / "deep.csv"
+    deep.write_text("\n".join([f"{lines[0]},depth", *(f"{line},-1" for line in lines[1:])]), encoding="utf-8")
+    table = deep if "depth" in options else "train.csv"
+    command = ("classify", "train", table, "--label", "verdict", "--criterion", "naive-bayes")
+    result = run(*command, *options, "-o", tmp_path / "m.model")
+    assert result.status == 2 and message in result.err and result.err.count("\n") == 1
 
 
 def test_the_path_of_a_table(run, tables, tmp_path):
