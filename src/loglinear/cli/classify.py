@@ -132,6 +132,13 @@ def eval_command(
     label: Annotated[str | None, flag(TableOptions, "label")] = None,
     json: PrintJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the confusion matrix.")] = None,
+    plot_regions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw regions by predicted, rows by true label, in two columns."),
+    ] = None,
+    plot_columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The two columns of numbers of --plot-regions.")
+    ] = None,
     threads: Threads = None,
     format: Format = "auto",
 ) -> None:
@@ -141,6 +148,7 @@ def eval_command(
     --------
     loglinear classify eval stars.model test.csv
     loglinear classify eval stars.model test.csv --json --plot confusion.svg
+    loglinear classify eval iris.model iris.csv --plot-regions regions.svg --plot-columns petal_length,petal_width
     """
     import json as json_module
 
@@ -149,9 +157,14 @@ def eval_command(
     from loglinear.data.tables import read_table
     from loglinear.evaluation.labels import accuracy_report, confusions
     from loglinear.experiments.charts import table_chart
+    from loglinear.experiments.regions import Regions, chosen_columns
 
     check_place(plot)
+    check_place(plot_regions)
+    if plot_columns is not None and plot_regions is None:
+        raise OptionError(f"--plot-columns {plot_columns}: for which chart? give --plot-regions FILE.svg with it")
     classifier = _loaded(model, threads)
+    columns = None if plot_regions is None else chosen_columns(classifier.kinds_ or {}, plot_columns)
     rows = read_table(table, format)
     named = label or classifier.label_column_
     if named is None:
@@ -170,6 +183,8 @@ def eval_command(
     if plot is not None:
         names, counts = confusions([truth], [labels])
         write_text(plot, table_chart("Confusion", names, names, counts, "predicted", "gold"))
+    if columns is not None:
+        write_text(plot_regions, Regions.of(classifier, rows, columns).chart(truth))
     if json:
         facts = report.to_dict()
         facts["rows"] = facts.pop("tokens")
