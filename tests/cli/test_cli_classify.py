@@ -8,7 +8,11 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from loglinear import Classifier
+from loglinear import Classifier, NaiveBayes
+from loglinear.data.tables import TableFile, read_table
+from loglinear.estimators.classifier.problem import split_labels
+from loglinear.experiments.regions import Regions
+from loglinear.features.tables import TableFeatures
 
 
 def reviews(n: int, seed: int) -> list[dict[str, str]]:
@@ -101,12 +105,115 @@ def test_every_criterion_trains(run, tables, tmp_path, criterion):
     assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 90
 
 
+def test_naive_bayes_of_words_and_numbers_as_they_are(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    options = ("--label", "verdict", "--ignore", "id", "--criterion", "naive-bayes:smoothing=0.5")
+    trained = run("classify", "train", tables / "train.csv", *options, "-o", model)
+    assert trained.status == 0 and "counted" in trained.err and "price (number)" in trained.err
+    assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 95
+    labelled = run("classify", "run", model, tables / "test.csv", "--probabilities")
+    assert labelled.status == 0
+    shown = run("inspect", model)
+    assert shown.status == 0 and "review:awful" in shown.out and "training: counted" in shown.out
+    table, labels = split_labels(read_table(str(tables / "train.csv")).without(["id"]), None, "verdict")
+    features = TableFeatures.fit(table, raw_numbers=True)
+    referee = NaiveBayes(0.5).fit(features.matrix(table), labels)
+    chances = referee.predict_proba(features.matrix(read_table(str(tables / "test.csv"))))
+    found = [[float(row["p(bad)"]), float(row["p(good)"])] for row in csv.DictReader(io.StringIO(labelled.out))]
+    np.testing.assert_allclose(found, chances, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--l2", "1"), "counts, and has no use for l2"),
+        (("--dev", "test.csv"), "no use for dev data"),
+        (("--init", "m.model"), "no use for a model to start from"),
+        (("--number", "depth"), "-1 in column 'depth'"),
+    ],
+)
+def test_naive_bayes_says_what_it_has_no_use_for(run, tables, monkeypatch, tmp_path, options, message):
+    monkeypatch.chdir(tables)
+    lines = (tables / "train.csv").read_text(encoding="utf-8").splitlines()
+    deep = tmp_path / "deep.csv"
+    deep.write_text("\n".join([f"{lines[0]},depth", *(f"{line},-1" for line in lines[1:])]), encoding="utf-8")
+    table = deep if "depth" in options else "train.csv"
+    command = ("classify", "train", table, "--label", "verdict", "--criterion", "naive-bayes")
+    result = run(*command, *options, "-o", tmp_path / "m.model")
+    assert result.status == 2 and message in result.err and result.err.count("\n") == 1
+
+
 def test_the_path_of_a_table(run, tables, tmp_path):
     model = tmp_path / "m.model"
     options = ("--label", "verdict", "--ignore", "id", "--folds", "3", "--grid", "0.1,1,10", "-o", model)
     result = run("path", tables / "train.csv", *options)
     assert result.status == 0 and "share of wrong labels" in result.err
     assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 95
+
+
+@pytest.fixture
+def plane(tmp_path, run):
+    """A table of three labels in two columns of numbers and a name, and a model of it."""
+    rng = np.random.default_rng(3)
+    centres = {"a": (0, 0), "b": (6, 0), "c": (3, 5)}
+    table = tmp_path / "plane.csv"
+    rows = [(name, *(rng.normal(size=2) + at)) for name, at in centres.items() for _ in range(30)]
+    lines = [f"{name},{x:.4f},{y:.4f},{'left' if i % 3 else 'right'}" for i, (name, x, y) in enumerate(rows)]
+    table.write_text("\n".join(["kind,x,y,side", *lines, "a,,1,left"]), encoding="utf-8")
+    assert run("classify", "train", table, "--label", "kind", "-o", tmp_path / "m.model", "-q").status == 0
+    return table, tmp_path / "m.model"
+
+
+@pytest.mark.parametrize("columns", [None, "y,x"])
+def test_regions_are_drawn_with_the_rows(run, plane, tmp_path, columns):
+    table, model = plane
+    chosen = () if columns is None else ("--plot-columns", columns)
+    assert run("classify", "eval", model, table, "--plot-regions", tmp_path / "r.svg", *chosen).status == 0
+    text = (tmp_path / "r.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert all(f">{word}</text>" in text for word in ("a", "b", "c", "x", "y", "3 labels; typical side"))
+    again = tmp_path / "again.svg"
+    assert run("classify", "eval", model, table, "--plot-regions", again, *chosen).status == 0
+    assert again.read_text(encoding="utf-8") == text
+
+
+def test_the_regions_are_the_labels_that_the_model_gives(plane, tmp_path):
+    table, classifier = read_table(str(plane[0])), Classifier.load(plane[1])
+    regions = Regions.of(classifier, table, ("x", "y"), side=15)
+    assert regions.labels == ["a", "b", "c"] and regions.fixed == ["side"] and np.isnan(regions.points[-1, 0])
+    for i, j in np.ndindex(15, 15):  # one row at a time, at the most frequent side
+        cells = {"x": [repr(float(regions.x[j]))], "y": [repr(float(regions.y[i]))], "side": ["left"]}
+        assert classifier.predict(TableFile("row", cells, [1]))[0] == regions.labels[regions.best[i, j]]
+    assert {0, 1, 2} == set(regions.best.ravel().tolist())
+    values = table.numbers(("x", "y"), empty=np.nan)
+    assert regions.x[0] < np.nanmin(values[:, 0]) and regions.y[-1] > np.nanmax(values[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--plot-columns", "x,y"), "for which chart? give --plot-regions"),
+        (("--plot-regions", "r.svg", "--plot-columns", "x"), "give two of the model's columns of numbers, x, y"),
+        (("--plot-regions", "r.svg", "--plot-columns", "x,side"), "give two of the model's columns of numbers, x, y"),
+        (("--plot-regions", "r.svg", "--plot-columns", "x,x"), "give two of the model's columns of numbers, x, y"),
+        (("--plot-regions", "none/such/r.svg"), "there is no folder"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_in_a_line(run, plane, options, message):
+    table, model = plane
+    result = run("classify", "eval", model, table, *options)
+    assert result.status == 2 and message in result.err and result.err.count("\n") == 1
+
+
+def test_regions_need_two_columns_of_numbers(run, tables, plane, tmp_path):
+    model, plot = tmp_path / "one.model", tmp_path / "r.svg"
+    assert run("classify", "train", tables / "train.csv", "--label", "verdict", "-o", model, "-q").status == 0
+    result = run("classify", "eval", model, tables / "test.csv", "--plot-regions", plot)
+    assert result.status == 2 and "the model has 1 (price)" in result.err and not plot.exists()
+    new = tmp_path / "new.csv"  # a label that the model does not know has rows, but no region
+    new.write_text(plane[0].read_text(encoding="utf-8").replace("\nc,", "\nd,"), encoding="utf-8")
+    assert run("classify", "eval", plane[1], new, "--plot-regions", plot).status == 0
+    assert ">d</text>" in plot.read_text(encoding="utf-8")
 
 
 def test_labels_that_the_model_does_not_know_are_told(run, tables, tmp_path):

@@ -1,8 +1,10 @@
 """Mixtures on the command line."""
 
 import csv
+import inspect
 import io
 import json
+import signal
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -143,11 +145,112 @@ def test_charts_are_drawn(numbers, run, tmp_path):
         assert ("height" if extra else "first principal component") in text and "0 (50%)" in text
 
 
+def curve_in(text):
+    return [{name: float(cell) for name, cell in row.items()} for row in rows_in(text)]
+
+
+@pytest.mark.parametrize("options", [(), ("--covariance", "full"), ("--covariance", "tied"), ("--label", "kind")])
+@pytest.mark.parametrize("way", ["bic", "aic"])
+def test_the_number_of_components_is_chosen_by_the_least_of_the_curve(numbers, run, tmp_path, way, options):
+    model, common = tmp_path / "m.model", ("--number", "width", "--number", "height", "--seed", 3, *options)
+    result = run("cluster", numbers, "-k", "2-4", *common, "--choose", way, "--curve", "-", "-o", model,
+                 "--plot-curve", tmp_path / "c.svg", "--plot-rounds", tmp_path / "r.svg")  # fmt: skip
+    assert result.status == 0, result.err
+    curve = curve_in(result.out)
+    assert [row["components"] for row in curve] == [2, 3, 4]
+    best = min(curve, key=lambda row: row[way])
+    assert [row["chosen"] for row in curve] == [float(row is best) for row in curve]
+    assert f"Chosen by {way}: {best['components']:.0f} components" in result.err
+    assert f"chosen by {way}" in (tmp_path / "c.svg").read_text()
+    for row in curve:  # each is the mixture of that number alone
+        alone = tmp_path / "alone.model"
+        assert run("cluster", numbers, "-k", int(row["components"]), *common, "-o", alone, "-q").status == 0
+        lone = Mixture.load(alone)
+        assert row["log_likelihood"] == pytest.approx(lone.log_likelihoods_[-1])
+        assert row["parameters"] == lone.model_.n_parameters
+        assert row["aic"] == pytest.approx(2 * row["parameters"] - 2 * row["log_likelihood"])
+        assert row["bic"] == pytest.approx(np.log(80) * row["parameters"] - 2 * row["log_likelihood"])
+        if row is best:
+            assert alone.read_bytes() == model.read_bytes()
+    assert sorted(path.name for path in tmp_path.glob("*.checkpoint")) == []
+
+
+def test_bic_finds_as_many_components_as_there_are(numbers, run):
+    result = run("cluster", numbers, "-k", "1-5", "--number", "width", "--number", "height")
+    assert result.status == 0 and "Chosen by bic: 2 components" in result.err
+
+
+def test_rows_held_out_choose_the_number_and_the_mixture_is_of_all_rows(numbers, texts, run, tmp_path):
+    for table, options, n in (
+        (numbers, ("--number", "width", "--number", "height"), 80),
+        (texts, ("--text", "body"), 60),
+    ):
+        model, curve = tmp_path / "m.model", tmp_path / "curve.jsonl"
+        command = ("cluster", table, "-k", "1,2,4", *options, "--choose", "held-out", "--held-out", 0.25)
+        result = run(*command, "--curve", curve, "-o", model, "--plot-curve", tmp_path / "c.svg")
+        assert result.status == 0 and f"data       {n} rows" in result.err
+        rows = [json.loads(line) for line in curve.read_text().splitlines()]
+        best = max(rows, key=lambda row: row["held_out"])
+        assert [row["chosen"] for row in rows] == [int(row is best) for row in rows] and best["components"] != 1
+        alone = tmp_path / "alone.model"
+        assert run("cluster", table, "-k", best["components"], *options, "-o", alone, "-q").status == 0
+        assert alone.read_bytes() == model.read_bytes()
+        again = run(*command, "--curve", "-", "-q")
+        assert [row["held_out"] for row in curve_in(again.out)] == pytest.approx([row["held_out"] for row in rows])
+        other = run(*command, "--curve", "-", "-q", "--seed", 1)
+        assert curve_in(other.out)[0]["held_out"] != rows[0]["held_out"]
+
+
+def test_an_interrupted_choice_is_resumed(numbers, run, tmp_path, monkeypatch):
+    model, whole = tmp_path / "m.model", tmp_path / "whole.model"
+    command = ("cluster", numbers, "-k", "2-4", "--number", "width", "--choose", "aic", "--curve", "-")
+    asked = run(*command, "-o", whole)
+    monkeypatch.setattr(Mixture, "fit", stopped_at(Mixture.fit, 3))
+    stopped = run(*command, "-o", model)
+    assert stopped.status == 130 and f"{model}.k3.checkpoint with --resume" in stopped.err
+    monkeypatch.undo()
+    refused = run(*command, "-o", model)
+    assert refused.status == 2 and "m.model.k3.checkpoint belongs to an unfinished training" in refused.err
+    resumed = run(*command, "-o", model, "--resume")
+    assert resumed.status == 0 and "resuming from" in resumed.err
+    assert resumed.out == asked.out and model.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def stopped_at(fit, n_components):
+    """``fit`` with a Ctrl-C in the second round of the mixture of that many components."""
+
+    def interrupted(self, *arguments, observe, **keywords):
+        def watch(step):
+            observe(step)
+            if self.n_components == n_components and step.iteration == 2:
+                signal.raise_signal(signal.SIGINT)
+
+        return fit(self, *arguments, observe=watch, **keywords)
+
+    interrupted.__signature__ = inspect.signature(fit)
+    return interrupted
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "how many components? give -k"),
         (["-k", 0], "-k 0 must be at least 1"),
+        (["-k", "0-3"], "-k 0-3 must be at least 1"),
+        (["-k", "two"], "-k two: give a number of components, or several"),
+        (["-k", "4-2"], "write the smaller one first"),
+        (["-k", "1-99999999999"], "at most 1,000 numbers"),
+        (["-k", "2-90"], "-k 2-90: there are fewer rows (80) than components"),
+        (["-k", "2-70", "--choose", "held-out"], "-k 2-70: 64 rows are not held out"),
+        (["-k", 2, "--choose", "bic"], "--choose: -k 2 leaves nothing to choose"),
+        (["-k", 2, "--curve", "-", "--plot-curve", "c.svg"], "--curve, --plot-curve: -k 2 leaves nothing"),
+        (["-k", "2-3", "--choose", "mdl"], "choose='mdl' is not one of bic, aic, held-out"),
+        (["-k", "2-3", "--held-out", 0.3], "--held-out 0.3 is for --choose held-out"),
+        (["-k", "2-3", "--choose", "held-out", "--held-out", 1], "must be at most 0.9"),
+        (["-k", "2-3", "--init", "m.model"], "a model has one number of components, but -k 2-3 are several"),
+        (["-k", "2-3", "--resume"], "name the model with -o"),
+        (["-k", "2-3", "--curve", "none/such/c.csv"], "there is no folder"),
         (["-k", 2, "--number", "depth"], "points.csv: there is no column 'depth'; there are: width, height"),
         (["-k", 2, "--number", "remark"], "points.csv:2: column 'remark' is 'seen, yes', not a number"),
         (["-k", 2, *(x for c in ("width", "height", "same") for x in ("--ignore", c))], "no column holds numbers"),
@@ -169,6 +272,7 @@ def test_charts_are_drawn(numbers, run, tmp_path):
         (["-k", 2, "--format", "xls"], "format is 'xls'"),
         (["-k", 2, "-o", "none/such/m.model"], "there is no folder"),
         (["--predict", "none.model"], "none.model does not exist"),
+        (["--predict", "none.model", "--choose", "aic"], "--choose: with --predict the model says that"),
         (["--predict", "none.model", "-k", 3], "-k: with --predict the model says that"),
     ],
 )

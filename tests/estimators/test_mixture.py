@@ -290,3 +290,18 @@ def test_damaged_content_is_refused() -> None:
             Mixture.load(model_file.dumps(Mixture.kind, header, gaussian[1]))
     with pytest.raises(ModelFileError, match="kind"):
         Mixture.load(model_file.dumps("tagger", *gaussian))
+
+
+def test_the_log_likelihood_with_known_rows_is_that_of_training():
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 4])
+    known = [None] * 40
+    known[0], known[39] = "low", "high"
+    mixture = Mixture(3).fit(x, known=known)
+    assert mixture.log_likelihood(x, known) == pytest.approx(mixture.log_likelihoods_[-1])
+    assert mixture.log_likelihood(x) > mixture.log_likelihood(x, known)
+    joint = mixture.model_.joint(x[39:])[0, mixture.component_names_.index("high")]
+    assert mixture.log_likelihood(x[39:], ["high"]) == pytest.approx(joint)  # by name, though it is the only one here
+    assert mixture.bic(x, known) - mixture.bic(x) == pytest.approx(mixture.aic(x, known) - mixture.aic(x))
+    with pytest.raises(DataError, match="no component is called 'middle'; named are: high, low"):
+        mixture.log_likelihood(x[:1], ["middle"])

@@ -18,6 +18,7 @@ import loglinear
 INTERFACE = golden_records.read(golden_records.HERE / "interface.json")
 COMMANDS = golden_records.read(golden_records.HERE / "commands.json")
 N_COMMANDS = 28  # beside the program itself and the four that only have commands below them
+WIDER = {("cluster", "-k"): "text"}  # options that take more than they did: since 0.2.0 also 2-10, to choose from
 WIDE = 250  # columns of a terminal that cuts no option's name
 
 
@@ -92,7 +93,8 @@ def test_options_of_a_command_go_on_working(command: str, commands: dict[str, An
     for recorded in COMMANDS[command]:
         for flag in recorded.get("flags", []):
             assert flag in by_flag, f"{command} {flag} is gone"
-            assert unlike(recorded, by_flag[flag]) == [], f"{command} {flag}"
+            was = {**recorded, "type": WIDER.get((command, flag), recorded["type"])}
+            assert unlike(was, by_flag[flag]) == [], f"{command} {flag}"
     known = {flag for each in COMMANDS[command] for flag in each.get("flags", [])}
     for flag, each in by_flag.items():
         assert flag in known or not each.get("required"), f"{command} {flag} is new, and must be given"

@@ -238,6 +238,7 @@ def test_a_start_that_has_nothing_in_common_is_refused():
         (Tagger("hmm"), (WORDS, LABELS)),
         (HMM(), (WORDS, LABELS)),
         (Classifier("least-squares"), (ROWS, KINDS)),
+        (Classifier("naive-bayes"), (np.abs(ROWS), KINDS)),
         (DependencyParser("generative", relations=False), (SENTENCES, ARCS)),
     ],
 )

@@ -67,6 +67,7 @@ def train_command(
     --------
     loglinear classify train reviews.csv --label stars --text review --words words:ngrams=2 -o stars.model
     loglinear classify train mail.jsonl --label spam --criterion max-margin --l2 0.1 -o spam.model
+    loglinear classify train mail.jsonl --label spam --text body --criterion naive-bayes:smoothing=0.5 -o spam.model
     loglinear classify train mail.tsv --label spam --criterion softmax-margin --cost balanced --dev dev.tsv -o m.model
     loglinear classify train patients.csv --label ill --ignore name --multiclass one-versus-all -o ill.model
     loglinear classify train mail.jsonl --label spam -o spam.model --resume   (after Ctrl-C)
@@ -151,6 +152,13 @@ def eval_command(
     ] = "predicted",
     json: PrintJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the confusion matrix.")] = None,
+    plot_regions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw regions by predicted, rows by true label, in two columns."),
+    ] = None,
+    plot_columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The two columns of numbers of --plot-regions.")
+    ] = None,
     threads: Threads = None,
     format: Format = "auto",
 ) -> None:
@@ -162,6 +170,7 @@ def eval_command(
     loglinear classify eval stars.model test.csv --json --plot confusion.svg
     loglinear classify eval stars.model test.csv --against other.model
     loglinear classify eval stars.model test.csv --against labelled-by-another.csv --column predicted
+    loglinear classify eval iris.model iris.csv --plot-regions regions.svg --plot-columns petal_length,petal_width
     """
     import json as json_module
 
@@ -170,10 +179,15 @@ def eval_command(
     from loglinear.data.tables import read_table
     from loglinear.evaluation.labels import accuracy_report, confusions
     from loglinear.experiments.charts import table_chart
+    from loglinear.experiments.regions import Regions, chosen_columns
 
     check_place(plot)
     other.reject_alone(given, "--column")
+    check_place(plot_regions)
+    if plot_columns is not None and plot_regions is None:
+        raise OptionError(f"--plot-columns {plot_columns}: for which chart? give --plot-regions FILE.svg with it")
     classifier = _loaded(model, threads)
+    columns = None if plot_regions is None else chosen_columns(classifier.kinds_ or {}, plot_columns)
     rows = read_table(table, format)
     named = label or classifier.label_column_
     if named is None:
@@ -189,6 +203,8 @@ def eval_command(
     if plot is not None:
         names, counts = confusions([truth], [labels])
         write_text(plot, table_chart("Confusion", names, names, counts, "predicted", "gold"))
+    if columns is not None:
+        write_text(plot_regions, Regions.of(classifier, rows, columns).chart(truth))
     if other.against is not None:
         from loglinear.evaluation.paired import paired_rows
 

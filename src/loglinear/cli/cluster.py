@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import TABLE, FitOptions, Flags, TableOptions, flag
+from loglinear.cli.options import TABLE, FitOptions, Flags, TableOptions, changed, flag
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import ClassifierOptions, MixtureOptions, check_mixture
+from loglinear.estimators.options import BIC, CHOOSE_BY, HELD_OUT, ClassifierOptions, MixtureOptions, check_mixture
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
@@ -20,16 +20,44 @@ if TYPE_CHECKING:
 
     from loglinear.data.tables import TableFile
     from loglinear.estimators.mixture import Mixture
+    from loglinear.experiments.components import Curve
     from loglinear.features.tables import BagOfWords
 
 
 MODEL, CHARTS = "The mixture", "Charts"
+HELD_OUT_SHARE = 0.2
 
 
 @options
 class ClusterOptions:
-    """Where a mixture, its rows and its charts go."""
+    """How many components there are, and where a mixture, its rows and its charts go."""
 
+    n_components: str | None = option(
+        "how many components; or several numbers to choose from, as in 2-10 or 2,4,8",
+        default=None,
+        panel=MODEL,
+        metavar="K|FROM-TO",
+        flags=("-k",),
+    )
+    choose: str | None = option(
+        f"what to choose the number of components by, with several -k; {BIC} by default",
+        default=None,
+        choices=CHOOSE_BY,
+        panel=MODEL,
+    )
+    held_out: float | None = option(
+        f"share of the rows to hold out with --choose {HELD_OUT}; {HELD_OUT_SHARE:g} by default",
+        default=None,
+        above=0,
+        most=0.9,
+        panel=MODEL,
+        metavar="SHARE",
+    )
+    curve: str | None = option(
+        "write what was chosen from as a table: .csv, .tsv or .jsonl, - for standard output",
+        default=None,
+        metavar="FILE",
+    )
     output: Path | None = option(
         "model file to write; with --predict, the table of rows (- by default)",
         default=None,
@@ -47,6 +75,9 @@ class ClusterOptions:
     plot_rounds: Path | None = option(
         "draw the log-likelihood by round of EM", default=None, panel=CHARTS, metavar="FILE.svg"
     )
+    plot_curve: Path | None = option(
+        "draw what the number of components was chosen by", default=None, panel=CHARTS, metavar="FILE.svg"
+    )
     top: int = option("how many columns or words to show of each component", default=5, least=1)
 
 
@@ -55,7 +86,7 @@ def cluster_command(
         str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input).")
     ],
     asked: ClusterOptions,
-    model: Annotated[MixtureOptions, Flags(panel=MODEL, defaults={"n_components": None, "components": None})],
+    model: Annotated[MixtureOptions, Flags(panel=MODEL, without=("n_components",), defaults={"components": None})],
     run: Annotated[FitOptions, Flags(help={"dev": "table of rows to judge by"})],
     table: Annotated[TableOptions, Flags(without=("label", "categories"))],
     words: Annotated[str, flag(ClassifierOptions, "text", panel=TABLE)] = "words",
@@ -78,6 +109,8 @@ def cluster_command(
     Examples
     --------
     loglinear cluster iris.csv -k 3 --covariance full -o iris.model --plot iris.svg
+    loglinear cluster iris.csv -k 1-8 --choose bic --plot-curve bic.svg -o iris.model
+    loglinear cluster mails.csv --text body -k 4,8,16 --choose held-out --curve - -o topics.model
     loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
     loglinear cluster new.csv --predict iris.model -o rows.csv
     loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
@@ -85,22 +118,24 @@ def cluster_command(
     out = common.console(run.quiet)
     if asked.predict is not None:
         trained = {
-            "-k": model.n_components, "--label": label, "--number": table.numbers, "--text": table.texts,
-            "--ignore": table.ignored, "--rows": asked.rows, "--components": model.components,
+            "-k": asked.n_components, "--choose": asked.choose, "--label": label, "--number": table.numbers,
+            "--text": table.texts, "--ignore": table.ignored, "--rows": asked.rows, "--components": model.components,
             "--covariance": model.covariance, "--plot-rounds": asked.plot_rounds,
+            "--held-out": asked.held_out, "--curve": asked.curve, "--plot-curve": asked.plot_curve,
         }  # fmt: skip
         if given := [name for name, value in trained.items() if value]:
             raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave out")
         _predict(data, asked.predict, asked, table, out)
         return
-    if model.n_components is None:
-        raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to apply a model)")
+    numbers = _component_numbers(asked, run)
     if table.texts and table.numbers:
         raise OptionError("--text and --number: a mixture is of words or of numbers; give only one of them")
     if asked.plot_columns is not None and asked.plot is None:
         raise OptionError(f"--plot-columns {asked.plot_columns}: for which chart? give --plot FILE.svg with it")
-    common.check_training(asked.output, run)
-    for place in (asked.plot, asked.plot_rounds):
+    for output in (asked.output, *(_output_of(asked, k) for k in numbers if len(numbers) > 1)):
+        common.check_training(output, run)
+    curve = None if asked.curve in (None, "-") else Path(asked.curve)
+    for place in (asked.plot, asked.plot_rounds, asked.plot_curve, curve):
         common.check_place(place)
     with common.working(out, f"reading {data}"):
         rows = table.read(data, whole=True)
@@ -111,7 +146,11 @@ def cluster_command(
         dev = None if run.dev is None else seen.matrix(table.read(run.dev, whole=True), kind == "multinomial")
     if kind == "gaussian" and seen.words is not None:
         raise OptionError("--components gaussian is for numbers; words are counted: take --components multinomial")
-    _train(model, kind, x, dev, seen, _known(rows, label), rows.n_rows, asked, run, out)
+    _places(asked, seen, kind)
+    training = Clustering(model, kind, x, dev, _known(rows, label), asked, run, out)
+    training.check(numbers)
+    mixture, seconds = training.chosen(numbers) if len(numbers) > 1 else training.fitted(numbers[0])
+    _finish(mixture, seconds, x, seen, asked, out)
 
 
 def _predict(data: str, model: Path, asked: ClusterOptions, table: TableOptions, out: Console) -> None:
@@ -127,28 +166,127 @@ def _predict(data: str, model: Path, asked: ClusterOptions, table: TableOptions,
         _draw(mixture, x, seen, asked, out)
 
 
-def _train(
-    model: MixtureOptions, kind: str, x: Any, dev: Any, seen: ClusterRows, known: list[str | None] | None, n_rows: int,
-    asked: ClusterOptions, run: FitOptions, out: Console,
-) -> None:  # fmt: skip
-    """Train a mixture, show its components, and write it."""
-    from dataclasses import replace
+def _component_numbers(asked: ClusterOptions, run: FitOptions) -> list[int]:
+    """The numbers of components to train; refuses options that do not go with one, or with several."""
+    from loglinear.experiments.components import component_numbers
 
+    if asked.n_components is None:
+        raise OptionError("how many components? give -k, as in -k 3 (or --predict MODEL to apply a model)")
+    numbers = component_numbers(asked.n_components)
+    if len(numbers) == 1:
+        if given := changed(asked, "choose", "held_out", "curve", "plot_curve"):
+            raise OptionError(
+                f"{', '.join(given)}: -k {numbers[0]} leaves nothing to choose; give several, as in -k 2-10"
+            )
+        return numbers
+    if run.init is not None:
+        raise OptionError(f"--init: a model has one number of components, but -k {asked.n_components} are several")
+    if asked.held_out is not None and asked.choose != HELD_OUT:
+        raise OptionError(f"--held-out {asked.held_out:g} is for --choose {HELD_OUT}; give that too, or leave it out")
+    return numbers
+
+
+def _output_of(asked: ClusterOptions, n_components: int) -> Path | None:
+    """The file beside which one of several mixtures has its checkpoint."""
+    return None if asked.output is None else asked.output.with_name(f"{asked.output.name}.k{n_components}")
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Mixtures of some rows x [n, D], one or several of which one is chosen."""
+
+    model: MixtureOptions
+    kind: str
+    x: Any
+    dev: Any
+    known: list[str | None] | None
+    asked: ClusterOptions
+    run: FitOptions
+    out: Console
+
+    def check(self, numbers: Sequence[int]) -> None:
+        """Refuse what training would refuse, before the first of several trainings."""
+        n = self.x.shape[0]
+        for k in numbers:
+            check_mixture(self.mixture(k))
+        if len(numbers) > 1 and numbers[-1] > n:
+            raise OptionError(f"-k {self.asked.n_components}: there are fewer rows ({n}) than components")
+
+    def mixture(self, n_components: int) -> Mixture:
+        """A mixture to train."""
+        from loglinear.estimators.mixture import Mixture
+
+        return Mixture(**{**vars(self.model), "n_components": n_components, "components": self.kind})
+
+    def fitted(self, n_components: int, rows: Any = None, output: Path | None = None) -> tuple[Mixture, float]:
+        """A mixture of some ``rows`` (numbers), trained with a checkpoint beside ``output``, and its seconds."""
+        from dataclasses import replace
+
+        from loglinear.training.run import Progress
+
+        def progress(step: Progress) -> Progress:
+            several = step.phase != "main" and self.out.is_terminal  # without one, starts need no line each
+            return replace(step, phase=step.phase if several else "main", objective=-step.objective)
+
+        mixture = self.mixture(n_components)
+        x = self.x if rows is None else self.x[rows]
+        seconds = common.fit(
+            mixture, x, self.run, self.out, output=output or self.asked.output, progress=progress, X_dev=self.dev,
+            known=self.known_of(rows),
+        )  # fmt: skip
+        return mixture, seconds
+
+    def known_of(self, rows: Any) -> list[str | None] | None:
+        """The known components of some rows (numbers), or of all."""
+        return self.known if self.known is None or rows is None else [self.known[i] for i in rows]
+
+    def chosen(self, numbers: Sequence[int]) -> tuple[Mixture, float]:
+        """The mixture that is best in the way asked for, of all rows, and the seconds that all of them took.
+
+        With rows held out, the mixture of the best number of components is trained again, on all rows.
+        """
+        from loglinear.experiments.components import Curve, Judged, held_out_rows
+
+        asked, rows, held = self.asked, None, None
+        curve, best, total = Curve(asked.choose or BIC), None, 0.0
+        if curve.way == HELD_OUT:
+            share = HELD_OUT_SHARE if asked.held_out is None else asked.held_out
+            rows, held = held_out_rows(self.x.shape[0], share, self.model.seed, self.known)
+            if numbers[-1] > len(rows):
+                raise OptionError(f"-k {asked.n_components}: {len(rows)} rows are not held out, fewer than components")
+        x, others = (self.x, None) if rows is None else (self.x[rows], self.x[held])
+        for k in numbers:
+            mixture, seconds = self.fitted(k, rows, _output_of(asked, k))
+            curve.judged.append(Judged.of(mixture, x, self.known_of(rows), others))
+            total += seconds
+            if curve.best is curve.judged[-1]:
+                best = mixture
+            self.out.print(curve.judged[-1].said(curve.way), markup=False)
+        self.show(curve)
+        if held is not None:
+            best, seconds = self.fitted(curve.best.components)
+            total += seconds
+        for k in numbers if asked.output is not None else ():
+            common.checkpoint_of(_output_of(asked, k)).unlink(missing_ok=True)  # type: ignore[union-attr]
+        assert best is not None
+        return best, total
+
+    def show(self, curve: Curve) -> None:
+        """Print the curve, write it and draw it, where that is asked for."""
+        common.show_table(curve.table(), self.out)
+        if self.asked.curve is not None:
+            _write_table(curve.columns(), self.asked.curve, digits=12)  # log-likelihoods are large, and alike
+        if self.asked.plot_curve is not None:
+            common.write_text(self.asked.plot_curve, curve.chart())
+            self.out.print(f"chart      {self.asked.plot_curve}", markup=False)
+
+
+def _finish(mixture: Mixture, seconds: float, x: Any, seen: ClusterRows, asked: ClusterOptions, out: Console) -> None:
+    """Write a trained mixture and show its components."""
     import numpy as np
 
     from loglinear.cli.inspect import component_table
-    from loglinear.estimators.mixture import Mixture
-    from loglinear.training.run import Progress
 
-    mixture = Mixture(**{**vars(model), "components": kind})
-    check_mixture(mixture)
-    _places(asked, seen, kind)
-
-    def progress(step: Progress) -> Progress:
-        several = step.phase != "main" and out.is_terminal  # without one, starts need no line each
-        return replace(step, phase=step.phase if several else "main", objective=-step.objective)
-
-    seconds = common.fit(mixture, x, run, out, output=asked.output, progress=progress, X_dev=dev, known=known)
     mixture.feature_names_in_ = np.array(seen.names, dtype=object)
     mixture.source_ = seen.to_dict()
     if asked.output is not None:
@@ -157,7 +295,7 @@ def _train(
     what = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
     common.summarise(
         mixture, out, asked.output,
-        data=f"{n_rows:,} rows, {len(seen.names):,} {what}",
+        data=f"{x.shape[0]:,} rows, {len(seen.names):,} {what}",
         seconds=seconds,
         objective=f"{mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}",
         following="loglinear cluster TABLE --predict MODEL;  loglinear inspect MODEL",
@@ -174,8 +312,6 @@ def _known(table: TableFile, label: str | None) -> list[str | None] | None:
 
 def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
     from loglinear.cli.inspect import component_labels
-    from loglinear.data import atomic_output
-    from loglinear.data.tables import table_format_of, write_table
 
     probabilities = mixture.model_.posterior(x)
     best = probabilities.argmax(axis=1)
@@ -185,8 +321,16 @@ def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
         "component": [names[k] for k in best],
         "probability": probabilities.max(axis=1).tolist(),
     }
+    _write_table(columns, path)
+
+
+def _write_table(columns: Mapping[str, Sequence[Any]], path: str, digits: int = 6) -> None:
+    """Write columns in the format of the file's name; ``-`` is standard output, as CSV."""
+    from loglinear.data import atomic_output
+    from loglinear.data.tables import table_format_of, write_table
+
     with atomic_output(path) as out:
-        write_table(columns, out, table_format_of(path) if path != "-" else "csv")
+        write_table(columns, out, table_format_of(path) if path != "-" else "csv", digits)
 
 
 def _places(asked: ClusterOptions, seen: ClusterRows, kind: str) -> tuple[int, int] | None:

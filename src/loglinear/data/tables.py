@@ -204,15 +204,18 @@ def _cell(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def write_table(columns: Mapping[str, Sequence[Any]], out: BinaryIO, format: str = "csv") -> None:
-    """Write columns of the same length as CSV, TSV or JSON Lines; floats in CSV and TSV keep six digits."""
+def write_table(columns: Mapping[str, Sequence[Any]], out: BinaryIO, format: str = "csv", digits: int = 6) -> None:
+    """Write columns of the same length as CSV, TSV or JSON Lines; floats in CSV and TSV keep that many ``digits``."""
     rows = zip(*columns.values(), strict=True)
     if format == "jsonl":
         for row in rows:
             out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
         return
     text = io.StringIO()
-    cells = [list(columns), *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)]
+    cells = [
+        list(columns),
+        *([f"{cell:.{digits}g}" if isinstance(cell, float) else cell for cell in row] for row in rows),
+    ]
     if format == "csv":
         csv.writer(text, lineterminator="\n").writerows(cells)
     else:  # tabs and line ends in a cell become spaces

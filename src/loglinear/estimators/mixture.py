@@ -202,14 +202,26 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         """Mean log p(x) of the rows."""
         return float(self.score_samples(X).mean())
 
-    def bic(self, X: Any) -> float:
-        """-2 log-likelihood + (free parameters) log n: the smaller the better."""
-        log_p = self.score_samples(X)
-        return float(-2.0 * log_p.sum() + self.model_.n_parameters * np.log(len(log_p)))
+    def log_likelihood(self, X: Any, known: Any = None) -> float:
+        """sum_i log p(x_i) or, for rows of a ``known`` component (as in :meth:`fit`), log p(x_i, k)."""
+        rows = self._rows(X)
+        if known is None:
+            return float(self.model_.log_likelihoods(rows).sum())
+        named = {name: k for k, name in enumerate(self.component_names_) if name is not None}
+        if strange := [value for value in known if isinstance(value, str) and value not in named]:
+            raise DataError(f"known: no component is called {strange[0]!r}; named are: {', '.join(named) or 'none'}")
+        given = [named[value] if isinstance(value, str) else value for value in known]
+        numbers, _ = known_components(given, rows.shape[0], self.n_components)
+        return self.model_.expected(rows, np.ones(rows.shape[0]), numbers).log_likelihood
 
-    def aic(self, X: Any) -> float:
+    def bic(self, X: Any, known: Any = None) -> float:
+        """-2 log-likelihood + (free parameters) log n: the smaller the better."""
+        log_p, n = self.log_likelihood(X, known), np.shape(X)[0]
+        return float(-2.0 * log_p + self.model_.n_parameters * np.log(n))
+
+    def aic(self, X: Any, known: Any = None) -> float:
         """-2 log-likelihood + 2 (free parameters): the smaller the better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.model_.n_parameters)
+        return -2.0 * self.log_likelihood(X, known) + 2.0 * self.model_.n_parameters
 
     def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Int32]:
         """Rows [n, D] and their components [n], drawn; counts are sparse, their lengths Poisson."""

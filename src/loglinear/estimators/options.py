@@ -35,6 +35,7 @@ GENERATIVE = "generative"  # dependency parsers that are counted
 ELSEWHERE = {
     **dict.fromkeys(("pcfg", "pcfg-em", "mecfg"), "phrase parsers (on trees in brackets)"),
     GENERATIVE: "dependency parsers",
+    NAIVE_BAYES: "classifiers",
 }  #: criteria that one kind of estimator alone has, and what they train
 ANNOTATIONS = ("none", "parent", "rich")
 FACTORS = ("head", "right", "left")
@@ -42,6 +43,7 @@ KINDS = ("gaussian", "multinomial")
 COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")
 COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # of Gaussians, by default
 STARTS = ("k-means++", "random")
+CHOOSE_BY = BIC, AIC, HELD_OUT = "bic", "aic", "held-out"  # what the number of components is chosen by
 SOLVERS = ("auto", "closed-form", "conjugate-gradients")
 GAUSSIAN_ONLY = ("covariance", "variance", "floor")
 MOST_SMOOTHING = 1e6  # beside which counts hardly count
@@ -671,7 +673,7 @@ def classifier_training() -> Any:
     from loglinear.structures.flat.structure import Flat
     from loglinear.training.plan import Trained
 
-    return Trained("classifier", "flat labels", Flat, elsewhere=ELSEWHERE)
+    return Trained("classifier", "flat labels", Flat, (NAIVE_BAYES,), elsewhere=ELSEWHERE)
 
 
 def check_classifier(classifier: Any) -> None:
@@ -688,6 +690,9 @@ def check_classifier(classifier: Any) -> None:
     if weights is not None and weights != "balanced" and not isinstance(weights, Mapping):
         raise OptionError(f"class_weight={weights!r:.60} is not 'balanced' or a dict from labels to numbers")
     _check_functions(classifier)
+    if spec_name(classifier.criterion) == NAIVE_BAYES:
+        _check_naive_bayes(classifier)
+        return
     _check_base(classifier, CRITERIA.part(classifier.criterion).uses_base, CRITERIA.spec(classifier.criterion).values)
     if classifier.multiclass == ONE_VERSUS_ALL:
         if classifier.feature_map is not None:
@@ -709,6 +714,25 @@ def _check_functions(classifier: Any) -> None:
     if classifier.feature_map is not None:
         for name, _ in _changed(classifier, "bias", "bias_scale"):
             raise OptionError(f"{name} is not for a feature_map, which may give each label a feature of its own")
+
+
+def _check_naive_bayes(classifier: Any) -> None:
+    """Refuse what a model that is counted has no use for."""
+    naive_bayes_smoothing(classifier.criterion)
+    unused = ("cost", "optimizer", "l1", "l2", "variance", "max_iter", "tolerance", "patience", "bias", "bias_scale")
+    for name, _ in _changed(classifier, *unused, "base", "feature_map"):
+        raise OptionError(f"criterion={NAIVE_BAYES!r} counts, and has no use for {name}; leave it out")
+
+
+def naive_bayes_smoothing(criterion: str) -> float:
+    """lambda of a criterion as text, ``naive-bayes`` or ``naive-bayes:smoothing=0.5``."""
+    known = declared(NaiveBayesOptions)
+    return float(spec_options(criterion, known, "criterion").get("smoothing", known["smoothing"].default))
+
+
+def learns_from_counts(criterion: str) -> bool:
+    """Whether a classifier's criterion takes columns for counts, which are not negative."""
+    return spec_name(criterion) in (NAIVE_BAYES, M_ESTIMATION)
 
 
 def _check_base(classifier: Any, uses_base: bool, values: Mapping[str, Any]) -> None:

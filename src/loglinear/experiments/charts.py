@@ -167,7 +167,7 @@ def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names
     axes, labels = _axes(mixture, x, columns)
     k, d = theta.means.shape
     expanded = theta.shape.expanded(theta.covariances, k, d)
-    shown = x if len(x) <= MOST_ROWS else x[np.random.default_rng(0).choice(len(x), MOST_ROWS, replace=False)]
+    shown = x[shown_rows(len(x))]
     belongs = mixture.model_.joint(shown).argmax(axis=1)
     centre = np.zeros(d) if columns is not None else x.mean(axis=0)
     points, means = (shown - centre) @ axes, (theta.means - centre) @ axes
@@ -192,6 +192,11 @@ def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names
         if k <= 2 * len(COLOURS):
             canvas.legend()
     return done[0]
+
+
+def shown_rows(n: int) -> Any:
+    """Which of n rows are drawn: all, or so many at random."""
+    return slice(None) if n <= MOST_ROWS else np.random.default_rng(0).choice(n, MOST_ROWS, replace=False)
 
 
 def climb_chart(mixture: Any) -> str:

@@ -7,15 +7,24 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from loglinear import Classifier, model_file
+from loglinear import Classifier, NaiveBayes, model_file
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.options import classifier_training
 from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.training.run import TrainingInterrupted
 from problems.texts import text_problem
 
-CRITERIA = ["cll", "f-measure", "jrb", "least-squares", "m-estimation", "marginal-likelihood", "max-margin", "mira"]
-CRITERIA += ["passive-aggressive", "perceptron", "risk", "softmax-margin"]
+CRITERIA = [
+    "naive-bayes",
+    "cll",
+    "f-measure",
+    "jrb",
+    "least-squares",
+    "m-estimation",
+    "marginal-likelihood",
+    "max-margin",
+]
+CRITERIA += ["mira", "passive-aggressive", "perceptron", "risk", "softmax-margin"]
 
 
 def test_these_are_all_the_criteria():
@@ -45,6 +54,48 @@ def test_every_criterion_trains_predicts_and_is_kept(criterion, multiclass, form
     assert again.get_params() | {"threads": None} == classifier.get_params()
     assert (again.objective_, again.n_iter_) == (classifier.objective_, classifier.n_iter_)
     assert classifier.n_iter_ >= 1 and classifier.converged_ in (True, False)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+@pytest.mark.parametrize("smoothing", [None, 0.25])
+def test_naive_bayes_is_that_of_the_estimator_of_its_own(counts, n_labels, smoothing):
+    X, y = counts
+    y, weights = np.minimum(y, n_labels - 1), np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    spec = "naive-bayes" if smoothing is None else f"naive-bayes:smoothing={smoothing}"
+    ours = Classifier(spec).fit(X, y, sample_weight=weights)
+    referee = NaiveBayes(1.0 if smoothing is None else smoothing).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(ours.predict_log_proba(X), referee.predict_log_proba(X), rtol=1e-9, atol=1e-9)
+    joint = referee.predict_joint_log_proba(X)[np.arange(len(y)), y]
+    log_prior = referee.smoothing * referee.feature_log_prob_.sum()
+    assert ours.objective_ == pytest.approx(-weights @ joint - log_prior)
+    assert ours.message_ == "counted" and ours.converged_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"l2": 0.1}, "'naive-bayes' counts, and has no use for l2"),
+        ({"variance": 1.0}, "no use for variance"),
+        ({"l1": 0.1}, "no use for l1"),
+        ({"optimizer": "lbfgs"}, "no use for optimizer"),
+        ({"max_iter": 5}, "no use for max_iter"),
+        ({"cost": "hamming:2"}, "no use for cost"),
+        ({"bias": "none"}, "no use for bias"),
+        ({"base": "naive-bayes"}, "no use for base"),
+        ({"feature_map": lambda x, y: [y]}, "no use for feature_map"),
+        ({"criterion": "naive-bayes:smoothing=0"}, "must be greater than 0"),
+        ({"criterion": "naive-bayes:lambda=1"}, "has no option 'lambda'; it has smoothing"),
+    ],
+)
+def test_naive_bayes_refuses_what_it_has_no_use_for(options, message):
+    with pytest.raises(OptionError, match=message):
+        Classifier(**{"criterion": "naive-bayes", **options}).check_options()
+
+
+@pytest.mark.parametrize("criterion", ["naive-bayes", "m-estimation"])
+def test_what_counts_refuses_negative_numbers_and_names_the_column(criterion):
+    with pytest.raises(DataError, match=r"-2 in column 'x1'.*needs counts"):
+        Classifier(criterion).fit([[1.0, -2.0], [0.0, 1.0]], ["a", "b"])
 
 
 @pytest.mark.parametrize("criterion", ["cll", "max-margin", "softmax-margin"])

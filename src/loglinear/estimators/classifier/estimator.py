@@ -29,7 +29,7 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import ClassifierOptions, check_classifier, own_base
+from loglinear.estimators.options import NAIVE_BAYES, ClassifierOptions, check_classifier, learns_from_counts, own_base
 from loglinear.model_file import Reader, plain
 from loglinear.options import documented, spec_name
 from loglinear.system import thread_count
@@ -82,7 +82,8 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.criterion.startswith("m-estimation")
+        tags.input_tags.positive_only = learns_from_counts(self.criterion)
+        tags.classifier_tags.poor_score = spec_name(self.criterion) == NAIVE_BAYES
         return tags
 
     @property

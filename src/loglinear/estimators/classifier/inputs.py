@@ -24,6 +24,7 @@ from loglinear.arrays import Array
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.options import learns_from_counts
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.names import NameEncoder, attributes_of_examples
 from loglinear.features.tables import BagOfWords, TableFeatures
@@ -371,7 +372,8 @@ def new_encoder(X: Any, options: Any) -> RowEncoder:
         return TemplateRows(options.template)
     kind = NAMES if options.features is not None else kind_of(X)
     if kind == TABLE:
-        return TableRows(options.kinds, options.text, options.raw_numbers)
+        raw = options.raw_numbers or learns_from_counts(options.criterion)
+        return TableRows(options.kinds, options.text, raw)
     if options.kinds:
         raise OptionError(f"kinds={options.kinds!r:.60} is of the columns of a table (read_table); X is none")
     if kind == NUMBERS:

@@ -31,9 +31,16 @@ from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncoder, made_features, new_encoder
 from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
 from loglinear.estimators.classifier.ridge import solve
-from loglinear.estimators.options import LEAST_SQUARES, ONE_VERSUS_ALL, own_base
+from loglinear.estimators.options import (
+    LEAST_SQUARES,
+    NAIVE_BAYES,
+    ONE_VERSUS_ALL,
+    learns_from_counts,
+    naive_bayes_smoothing,
+    own_base,
+)
 from loglinear.generative.m_estimation import MEstimationObjective
-from loglinear.generative.naive_bayes import NaiveBayesModel
+from loglinear.generative.naive_bayes import NaiveBayesModel, log_dirichlet
 from loglinear.optimizers.dual.flat import flat_dual_unsupported_reason
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.options import spec_name
@@ -198,21 +205,33 @@ class LabelProblem(Learnable):
 
     def with_base(self, classifier: Any) -> LabelProblem:
         """The problem with its generative base, if the criterion uses one: counted naive Bayes, or the user's own."""
-        if not CRITERIA.part(classifier.criterion).uses_base:
+        if not learns_from_counts(classifier.criterion):
             return self
-        rows = self.data.rows
-        least = float((rows.data if sp.issparse(rows) else rows).min(initial=0.0))
-        if least < 0.0:
-            raise DataError(f"Negative values in data ({least:g}): criterion={classifier.criterion!r} needs counts")
+        self._check_counts(classifier.criterion)
         if own_base(classifier):
             return replace(self, base=classifier.base)
-        values = dict(CRITERIA.spec(classifier.criterion).values)
-        n, data = self.features.n_labels, self.data
+        if spec_name(classifier.criterion) == NAIVE_BAYES:
+            smoothing = naive_bayes_smoothing(classifier.criterion)
+        else:
+            smoothing = CRITERIA.spec(classifier.criterion).values.get("smoothing", 1.0)
+        rows, n, data = self.data.rows, self.features.n_labels, self.data
         counts = np.bincount(self.gold, data.weights, n)
         if not counts.all():
             raise DataError(f"no example of the class {self.labels[int(np.argmin(counts))]!r} has any weight")
-        base = NaiveBayesModel.fit(rows, self.gold, n, values.get("smoothing", 1.0), data.weights)
+        base = NaiveBayesModel.fit(rows, self.gold, n, smoothing, data.weights)
         return replace(self, base=base)
+
+    def _check_counts(self, criterion: str) -> None:
+        """Refuse negative numbers, and say in which column the least of them is."""
+        rows = self.data.rows
+        least = np.asarray(rows.min(axis=0).toarray() if sp.issparse(rows) else rows.min(axis=0)).ravel()
+        worst = int(least.argmin())
+        if least[worst] < 0.0:
+            assert not isinstance(self.data.encoder, CandidateEncoder)
+            column = self.data.encoder.names()[worst]
+            raise DataError(
+                f"Negative values in data ({least[worst]:g} in column {column!r}): criterion={criterion!r} needs counts"
+            )
 
     def m_estimation(self, base: Any, l2: float) -> MEstimationObjective:
         """The objective of M-estimation over ``base``: features are counts joined with the label."""
@@ -487,11 +506,33 @@ class ClassifierTraining:
 
     @property
     def in_closed_form(self) -> bool:
-        """Whether nothing iterates: least squares without L1, unless an optimizer is asked for."""
+        """Whether nothing iterates: naive Bayes; least squares without L1, unless an optimizer is asked for."""
+        if self.criterion_name == NAIVE_BAYES:
+            return True
         classifier, rows = self.classifier, isinstance(self.problem.corpus, FlatCorpus)
         return self.criterion_name == LEAST_SQUARES and rows and not classifier.l1 and classifier.optimizer is None
 
     def solved(self) -> tuple[AnyModel, Outcome]:
+        """The best model in closed form, and what it took."""
+        return self._counted() if self.criterion_name == NAIVE_BAYES else self._regressed()
+
+    def _counted(self) -> tuple[AnyModel, Outcome]:
+        """Naive Bayes as linear functions, w_y = log theta_y and b_y = log p(y) (Zhang, 9.4.1).
+
+        The objective is -sum_i c_i log p(x_i, y_i) - log p(theta), summed over the parts.
+        """
+        problem, began = self.problem, time.perf_counter()
+        assert not isinstance(problem.encoder, CandidateEncoder)
+        smoothing, objective = naive_bayes_smoothing(self.classifier.criterion), 0.0
+        for part in self.parts:
+            joint = part.base.scores(problem.rows)[np.arange(len(part.gold)), part.gold]
+            objective -= float(joint.sum() if problem.weights is None else problem.weights @ joint)
+            objective -= log_dirichlet(part.base.log_theta, smoothing)
+        scores = _stacked([part.base_scores() for part in self.parts])
+        outcome = Outcome([scores.coef.ravel()], objective, 1, 1, True, "counted", time.perf_counter() - began)
+        return LinearModel(problem.labels, problem.encoder, scores, len(self.parts) > 1), outcome
+
+    def _regressed(self) -> tuple[AnyModel, Outcome]:
         """Ridge regression on 1 for the label and -1 for others, all labels at once (one regression for two)."""
         problem, classifier, began = self.problem, self.classifier, time.perf_counter()
         n = len(problem.labels)
