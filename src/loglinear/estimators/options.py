@@ -23,6 +23,7 @@ from loglinear.options import Option, check, declared, option, options, spec_nam
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
 
+PAIRS_ONLY = "only"  # value of pair_features
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
@@ -158,7 +159,14 @@ class TaggerOptions(TrainingOptions):
     transitions: str = option(
         "which label bigrams get a weight", default="observed", choices=("observed", "all", "none"), panel=FEATURES
     )
-    pair_features: bool = option("join every attribute with the label pair too", default=False, panel=FEATURES)
+    pair_features: bool | str = option(
+        "join every attribute with the label pair, too, or (only) with the pair alone; that of a first token is of the "
+        "start and its label",
+        default=False,
+        words=(PAIRS_ONLY,),
+        panel=FEATURES,
+        metavar="[only]",
+    )
     prune: float | None = option(
         "share of the weights to leave out of the trained model, the smallest first",
         default=None,
@@ -546,6 +554,12 @@ def check_tagger_training(tagger: Any) -> None:
         )
     if tagger.hash_bits is not None:
         _check_hashed(tagger, criterion.uses_base, bool(given["joint"]))
+    if tagger.pair_features == PAIRS_ONLY and (criterion.uses_base or given["joint"]):
+        what = "has a base model" if criterion.uses_base else "predicts columns"
+        raise OptionError(
+            f"pair_features={PAIRS_ONLY!r}: criterion={tagger.criterion!r} {what}, and expects the same "
+            "features of every token, but first tokens have their own here; use pair_features=True"
+        )
     if given["joint"] and tagger.optimizer is not None and spec_name(tagger.optimizer) != "lbfgs":
         raise OptionError(
             f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(tagger.optimizer)} goes sequence by "

@@ -87,7 +87,7 @@ def encoder_for(
     corpus: Corpus,
     template: str | Path | TemplateSet | None,
     gazetteers: Sequence[Gazetteer | str | Path],
-    pair_features: bool,
+    pair_features: bool | str,
     label_column: int | None,
     hash_bits: int | None = None,
     all_gazetteers: bool = True,

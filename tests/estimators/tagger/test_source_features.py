@@ -1,0 +1,172 @@
+"""Features per source state: attribute x (previous label, label) alone, after a silent start at first tokens."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loglinear import Tagger
+from loglinear.data.columns.corpus import Columns
+from loglinear.errors import OptionError
+from loglinear.features.names import NameEncoder, attributes_of
+from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
+from loglinear.features.templates.language import TemplateSet
+from loglinear.structures.chain.structure import Chain
+
+START = "(start)"
+TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\n*2:%x[1,1]\nB3:%x[0,1]\nB"
+CRITERIA = ["cll", "memm", "nota", "nota:local", "nota:scaling", "piecewise", "pseudolikelihood", "softmax-margin",
+            "risk", "max-margin", "mira", "perceptron"]  # fmt: skip
+
+
+def names_of(x):
+    """The attributes that TEMPLATE makes of a sentence of rows, and their values, by position."""
+    tags = ["_B-1", *(tag for _, tag in x), "_B+1"]
+    return [
+        {f"U0:{word}": 1.0, f"U1:{tags[t]}/{tag}": 1.0, f"*2:{tags[t + 2]}": 1.0, f"B3:{tag}": 1.0}
+        for t, (word, tag) in enumerate(x)
+    ]
+
+
+def valued(x):
+    """A sentence of rows as features with values."""
+    return [{"word": word, tag: 0.5 + t, "bias": 1.0} for t, (word, tag) in enumerate(x)]
+
+
+def values_of(x):
+    """The attributes of :func:`valued` and their values, by position."""
+    return [{f"word:{word}": 1.0, tag: 0.5 + t, "bias": 1.0} for t, (word, tag) in enumerate(x)]
+
+
+def score(tagger, attributes, labels):
+    """The sum of the weights of f(y_{t-1}, y_t, x_t), of label pairs and of label triples: the definition."""
+    edges, pairs, triples = tagger.edge_weights_, tagger.transition_weights_, tagger.trigram_weights_
+    total, before = 0.0, [START, *labels]
+    for t, (label, values) in enumerate(zip(labels, attributes, strict=True)):
+        total += sum(value * edges.get((name, before[t], label), 0.0) for name, value in values.items())
+        total += pairs.get((before[t], label), 0.0) if t else 0.0
+        total += triples.get((before[t - 1], before[t], label), 0.0) if t > 1 else 0.0
+    return total
+
+
+@pytest.fixture(scope="module")
+def few(data):
+    X, y = data
+    return [x[:4] for x in X[:12]], [labels[:4] for labels in y[:12]]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("from_template", [True, False])
+def test_scores_are_those_of_the_features(few, criterion, order, from_template):
+    X, y = few if from_template else ([valued(x) for x in few[0]], few[1])
+    options = {"template": TEMPLATE if from_template else None, "order": order, "max_iter": 5, "precision": "float64"}
+    penalty = {} if criterion in ("mira", "perceptron") else {"l2": 0.1}
+    tagger = Tagger(criterion, pair_features="only", **options, **penalty).fit(X, y)
+    assert tagger.state_weights_ == {} and any(before == START for _, before, _ in tagger.edge_weights_)
+    model = tagger.model_
+    corpus = Columns.from_rows(X) if from_template else attributes_of(X)
+    encoded = model.encode(corpus)
+    scores = model.features.scores(model.laid_out, encoded, 0, 3)
+    attributes = [(names_of if from_template else values_of)(x) for x in few[0][:3]]
+    structure, rng = Chain(encoded.offsets[:4]), np.random.default_rng(0)
+    for _ in range(20):
+        numbers = rng.integers(len(model.labels), size=structure.n_positions).astype(np.int32)
+        labels = np.split(np.array(model.labels)[numbers], structure.offsets[1:-1])
+        expected = [score(tagger, attributes[i], labels[i].tolist()) for i in range(3)]
+        ruled_out = model.penalties.of_labelling(structure.offsets, numbers)
+        np.testing.assert_allclose(structure.score(scores, numbers), expected + ruled_out, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_probabilities_are_those_of_all_labellings(few, order):
+    X, y = few
+    tagger = Tagger(template=TEMPLATE, pair_features="only", order=order, l2=0.1, precision="float64").fit(X, y)
+    for x in X[:3]:
+        labellings = list(itertools.product(tagger.classes_, repeat=len(x)))
+        totals = np.array([score(tagger, names_of(x), labels) for labels in labellings])
+        best = labellings[int(totals.argmax())]
+        assert tagger.predict([x])[0] == tagger.predict_single(x) == list(best)
+        expected = totals.max() - np.logaddexp.reduce(totals)
+        np.testing.assert_allclose(tagger.log_probability([x], [list(best)]), [expected], atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["memm", "nota", "pseudolikelihood"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_dual_ascent_finds_the_minimum_of_lbfgs(data, criterion, order):
+    options = {"template": TEMPLATE, "pair_features": "only", "order": order, "l2": 0.3, "tolerance": 1e-7}
+    default = Tagger(criterion, **options).fit(*data)
+    lbfgs = Tagger(criterion, optimizer="lbfgs", **options).fit(*data)
+    assert default.objective_ == pytest.approx(lbfgs.objective_, rel=2e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"criterion": "memm"}, {"criterion": "nota"}, {"hash_bits": 12}, {"order": 2}])
+def test_a_model_file_has_the_same_features_and_answers(data, more_data, options, tmp_path):
+    tagger = Tagger(template=TEMPLATE, pair_features="only", l2=0.1, max_iter=20, **options).fit(*data)
+    tagger.save(tmp_path / "m")
+    loaded = Tagger.load(tmp_path / "m")
+    assert loaded.pair_features == "only" and loaded.edge_weights_ == tagger.edge_weights_
+    assert loaded.predict(more_data[0]) == tagger.predict(more_data[0])
+    np.testing.assert_array_equal(loaded.predict_marginals(more_data[0])[0], tagger.predict_marginals(more_data[0])[0])
+    again = Tagger(template=TEMPLATE, pair_features="only", l2=0.1, max_iter=20, threads=2, **options).fit(*data)
+    np.testing.assert_array_equal(again.model_.weights, tagger.model_.weights)
+
+
+rows = st.tuples(st.sampled_from("abc"), st.sampled_from("xy"))
+corpora = st.lists(st.lists(rows, min_size=1, max_size=5), min_size=1, max_size=5)
+
+
+@settings(max_examples=40)
+@given(train=corpora, test=corpora, kind=st.sampled_from(["template", "hashed template", "names", "hashed names"]))
+def test_labels_alone_are_joined_at_first_positions_only(train, test, kind):
+    templates = TemplateSet.parse(TEMPLATE.replace("B3", "U3"))
+
+    def encoder(pair_features):
+        if "template" in kind:
+            if "hashed" in kind:
+                return HashedTemplateEncoder(templates, None, pair_features, Buckets(8))
+            return TemplateEncoder(templates, None, pair_features)
+        return HashedNameEncoder(pair_features, Buckets(8)) if "hashed" in kind else NameEncoder(pair_features)
+
+    both, only = encoder(True), encoder("only")
+    for corpus, fit in ((train, True), (test, False)):
+        made = Columns.from_rows(corpus) if "template" in kind else attributes_of(list(map(valued, corpus)))
+        plain, own = ((e.fit(made) if fit else e.transform(made)) for e in (both, only))
+        np.testing.assert_array_equal(own.edge.pointer, plain.edge.pointer)
+        np.testing.assert_array_equal(own.edge.ids, plain.edge.ids)
+        firsts = set(own.offsets[:-1].tolist())
+        for t in range(own.n_positions):
+            mine, theirs = (slice(*e.state.pointer[t : t + 2].tolist()) for e in (own, plain))
+            assert own.state.ids[mine].tolist() == (plain.state.ids[theirs].tolist() if t in firsts else [])
+            if own.state.values is not None and t in firsts:
+                np.testing.assert_array_equal(own.state.values[mine], plain.state.values[theirs])
+
+
+def test_a_start_has_the_weights_of_the_same_features_only(data):
+    options = {"template": "words", "l2": 0.1, "max_iter": 10}
+    only = Tagger(pair_features="only", **options).fit(*data)
+    both = Tagger(pair_features=True, **options).fit(*data)
+    same = Tagger(pair_features="only", **{**options, "max_iter": 0}).fit(*data, init=only)
+    assert same.edge_weights_ == only.edge_weights_
+    other = Tagger(pair_features="only", **{**options, "max_iter": 0}).fit(*data, init=both)
+    assert other.edge_weights_ and not any(before == START for _, before, _ in other.edge_weights_)
+    back = Tagger(pair_features=True, **{**options, "max_iter": 0}).fit(*data, init=only)
+    assert not back.state_weights_ and back.edge_weights_.items() <= only.edge_weights_.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "m-estimation"}, "has a base model"),
+        ({"criterion": "pseudolikelihood:joint"}, "predicts columns"),
+        ({"criterion": "hmm", "template": None}, "has no features or weights"),
+        ({"structure": "segments"}, "goes with structure='chain'"),
+        ({"pair_features": "sometimes"}, "is not one of False, True, only"),
+    ],
+)
+def test_what_it_does_not_go_with_is_refused(data, options, message):
+    with pytest.raises(OptionError, match=message):
+        Tagger(**{"template": "words", "pair_features": "only", **options}).fit(*data)
