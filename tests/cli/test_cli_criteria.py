@@ -42,6 +42,7 @@ def test_every_criterion_and_optimizer_has_a_row_in_its_table_and_words_for_what
         ["--criterion", "perceptron", "--optimizer", "online:average=no"],
         ["--criterion", "nota:rate=0.5,decoding=local", "--pair-features"],
         ["--criterion", "nota", "--pair-features", "only"],
+        ["--criterion", "memm", "--transitions", "observed-only"],
         ["--criterion", "nota:threshold=0.1,after=3", "--order", "2"],
         ["--criterion", "nota:scaling", "--l2", "0.1"],
         ["--criterion", "pseudolikelihood:joint"],

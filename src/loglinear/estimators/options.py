@@ -23,7 +23,7 @@ from loglinear.options import Option, check, declared, option, options, spec_nam
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
 
-PAIRS_ONLY = "only"  # value of pair_features
+PAIRS_ONLY, OBSERVED_ONLY = "only", "observed-only"  # values of pair_features and transitions
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
@@ -157,7 +157,10 @@ class TaggerOptions(TrainingOptions):
         "which (attribute, label) pairs get a weight", default="observed", choices=("observed", "all"), panel=FEATURES
     )
     transitions: str = option(
-        "which label bigrams get a weight", default="observed", choices=("observed", "all", "none"), panel=FEATURES
+        "which label bigrams get a weight; observed-only: the others are impossible",
+        default="observed",
+        choices=("observed", "all", "none", OBSERVED_ONLY),
+        panel=FEATURES,
     )
     pair_features: bool | str = option(
         "join every attribute with the label pair, too, or (only) with the pair alone; that of a first token is of the "
@@ -568,6 +571,17 @@ def check_tagger_training(tagger: Any) -> None:
     check_optimizer(tagger, trained)
 
 
+def forbids_unseen(tagger: Any) -> bool:
+    """Whether label pairs that never occur in training are impossible.
+
+    By ``transitions="observed-only"``, and by default for criteria of pieces with features per source state.
+    """
+    from loglinear.criteria.criterion import CRITERIA
+
+    by_default = tagger.pair_features == PAIRS_ONLY and CRITERIA.part(tagger.criterion).seen_pairs_only
+    return tagger.transitions == OBSERVED_ONLY or (tagger.transitions == "observed" and by_default)
+
+
 def tagger_training(structure: str) -> Any:
     """What criteria and optimizers must know of taggers of a structure."""
     from loglinear.structures.chain.structure import Chain
@@ -594,6 +608,8 @@ def _check_segments(tagger: Any) -> None:
         for name, value in _changed(tagger, "max_length", "segment_features"):
             raise OptionError(f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens")
         return
+    if tagger.transitions == OBSERVED_ONLY:
+        raise OptionError(f"transitions={OBSERVED_ONLY!r} goes with structure={CHAIN!r}; give constraints")
     for name, value in _changed(tagger, *CHAIN_ONLY):
         raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: {CHAIN_ONLY[name]}")
     from loglinear.features.segments import read_kinds

@@ -54,8 +54,10 @@ def score(tagger, attributes, labels):
 
 @pytest.fixture(scope="module")
 def few(data):
-    X, y = data
-    return [x[:4] for x in X[:12]], [labels[:4] for labels in y[:12]]
+    """Sentences of at most four tokens that begin with several labels."""
+    begins = [min(i % 3, len(x) - 1) for i, x in enumerate(data[0][:12])]
+    X, y = ([one[k : k + 4] for one, k in zip(every, begins, strict=False)] for every in data)
+    return X, y
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -170,3 +172,84 @@ def test_a_start_has_the_weights_of_the_same_features_only(data):
 def test_what_it_does_not_go_with_is_refused(data, options, message):
     with pytest.raises(OptionError, match=message):
         Tagger(**{"template": "words", "pair_features": "only", **options}).fit(*data)
+
+
+# -- label pairs that never occur --------------------------------------------------------------------------------------
+
+
+def seen_in(y):
+    """The label pairs and the first labels of an annotation; after a label that is always the last there may be any."""
+    labels = sorted({label for one in y for label in one})
+    pairs = {pair for one in y for pair in itertools.pairwise(one)}
+    left = {before for before, _ in pairs}
+    return pairs | {(last, label) for last in set(labels) - left for label in labels}, {one[0] for one in y}
+
+
+labellings = st.lists(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=5), min_size=1, max_size=5)
+
+
+@settings(max_examples=30)
+@given(y=labellings, length=st.integers(1, 7), seed=st.integers(0, 99))
+def test_only_pairs_that_were_seen_are_possible(y, length, seed):
+    X = [[[f"w{t}", "bias"] for t in range(len(one))] for one in y]
+    tagger = Tagger(transitions="observed-only", l2=1.0, max_iter=3).fit(X, y)
+    pairs, firsts = seen_in(y)
+    rng = np.random.default_rng(seed)
+    x = [[f"w{k}"] for k in rng.integers(6, size=length)]
+    expected = sum(
+        labels[0] in firsts and pairs >= set(itertools.pairwise(labels))
+        for labels in itertools.product(tagger.classes_, repeat=length)
+    )
+    found = tagger.predict_nbest([x], k=300)[0]
+    assert len(found) == min(300, expected) > 0
+    for labels, _ in found:
+        assert labels[0] in firsts and pairs >= set(itertools.pairwise(labels))
+    if expected <= 300:
+        assert sum(p for _, p in found) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("criterion", ["memm", "nota", "nota:local", "nota:scaling", "cll"])
+@pytest.mark.parametrize("transitions", ["observed", "observed-only", "all", "none"])
+def test_which_criteria_rule_out_unseen_pairs(data, criterion, order, transitions):
+    options = {"order": order, "l2": 0.1, "max_iter": 10, "pair_features": "only", "transitions": transitions}
+    tagger = Tagger(criterion, template=TEMPLATE, **options).fit(*data)
+    ruled_out = transitions == "observed-only" or (transitions == "observed" and criterion != "cll")
+    seen = seen_in(data[1])[0]
+    unseen = [pair for pair in itertools.product(tagger.classes_, repeat=2) if pair not in seen]
+    assert unseen
+    x, (before, after) = [("the", "D"), ("noun1", "N")], unseen[0]
+    if before not in seen_in(data[1])[1]:
+        x, before, after = x[:1], after, None
+    possible = not np.isneginf(tagger.log_probability([x], [[label for label in (before, after) if label]]))[0]
+    assert possible != ruled_out
+    assert (tagger.model_.constraints is None) != ruled_out and tagger.constraints is None
+    loaded = Tagger.load(tagger.to_bytes())
+    assert loaded.predict(data[0]) == tagger.predict(data[0])
+    assert loaded.model_.constraints == tagger.model_.constraints
+
+
+@pytest.mark.parametrize("criterion", ["memm", "nota"])
+@pytest.mark.parametrize("pair_features", [False, True])
+def test_other_features_leave_unseen_pairs_possible(data, criterion, pair_features):
+    tagger = Tagger(criterion, template=TEMPLATE, pair_features=pair_features, l2=0.1, max_iter=3).fit(*data)
+    assert tagger.model_.constraints is None
+
+
+def test_own_constraints_hold_as_well(data):
+    X, y = data
+    seen = seen_in(y)[0]
+    never = sorted(pair for pair in seen if pair[0] == "O")[:1]
+    kept = [i for i, one in enumerate(y) if never[0] not in set(itertools.pairwise(one))]
+    tagger = Tagger(template="words", transitions="observed-only", constraints={"scheme": "bio", "forbidden": never},
+                    max_iter=5)  # fmt: skip
+    tagger.fit([X[i] for i in kept], [y[i] for i in kept])
+    possible = tagger.model_.penalties.rules.masks()[0].astype(bool)
+    number = {label: k for k, label in enumerate(tagger.classes_)}
+    assert not possible[number["O"], number[never[0][1]]] and not possible[number["O"], number["I-NP"]]
+    assert possible.sum() <= len(seen_in([y[i] for i in kept])[0])
+
+
+def test_segments_have_no_pairs_to_rule_out(data):
+    with pytest.raises(OptionError, match="transitions='observed-only' goes with structure='chain'"):
+        Tagger(template="words", structure="segments", transitions="observed-only").fit(*data)

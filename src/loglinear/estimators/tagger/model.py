@@ -25,7 +25,8 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
+from loglinear.estimators.options import forbids_unseen
+from loglinear.estimators.tagger.inputs import check_feasible, constraints_of, with_seen_pairs
 from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import PAIRS_ONLY, EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
@@ -543,6 +544,8 @@ class ChainModel(SequenceModel):
         check_size(len(labels) * options.sub_labels, options.order, encoded.edge is not None)
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
+        if forbids_unseen(options):
+            constraints = with_seen_pairs(constraints, labels, encoded.offsets, gold)
         gold = gold.split(options.sub_labels, len(labels))
         features = ChainFeatures.collect(
             encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
