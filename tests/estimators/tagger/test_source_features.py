@@ -117,6 +117,14 @@ def test_a_model_file_has_the_same_features_and_answers(data, more_data, options
     np.testing.assert_array_equal(again.model_.weights, tagger.model_.weights)
 
 
+@pytest.mark.parametrize("criterion", ["cll", "memm", "nota"])
+def test_an_interrupted_training_goes_on_bit_for_bit(few, criterion, tmp_path):
+    options = {"template": TEMPLATE, "pair_features": "only", "l2": 0.01, "tolerance": 0.0}
+    Tagger(criterion, max_iter=4, **options).fit(*few, checkpoint=tmp_path / "c")
+    resumed = Tagger(criterion, max_iter=9, **options).fit(*few, checkpoint=tmp_path / "c", resume=True)
+    assert resumed.to_bytes() == Tagger(criterion, max_iter=9, **options).fit(*few).to_bytes()
+
+
 rows = st.tuples(st.sampled_from("abc"), st.sampled_from("xy"))
 corpora = st.lists(st.lists(rows, min_size=1, max_size=5), min_size=1, max_size=5)
 
