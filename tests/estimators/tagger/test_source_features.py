@@ -258,6 +258,19 @@ def test_own_constraints_hold_as_well(data):
     assert possible.sum() <= len(seen_in([y[i] for i in kept])[0])
 
 
+@pytest.mark.parametrize("constraints", [None, "bio", {"forbidden": [["O", "I-NP"]]}])
+def test_a_loaded_tagger_has_the_constraints_it_was_given_and_learns_new_pairs(data, constraints):
+    tagger = Tagger(template="words", transitions="observed-only", constraints=constraints, max_iter=5)
+    twos = [one[:2] for one in data[1]]
+    tagger.fit([x[:2] for x in data[0]] + [[("noun1", "N"), (",", "P")]], [*twos, ["B-NP", "O"]])
+    loaded = Tagger.load(tagger.to_bytes())
+    assert loaded.to_bytes() == tagger.to_bytes() and loaded.model_.constraints == tagger.model_.constraints
+    assert (loaded.constraints is None) == (constraints is None)
+    assert len(seen_in(twos)[0]) != len(seen_in(data[1])[0])
+    again, new = loaded.fit(*data), Tagger(template="words", transitions="observed-only", constraints=constraints)
+    assert again.to_bytes() == new.set_params(max_iter=5).fit(*data).to_bytes()
+
+
 def test_segments_have_no_pairs_to_rule_out(data):
     with pytest.raises(OptionError, match="transitions='observed-only' goes with structure='chain'"):
         Tagger(template="words", structure="segments", transitions="observed-only").fit(*data)
