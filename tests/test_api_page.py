@@ -33,7 +33,7 @@ CLASSES = {
 def values(each):
     """What an option may be, in a few words."""
     if each.is_switch:
-        return "bool"
+        return " or ".join(["bool", *(f"`{word!r}`" for word in each.words)])
     kind = {int: "int", float: "float"}.get(each.kind, each.annotation.removesuffix(" | None"))
     if each.choices:
         kind = ", ".join(f"`{choice!r}`" for choice in each.choices)

@@ -21,6 +21,17 @@ DECLARED = (
 )
 
 
+def test_a_switch_may_have_words_besides_on_and_off():
+    pairs = Option("pairs", False, "", choices=(False, True), words=("only",))
+    assert [pairs.read(text) for text in ("only", "yes", "no")] == ["only", True, False] and pairs.is_switch
+    for value in (True, False, "only"):
+        pairs.check(value)
+    with pytest.raises(OptionError, match="not one of False, True, only"):
+        pairs.check("never")
+    with pytest.raises(OptionError, match="must be yes, only or no"):
+        pairs.read("never")
+
+
 @given(
     k=st.integers(1, 10**6),
     c=st.floats(1e-6, 1e6),

@@ -45,6 +45,8 @@ class Option:
         ``help`` is a line for people, in lower case and without a full stop.
     choices : tuple
         The only legal values; ``(False, True)`` is a switch.
+    words : tuple of str
+        Values that a switch may have besides on and off.
     least, above, most : float, optional
         The value is at least ``least``, greater than ``above``, and at most ``most``.
     annotation : str
@@ -80,6 +82,7 @@ class Option:
     help: str
     annotation: str = ""
     choices: tuple[Any, ...] = ()
+    words: tuple[str, ...] = ()
     least: float | None = None
     kind: type | None = None
     above: float | None = None
@@ -105,8 +108,8 @@ class Option:
         """Raise an :class:`OptionError` that says what is legal if ``value`` is not."""
         if value is None and (self.default is None or self.may_be_none):
             return
-        if self.choices and value not in self.choices:
-            raise OptionError(f"{self.name}={value!r} is not one of {', '.join(map(str, self.choices))}")
+        if self.choices and value not in (legal := (*self.choices, *self.words)):
+            raise OptionError(f"{self.name}={value!r} is not one of {', '.join(map(str, legal))}")
         if self.kind is int and (isinstance(value, bool) or not hasattr(value, "__index__")):
             raise OptionError(f"{self.name}={value!r} must be a whole number")
         if self.kind is float and (isinstance(value, bool) or not hasattr(value, "__float__") or math.isnan(value)):
@@ -126,8 +129,10 @@ class Option:
         if self.none_word and text == self.none_word:
             return None
         if self.is_switch:
+            if text in self.words:
+                return text
             if text.lower() not in SWITCH:
-                raise OptionError(f"{self.name}={text!r} must be yes or no")
+                raise OptionError(f"{self.name}={text!r} must be {', '.join(('yes', *self.words))} or no")
             return SWITCH[text.lower()]
         if self.kind is not None:
             try:

@@ -41,6 +41,8 @@ def test_every_criterion_and_optimizer_has_a_row_in_its_table_and_words_for_what
         ["--criterion", "mira:k=3,C=0.5", "--cost", "recall:2", "--max-iter", "5"],
         ["--criterion", "perceptron", "--optimizer", "online:average=no"],
         ["--criterion", "nota:rate=0.5,decoding=local", "--pair-features"],
+        ["--criterion", "nota", "--pair-features", "only"],
+        ["--criterion", "memm", "--transitions", "observed-only"],
         ["--criterion", "nota:threshold=0.1,after=3", "--order", "2"],
         ["--criterion", "nota:scaling", "--l2", "0.1"],
         ["--criterion", "pseudolikelihood:joint"],
@@ -164,3 +166,36 @@ def test_absurd_numbers_are_refused(files, run):
         with pytest.raises(OptionError, match=r"sequence 2 is 1e\+300; weights lie between 0 and 1e\+09"):
             tagger = Tagger(criterion=criterion, template=None if criterion == "hmm" else "words")
             tagger.fit(corpus, sample_weight=[1, 1, 1e300])
+
+
+def test_features_per_source_state_from_every_verb_that_trains(files, run):
+    train, model = files / "train.txt", files / "m"
+    common = ("--template", "words", "--l2", "0.1")
+    for words in (["--pair-features", "only", train], [train, "--pair-features=only"]):  # before and after the file
+        assert run("train", *words, "-o", model, *common, "-q").status == 0
+        assert Tagger.load(model).pair_features == "only"
+    facts = json.loads(run("inspect", model, "--json").out)
+    assert facts["features"]["state"] == 0 == len(facts["states"])
+    assert len(facts["edges"]) == facts["features"]["edge"] > 0
+    assert {"(start)"} < {edge["from"] for edge in facts["edges"]} <= {"(start)", *facts["label_names"]}
+    assert "after (start)" in run("inspect", model, "--top", "50").out
+    assert run("train", "--pair-features", train, "-o", model, *common, "-q").status == 0  # the file is no word
+    assert Tagger.load(model).pair_features is True
+    tuned = run("tune", train, "--grid", "l2=0.1,1", "--folds", "2", "--template", "words", "-o", model,
+                "--pair-features", "only")  # fmt: skip
+    assert tuned.status == 0 and Tagger.load(model).pair_features == "only"
+    tuned = run("tune", train, "--grid", "pair-features=only,no", "--folds", "2", "--template", "words")
+    assert tuned.status == 0 and "only" in tuned.out + tuned.err
+    found = run(
+        "path", train, "--folds", "2", "--grid", "1", "--template", "words", "--pair-features", "only", "-o", model
+    )
+    assert found.status == 0 and Tagger.load(model).pair_features == "only"
+    compared = run("compare", train, "--dev", train, "--test", train, "--criteria", "cll,memm", "--quick",
+                   "--template", "words", "--pair-features", "only")  # fmt: skip
+    assert compared.status == 0, compared.err
+    table = files / "t.csv"
+    table.write_text("a,b\n1,x\n2,y\n", encoding="utf-8")
+    refused = run("path", table, "--label", "b", "--pair-features", "only")
+    assert refused.status == 2 and "--pair-features: for taggers" in refused.err
+    wrong = run("train", train, "-o", model, "--pair-features", "only", "--criterion", "m-estimation", *common)
+    assert wrong.status == 2 and "has a base model" in wrong.err

@@ -24,7 +24,7 @@ SPLITS = ("train", "dev", "test")  # of the bundled corpus
 QUICK_TASK, QUICK_TEMPLATE, QUICK_SIZES = "chunk", "chunking", "0.1,0.3,1"
 COMPARED = (
     "template", "structure", "max_length", "segment_features", "order", "constraints", "gazetteers", "min_count",
-    "max_iter", "tolerance", "threads", "seed",
+    "transitions", "pair_features", "max_iter", "tolerance", "threads", "seed",
 )  # fmt: skip
 
 

@@ -158,12 +158,11 @@ def _tagger(stored: ModelFile, path: Path) -> View:
         own_base = _NotInTheFile(str(stored.header["base"].get("name")))
     tagger = Tagger.load(path, base=own_base)
     model = tagger.model_
-    parts = (part.stop - part.start for part in model.features.slices)
     facts = {
         "file": str(path), "bytes": stored.size, "labels": len(tagger.classes_), "sub_labels": model.sub_labels,
         "criterion": tagger.criterion, "structure": model.structure_name, "order": model.order,
         "attributes": model.encoder.n_attributes, "hash_bits": tagger.hash_bits,
-        "features": dict(zip(model.kinds, parts, strict=True)),
+        "features": model.feature_counts,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
         "training": {
             "objective": tagger.objective_, "iterations": tagger.n_iter_, "message": tagger.message_,

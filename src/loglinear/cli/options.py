@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DEV, FEATURES, MODEL, RUN
@@ -37,6 +38,7 @@ DATA, TABLE, FIXED, OUT = "The files", "The table", "The same for all trainings"
 AGAINST = "Two systems"
 PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, OUT)  # as --help orders them; "" is any other
 ESTIMATORS = "loglinear.estimators.options"
+WORDS = "loglinear.words"  # key of a context's notes: the words given after switches, by parameter
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
 
@@ -126,6 +128,7 @@ def takes(verb: Callable[..., None]) -> Callable[..., None]:
 
     def command(context: typer.Context, **values: Any) -> None:
         given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
+        values |= context.meta.get(WORDS, {})
         made = {name: holder.make(values, given) for name, holder in holders.items()}
         if wants_given is not None:
             made[wants_given] = Given(
@@ -136,7 +139,35 @@ def takes(verb: Callable[..., None]) -> Callable[..., None]:
     command.__doc__, command.__name__, command.__module__ = verb.__doc__, verb.__name__, verb.__module__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
     command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.words = {  # type: ignore[attr-defined]  # for :func:`add`
+        _flags(each)[-1]: (name, each.words) for name, (each, _) in flags.items() if each.words
+    }
     return command
+
+
+class _Command(TyperCommand):
+    """A command whose switches may be followed by a word, as in ``--pair-features only``.
+
+    Typer knows switches and options with a value, but none that may have one. The words are taken out of the arguments
+    and noted; :func:`takes` puts them in place of the switches' values.
+    """
+
+    words: Mapping[str, tuple[str, tuple[str, ...]]]  #: of each flag: its parameter, and the words
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        left, found = list[str](), dict[str, str]()
+        end = args.index("--") if "--" in args else len(args)
+        for arg in args[:end]:
+            flag, equals, word = arg.partition("=")
+            if left and arg in self.words.get(left[-1], ("", ()))[1]:
+                found[self.words[left[-1]][0]] = arg
+            elif equals and word in self.words.get(flag, ("", ()))[1]:
+                left.append(flag)
+                found[self.words[flag][0]] = word
+            else:
+                left.append(arg)
+        ctx.meta[WORDS] = found
+        return super().parse_args(ctx, [*left, *args[end:]])
 
 
 def verbs(help: str, *examples: str) -> typer.Typer:
@@ -156,7 +187,8 @@ def add(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable
     def added(verb: Callable[..., None]) -> Callable[..., None]:
         command = takes(verb)
         said, _, examples = (inspect.getdoc(verb) or "").partition("\n\nExamples\n--------\n")
-        app.command(name, help=said, epilog=_shown(examples.splitlines()))(command)
+        kind = type("Command", (_Command,), {"words": command.words})  # type: ignore[attr-defined]  # set by takes
+        app.command(name, cls=kind, help=said, epilog=_shown(examples.splitlines()))(command)
         return command
 
     return added

@@ -21,6 +21,9 @@ BUNDLED = {"pos": "pos", "chunk": "chunking", "ner": "ner"}
 
 
 OUTPUT = "Output"
+TAGGER_ONLY = (
+    "template", "structure", "max_length", "segment_features", "order", "transitions", "pair_features", "constraints",
+)  # fmt: skip
 SHARED = ("criterion", "cost", "min_count", "l1", "optimizer", "max_iter", "tolerance", "seed", "threads")
 FORMAT = "format of the files; auto goes by their names"
 OF_TABLES = "--number, --category, --text, --ignore, --words and --raw-numbers"
@@ -61,7 +64,7 @@ def path_command(
     tagger: Annotated[
         TaggerOptions,
         Flags(
-            only=("template", "structure", "max_length", "segment_features", "order", "constraints", *SHARED),
+            only=(*TAGGER_ONLY, *SHARED),
             help={"template": "template of a tagger, as for train"},
         ),
     ],
@@ -97,8 +100,9 @@ def path_command(
             common.check_place(place)
     common.check_place(run.output)
     if rows.label is not None:
-        if run.bundled is not None or changed(tagger, "template", "order", "constraints"):
-            raise OptionError("--label is for tables; --bundled, --template, --order and --constraints are for taggers")
+        if run.bundled is not None or changed(tagger, *TAGGER_ONLY):
+            given = ", ".join(["--bundled"] if run.bundled is not None else changed(tagger, *TAGGER_ONLY))
+            raise OptionError(f"--label is for tables; {given}: for taggers")
         if changed(files, "label_column", "separator", "comments"):
             raise OptionError("--label is for tables; --label-column, --separator and --comments are for column files")
         _run(*_table_problem(str(train), classifier, rows, rows.label, run), run, classifier.seed, rows.label)

@@ -15,7 +15,8 @@ from loglinear.estimators.options import RUN, TaggerOptions
 
 TUNED = (
     "criterion", "cost", "template", "structure", "max_length", "segment_features", "order", "constraints",
-    "gazetteers", "min_count", "l2", "optimizer", "max_iter", "tolerance", "threads", "seed",
+    "gazetteers", "min_count", "transitions", "pair_features", "l2", "optimizer", "max_iter", "tolerance", "threads",
+    "seed",
 )  # fmt: skip
 
 

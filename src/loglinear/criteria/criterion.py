@@ -50,6 +50,9 @@ class Criterion(ABC):
         Whether, if it takes no partial labels, training completes them in rounds.
     local_decoding
         Whether the trained model is a product of normalised pieces, and decoded as one.
+    seen_pairs_only
+        Whether label pairs never seen in training are impossible by default in models with features per source state:
+        such pairs have no weights to be learnt, and those of the pieces that were seen may all fall below zero.
     for_hidden
         The names of the options that only matter where labels are hidden.
     optimizers
@@ -83,6 +86,7 @@ class Criterion(ABC):
     takes_partial: ClassVar[bool] = True
     completes: ClassVar[bool] = False
     local_decoding: bool = False
+    seen_pairs_only: ClassVar[bool] = False
     for_hidden: ClassVar[tuple[str, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
     chooses_after: int | None = None

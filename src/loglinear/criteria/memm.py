@@ -36,6 +36,7 @@ class MaximumEntropyMarkovModel(Criterion):
     convex = True
     needs = ("piece_normalisers", "add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
     local_decoding = True
+    seen_pairs_only = True
     optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:

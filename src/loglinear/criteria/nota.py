@@ -62,6 +62,7 @@ class NoneOfTheAbove(Criterion):
     summary = "piecewise with none of the above: wrong contexts learn to answer nothing"
     convex = True
     needs = ("add_piece_expectations", "score", "add_labelling", "expectations", "restrict")
+    seen_pairs_only = True
     optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
     rate: float = option("probability with which a wrong context counts", default=1.0, least=0)

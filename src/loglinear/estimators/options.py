@@ -25,6 +25,7 @@ from loglinear.options import Option, check, declared, option, options, spec_nam
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
 
+PAIRS_ONLY, OBSERVED_ONLY = "only", "observed-only"  # values of pair_features and transitions
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
 TUNED_BY = ("cll", "softmax-margin", "risk", "jrb")  # criteria that the weights of a combination are found by
 PRECISIONS = ("float64", "float32", "float16")
@@ -168,9 +169,19 @@ class TaggerOptions(TrainingOptions):
         "which (attribute, label) pairs get a weight", default="observed", choices=("observed", "all"), panel=FEATURES
     )
     transitions: str = option(
-        "which label bigrams get a weight", default="observed", choices=("observed", "all", "none"), panel=FEATURES
+        "which label bigrams get a weight; observed-only: the others are impossible",
+        default="observed",
+        choices=("observed", "all", "none", OBSERVED_ONLY),
+        panel=FEATURES,
     )
-    pair_features: bool = option("join every attribute with the label pair too", default=False, panel=FEATURES)
+    pair_features: bool | str = option(
+        "join every attribute with the label pair, too, or (only) with the pair alone; that of a first token is of the "
+        "start and its label",
+        default=False,
+        words=(PAIRS_ONLY,),
+        panel=FEATURES,
+        metavar="[only]",
+    )
     prune: float | None = option(
         "share of the weights to leave out of the trained model, the smallest first",
         default=None,
@@ -590,12 +601,29 @@ def check_tagger_training(tagger: Any) -> None:
         )
     if tagger.hash_bits is not None:
         _check_hashed(tagger, criterion.uses_base, bool(given["joint"]))
+    if tagger.pair_features == PAIRS_ONLY and (criterion.uses_base or given["joint"]):
+        what = "has a base model" if criterion.uses_base else "predicts columns"
+        raise OptionError(
+            f"pair_features={PAIRS_ONLY!r}: criterion={tagger.criterion!r} {what}, and expects the same "
+            "features of every token, but first tokens have their own here; use pair_features=True"
+        )
     if given["joint"] and tagger.optimizer is not None and spec_name(tagger.optimizer) != "lbfgs":
         raise OptionError(
             f"criterion={tagger.criterion!r} is trained by lbfgs alone: {spec_name(tagger.optimizer)} goes sequence by "
             "sequence, and the likelihood of the columns does not"
         )
     check_optimizer(tagger, trained)
+
+
+def forbids_unseen(tagger: Any) -> bool:
+    """Whether label pairs that never occur in training are impossible.
+
+    By ``transitions="observed-only"``, and by default for criteria of pieces with features per source state.
+    """
+    from loglinear.criteria.criterion import CRITERIA
+
+    by_default = tagger.pair_features == PAIRS_ONLY and CRITERIA.part(tagger.criterion).seen_pairs_only
+    return tagger.transitions == OBSERVED_ONLY or (tagger.transitions == "observed" and by_default)
 
 
 def tagger_training(structure: str) -> Any:
@@ -624,6 +652,8 @@ def _check_segments(tagger: Any) -> None:
         for name, value in _changed(tagger, "max_length", "segment_features"):
             raise OptionError(f"{name}={value!r:.60} goes with structure={SEGMENTS!r}: a chain labels single tokens")
         return
+    if tagger.transitions == OBSERVED_ONLY:
+        raise OptionError(f"transitions={OBSERVED_ONLY!r} goes with structure={CHAIN!r}; give constraints")
     for name, value in _changed(tagger, *CHAIN_ONLY):
         raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: {CHAIN_ONLY[name]}")
     from loglinear.features.segments import read_kinds

@@ -10,16 +10,18 @@ has a weight. :class:`Incidence` lists, for each of N positions, its attributes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from loglinear.arrays import Array, Float, Int32, Int64
-from loglinear.data.columns.corpus import Attributes, Columns, offsets_of
+from loglinear.data.columns.corpus import Attributes, Columns, offsets_of, ranges
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import NO_VALUES, Lists
 
+PAIRS_ONLY = "only"  # of an encoder's ``pair_features``: attributes are joined with label pairs alone
 BLOCK = 1 << 14  # positions whose attributes are computed together
 
 
@@ -144,6 +146,13 @@ class Incidence:
         pointer = self.pointer[first : self.n_positions + 1 if end is None else end + 1]
         return Lists(pointer, self.ids, NO_VALUES if self.values is None else self.values)
 
+    def at(self, positions: Int64) -> Incidence:
+        """The attributes of these ``positions`` (ascending); all others have none."""
+        lengths, begins = np.zeros(self.n_positions, dtype=np.int64), self.pointer[positions]
+        lengths[positions] = self.pointer[positions + 1] - begins
+        kept = ranges(begins, lengths[positions])
+        return Incidence(offsets_of(lengths), self.ids[kept], None if self.values is None else self.values[kept])
+
     def rename(self, new_ids: Int32) -> Incidence:
         """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""
         renamed = new_ids[self.ids]
@@ -163,7 +172,7 @@ class EncodedCorpus:
     offsets : int64 [S + 1]
         Sequence i has positions ``offsets[i]`` to ``offsets[i + 1]``.
     state : Incidence
-        Attributes joined with the label of their position.
+        Attributes joined with the label of their position; of first positions alone, see :meth:`by_source`.
     edge : Incidence or None
         Attributes joined with the pair of labels (previous, own). Those at first positions are ignored.
     fields : tuple of int32 [N]
@@ -189,7 +198,23 @@ class EncodedCorpus:
     def arrays(self) -> list[Array | None]:
         """All its arrays."""
         edge = None if self.edge is None else self.edge.ids
-        return [self.offsets, self.state.pointer, self.state.ids, self.state.values, edge, *self.fields]
+        own = [] if self.edge is None or self.edge is self.state else [self.edge.pointer, self.edge.values]
+        return [self.offsets, self.state.pointer, self.state.ids, self.state.values, edge, *own, *self.fields]
+
+    def by_source(self) -> EncodedCorpus:
+        """The corpus with features f(y_{t-1}, y_t, x_t) alone: a source state, a label, an attribute.
+
+        The source of a first label is a silent start. The pair (start, y) is the label y, and so the attributes of
+        first positions, which have no edge, stay joined with labels; all others are joined with pairs only.
+        """
+        firsts = self.offsets[:-1][np.diff(self.offsets) > 0]
+        return self if self.edge is None else replace(self, state=self.state.at(firsts))
+
+
+def stored_pair_features(header: Mapping[str, Any]) -> bool | str:
+    """An encoder's ``pair_features`` from the header of a model file."""
+    stored = header["pair_features"]
+    return PAIRS_ONLY if stored == PAIRS_ONLY else bool(stored)
 
 
 def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int]]:

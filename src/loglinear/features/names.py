@@ -12,7 +12,14 @@ import numpy as np
 from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
-from loglinear.features.encoding import UNKNOWN, EncodedCorpus, Incidence, Vocabulary
+from loglinear.features.encoding import (
+    PAIRS_ONLY,
+    UNKNOWN,
+    EncodedCorpus,
+    Incidence,
+    Vocabulary,
+    stored_pair_features,
+)
 
 
 class NameEncoder:
@@ -20,13 +27,14 @@ class NameEncoder:
 
     Parameters
     ----------
-    pair_features : bool
-        Join the attributes with label pairs as well as with labels.
+    pair_features : bool or "only"
+        Join the attributes with label pairs as well as with labels, or with pairs alone
+        (:meth:`EncodedCorpus.by_source`).
     """
 
     kind = "names"
 
-    def __init__(self, pair_features: bool = False) -> None:
+    def __init__(self, pair_features: bool | str = False) -> None:
         self.pair_features = pair_features
         self.vocabulary = Vocabulary()
 
@@ -46,7 +54,8 @@ class NameEncoder:
 
     def _encoded(self, corpus: Attributes, new_ids: Int32) -> EncodedCorpus:
         state = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(new_ids)
-        return EncodedCorpus(corpus.offsets, state, state if self.pair_features else None)
+        encoded = EncodedCorpus(corpus.offsets, state, state if self.pair_features else None)
+        return encoded.by_source() if self.pair_features == PAIRS_ONLY else encoded
 
     @property
     def n_attributes(self) -> int:
@@ -80,7 +89,7 @@ class NameEncoder:
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> NameEncoder:
         """Rebuild from :meth:`to_header`, :meth:`to_arrays` and :attr:`strings`."""
-        encoder = cls(bool(header["pair_features"]))
+        encoder = cls(stored_pair_features(header))
         encoder.vocabulary = Vocabulary(strings, locked=True)
         return encoder
 

@@ -23,10 +23,10 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import CHAIN, TaggerOptions, check_tagger_training, kept_of
+from loglinear.estimators.options import CHAIN, TaggerOptions, check_tagger_training, forbids_unseen, kept_of
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
-from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
+from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
 from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
@@ -42,6 +42,7 @@ from loglinear.generative.base import is_own
 from loglinear.generative.em import EMState
 from loglinear.model_file import Reader
 from loglinear.options import declared, documented, in_new_spelling, spec_name, warn_of_old_spelling
+from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, unused_options_note
@@ -258,8 +259,13 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         return tagger_file.to_storage(self._fitted(), self._stored_options(), self._notes())
 
     def _notes(self) -> dict[str, Any]:
+        given = {}
+        if forbids_unseen(self):  # the model's constraints have the label pairs of training as well
+            constraints = constraints_of(self.constraints, self.classes_) or Constraints()
+            given = {"given_constraints": constraints.to_dict()}
         return {
             **notes_of(self),
+            **given,
             "features": self.n_features_trained_,
             "evaluations": self.n_evaluations_,
             "pruned_score": self.pruned_score_,
@@ -294,6 +300,10 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             self.template = model.encoder.templates
             self.gazetteers = list(model.encoder.gazetteers.values()) or None
         self.constraints = model.constraints
+        if "given_constraints" in notes:
+            with read.building("training"):
+                constraints = Constraints.from_dict(notes["given_constraints"])
+            self.constraints = None if constraints == Constraints() else constraints
         self.model_, self.classes_ = model, list(model.labels)
         self.n_features_trained_ = notes.get("features", model.features.n_features)
         restore_notes(self, notes)

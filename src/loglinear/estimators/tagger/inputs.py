@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from loglinear.arrays import Bool, Float, Int32, Int64
-from loglinear.data.columns.corpus import Attributes, Column, Columns
+from loglinear.data.columns.corpus import Attributes, Column, Columns, ranges
 from loglinear.errors import DataError, OptionError
 from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.features.templates.encoder import TemplateEncoder
@@ -18,7 +19,7 @@ from loglinear.features.templates.language import TemplateSet
 from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import Constraints, constraints_named
-from loglinear.structures.gold import Gold
+from loglinear.structures.gold import Gold, observed_ngrams
 
 if TYPE_CHECKING:
     from loglinear.features.names import NameEncoder
@@ -87,7 +88,7 @@ def encoder_for(
     corpus: Corpus,
     template: str | Path | TemplateSet | None,
     gazetteers: Sequence[Gazetteer | str | Path],
-    pair_features: bool,
+    pair_features: bool | str,
     label_column: int | None,
     hash_bits: int | None = None,
     all_gazetteers: bool = True,
@@ -139,6 +140,27 @@ def constraints_of(constraints: str | Constraints | dict[str, Any] | None, label
             f"constraints={constraints!r:.60} is not the name of a scheme, Constraints or a dict of rules"
         )
     return constraints_named(constraints, labels)
+
+
+def with_seen_pairs(constraints: Constraints | None, labels: list[str], offsets: Int64, gold: Gold) -> Constraints:
+    """The constraints, with the pairs (label, next label) and the first labels ruled out that the annotation never has.
+
+    A label that is always the last may be followed by any: each label then has a next one, and so there are labellings
+    of every length.
+    """
+    given, n = constraints or Constraints(), len(labels)
+    rules, (pointer, possible) = given.rules(labels), gold.label_lists(n, unlabelled_as_any=True)
+    seen = observed_ngrams(offsets, (pointer, possible), n, 1)[0].astype(np.int64)
+    last = np.setdiff1d(np.arange(n), seen // n)
+    pairs = np.append(seen, (last[:, None] * n + np.arange(n)).ravel())
+    before, after = np.divmod(np.sort(pairs[rules.allowed(pairs)]), n)
+    lengths = pointer[offsets[:-1] + 1] - pointer[offsets[:-1]]
+    first = np.unique(possible[ranges(pointer[offsets[:-1]], lengths)])
+    return replace(
+        given,
+        allowed=[(labels[a], labels[b]) for a, b in zip(before.tolist(), after.tolist(), strict=True)],
+        starts=[labels[y] for y in first.tolist() if rules.starts[y]],
+    )
 
 
 def first_infeasible(

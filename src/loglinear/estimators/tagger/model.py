@@ -26,9 +26,10 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Attributes, Columns, ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
-from loglinear.estimators.tagger.inputs import check_feasible, constraints_of
+from loglinear.estimators.options import forbids_unseen
+from loglinear.estimators.tagger.inputs import check_feasible, constraints_of, with_seen_pairs
 from loglinear.features.block import FeatureBlock, find_keys
-from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.encoding import PAIRS_ONLY, EncodedCorpus, Incidence
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
@@ -314,7 +315,7 @@ def _joined(blocks: list[npt.NDArray[R]], dtype: type[R]) -> npt.NDArray[R]:  # 
 # The model.
 
 Corpus = Columns | Attributes
-ANY_LABEL = "(any label)"
+ANY_LABEL, START = "(any label)", "(start)"
 MODELS = {
     "chain": "loglinear.estimators.tagger.model:ChainModel",
     "segments": "loglinear.estimators.tagger.segments:SegmentModel",
@@ -422,6 +423,11 @@ class SequenceModel(SequenceInference):
     def laid_out(self) -> Any:
         """The weights prepared for scoring."""
         return self.features.lay_out(np.ascontiguousarray(self.weights, dtype=np.float64), self.penalties)
+
+    @property
+    def feature_counts(self) -> dict[str, int]:
+        """How many features of each kind :meth:`named` lists."""
+        return {kind: part.stop - part.start for kind, part in zip(self.kinds, self.features.slices, strict=True)}
 
     def with_weights(self, weights: Float) -> Self:
         """The same model with other weights."""
@@ -549,6 +555,8 @@ class ChainModel(SequenceModel):
         check_size(len(labels) * options.sub_labels, options.order, encoded.edge is not None)
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
+        if forbids_unseen(options):
+            constraints = with_seen_pairs(constraints, labels, encoded.offsets, gold)
         gold = gold.split(options.sub_labels, len(labels))
         features = ChainFeatures.collect(
             encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
@@ -598,6 +606,11 @@ class ChainModel(SequenceModel):
     @property
     def order(self) -> int:
         return self.features.order
+
+    @property
+    def by_source(self) -> bool:
+        """Whether attributes are joined with label pairs alone (:meth:`EncodedCorpus.by_source`)."""
+        return self.encoder.pair_features == PAIRS_ONLY
 
     @cached_property
     def penalties(self) -> Penalties:
@@ -734,8 +747,23 @@ class ChainModel(SequenceModel):
     def named(self, kind: str) -> dict[tuple[str, ...], float]:
         """The weights of a kind of features by attribute, if they look at one, and labels; see :data:`LABELS_OF`.
 
-        Features that look at no label have :data:`ANY_LABEL`.
+        Features that look at no label have :data:`ANY_LABEL`. With features per source state, those of first positions
+        are edges from :data:`START`, and there are no others of states.
         """
+        if not self.by_source or kind not in ("state", "edge"):
+            return self._named(kind)
+        if kind == "state":
+            return {}
+        firsts = {(attribute, START, label): weight for (attribute, label), weight in self._named("state").items()}
+        return firsts | self._named("edge")
+
+    @property
+    def feature_counts(self) -> dict[str, int]:
+        counts = super().feature_counts
+        return counts | {"state": 0, "edge": counts["state"] + counts["edge"]} if self.by_source else counts
+
+    def _named(self, kind: str) -> dict[tuple[str, ...], float]:
+        """The weights of the block of features of that kind by name."""
         features, n = self.features, self.features.n_labels
         block = {"state": features.state, "edge": features.edge}.get(kind)
         if kind not in self.kinds or (kind == "edge" and block is None):
@@ -791,7 +819,8 @@ class ChainModel(SequenceModel):
         mine, theirs = self.features, other.features
         keys: list[tuple[Array, Int64]] = []  # of my features and of theirs, in the order of the weights
         for my_block, block, places in ((mine.state, theirs.state, 1), (mine.edge, theirs.edge, 2)):
-            if my_block is None or block is None:
+            other_source = my_block is mine.state and self.by_source != other.by_source
+            if my_block is None or block is None or other_source:
                 keys.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
                 continue
             attribute = np.repeat(attributes.astype(np.int64), np.diff(block.pointer))

@@ -200,7 +200,7 @@ class SequencePredictor(Fitted[SequenceModel]):
 
     @property
     def edge_weights_(self) -> dict[tuple[str, ...], float]:
-        """{(attribute, previous label, label): weight}."""
+        """{(attribute, previous label, label): weight}; at first tokens of ``pair_features="only"``, after (start)."""
         return self._fitted().named("edge")
 
     @property

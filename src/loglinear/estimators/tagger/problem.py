@@ -18,6 +18,7 @@ from loglinear.data import Columns
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import OptionError
 from loglinear.estimators.conventions import clone
+from loglinear.estimators.options import OBSERVED_ONLY
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
@@ -284,7 +285,7 @@ def _smoothing(options: Any) -> tuple[float, float]:
 def _transitions(options: Any, encoder: Encoder) -> str:
     """As asked; none if a template has no ``B`` line, as in CRF++."""
     if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
-        return options.transitions
+        return "observed" if options.transitions == OBSERVED_ONLY else options.transitions
     if options.transitions == "all" or options.order == 2:
         asked = "transitions='all'" if options.transitions == "all" else "order=2"
         raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")

@@ -16,7 +16,14 @@ import numpy as np
 from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
-from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, Vocabulary
+from loglinear.features.encoding import (
+    PAIRS_ONLY,
+    UNKNOWN,
+    AttributeBlocks,
+    EncodedCorpus,
+    Vocabulary,
+    stored_pair_features,
+)
 from loglinear.features.templates.gazetteer import MARKS, Gazetteer
 from loglinear.features.templates.index import AttributeIndex, QuickEncoder, TemplatePlan
 from loglinear.features.templates.language import GAZETTEER, Macro, Template, TemplateSet
@@ -58,14 +65,18 @@ class TemplateEncoder:
     templates : TemplateSet
     gazetteers : mapping of name to Gazetteer
         The gazetteers that the templates name.
-    pair_features : bool
-        Join the state attributes with label pairs too, as if every ``U`` were a ``*``.
+    pair_features : bool or "only"
+        Join the state attributes with label pairs too, as if every ``U`` were a ``*``; or join all attributes with
+        pairs alone (:meth:`EncodedCorpus.by_source`).
     """
 
     kind = "template"
 
     def __init__(
-        self, templates: TemplateSet, gazetteers: Mapping[str, Gazetteer] | None = None, pair_features: bool = False
+        self,
+        templates: TemplateSet,
+        gazetteers: Mapping[str, Gazetteer] | None = None,
+        pair_features: bool | str = False,
     ) -> None:
         self.templates = templates
         self.gazetteers = dict(gazetteers or {})
@@ -105,7 +116,7 @@ class TemplateEncoder:
             fewer = self.keeping(kept)
             self.values, self.groups = fewer.values, fewer.groups
         self.values.lock()
-        return blocks.encoded(*self.scopes(), firsts, renamed)
+        return self.scoped(blocks.encoded(*self.scopes(), firsts, renamed))
 
     def _located(self, corpus: Columns, n_threads: int, grow: bool) -> AttributeBlocks:
         """Which attribute of its group each template has at each position; with ``grow``, the groups get new ones."""
@@ -126,9 +137,13 @@ class TemplateEncoder:
         """Encode a corpus with the attributes known from training; others are left out."""
         if (quick := self.quick) is not None:
             self.check_columns(corpus)
-            return quick.transform(corpus, n_threads)
+            return self.scoped(quick.transform(corpus, n_threads))
         blocks = self._located(corpus, n_threads, grow=False)
-        return blocks.encoded(*self.scopes(), self._bases()[self._group_of], None)
+        return self.scoped(blocks.encoded(*self.scopes(), self._bases()[self._group_of], None))
+
+    def scoped(self, encoded: EncodedCorpus) -> EncodedCorpus:
+        """The corpus with the attributes of :meth:`scopes`, as ``pair_features`` wants them joined."""
+        return encoded.by_source() if self.pair_features == PAIRS_ONLY else encoded
 
     @property
     def quick(self) -> QuickEncoder | None:
@@ -187,7 +202,9 @@ class TemplateEncoder:
     def scopes(self) -> tuple[Int64, Int64]:
         """The templates whose attributes are joined with labels, and with pairs of labels."""
         scopes = [template.scope for template in self._observing]
-        if self.pair_features:
+        if self.pair_features == PAIRS_ONLY:  # with labels at first positions: see :meth:`scoped`
+            scopes = ["both"] * len(scopes)
+        elif self.pair_features:
             scopes = ["both" if scope == "state" else scope for scope in scopes]
         in_state = np.array([k for k, scope in enumerate(scopes) if scope != "edge"], dtype=np.int64)
         in_edge = np.array([k for k, scope in enumerate(scopes) if scope != "state"], dtype=np.int64)
@@ -203,6 +220,7 @@ class TemplateEncoder:
         """The attributes of each template that observes something, as numbers."""
         before, after = map(self.values.ids, self.boundaries)
         bases, (in_state, in_edge) = self._bases(), self.scopes()
+        in_state = in_state[:0] if self.pair_features == PAIRS_ONLY else in_state
         return [
             TemplateTable(template, int(bases[g]), self.groups[g].used, before, after, k in in_state, k in in_edge)
             for k, (template, g) in enumerate(zip(self._observing, self._group_of, strict=True))
@@ -291,11 +309,11 @@ class TemplateEncoder:
         return encoder
 
     @staticmethod
-    def _stored(header: dict[str, Any]) -> tuple[TemplateSet, dict[str, Gazetteer], bool]:
+    def _stored(header: dict[str, Any]) -> tuple[TemplateSet, dict[str, Gazetteer], bool | str]:
         """Templates, gazetteers and ``pair_features`` from :meth:`to_header`."""
         gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
         templates = TemplateSet.parse(header["template"])
-        return templates, {gazetteer.name: gazetteer for gazetteer in gazetteers}, bool(header["pair_features"])
+        return templates, {gazetteer.name: gazetteer for gazetteer in gazetteers}, stored_pair_features(header)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from loglinear.arrays import Array, Bool, Int32, Int64, UInt64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import OptionError
-from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus
+from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, stored_pair_features
 from loglinear.features.names import NameEncoder
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
@@ -135,7 +135,11 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
     kind = "hashed-template"
 
     def __init__(
-        self, templates: TemplateSet, gazetteers: Mapping[str, Gazetteer] | None, pair_features: bool, buckets: Buckets
+        self,
+        templates: TemplateSet,
+        gazetteers: Mapping[str, Gazetteer] | None,
+        pair_features: bool | str,
+        buckets: Buckets,
     ) -> None:
         super().__init__(templates, gazetteers, pair_features)
         self.buckets = buckets
@@ -157,7 +161,7 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         return np.zeros(len(self._observing), dtype=np.int64)
 
     def _numbered(self, blocks: AttributeBlocks) -> EncodedCorpus:
-        return blocks.encoded(*self.scopes(), self._firsts, self.buckets.numbers)
+        return self.scoped(blocks.encoded(*self.scopes(), self._firsts, self.buckets.numbers))
 
     def _hashed(self, corpus: Columns, n_threads: int) -> AttributeBlocks:
         """The bucket of each template's attribute at each position, -1 where a value is missing."""
@@ -240,13 +244,14 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
 
     Parameters
     ----------
-    pair_features : bool
+    pair_features
+        As for :class:`NameEncoder`.
     buckets : Buckets
     """
 
     kind = "hashed-names"
 
-    def __init__(self, pair_features: bool, buckets: Buckets) -> None:
+    def __init__(self, pair_features: bool | str, buckets: Buckets) -> None:
         super().__init__(pair_features)
         self.buckets = buckets
 
@@ -269,4 +274,4 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> HashedNameEncoder:
-        return cls(bool(header["pair_features"]), Buckets.from_storage(header, arrays))
+        return cls(stored_pair_features(header), Buckets.from_storage(header, arrays))
