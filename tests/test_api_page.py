@@ -14,9 +14,10 @@ from loglinear.options import declared
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 TABLE = re.compile(r"<!-- options of (\w+), from their declarations -->\n(.*?)<!-- end -->\n", re.DOTALL)
-ON_THE_COMMAND_LINE = ("Tagger", "Classifier", "DependencyParser", "Parser", "Mixture")
+ON_THE_COMMAND_LINE = ("Tagger", "Combination", "Classifier", "DependencyParser", "Parser", "Mixture")
 CLASSES = {
     "Tagger": estimators.TaggerOptions,
+    "Combination": estimators.CombinationOptions,
     "LocalTagger": estimators.LocalTaggerOptions,
     "HMM": estimators.HMMOptions,
     "NaiveBayes": estimators.NaiveBayesOptions,

@@ -18,6 +18,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Tagger": "loglinear.estimators.tagger.estimator",
     "HMM": "loglinear.estimators.tagger.hmm",
+    "Combination": "loglinear.estimators.tagger.combined",
     "Parser": "loglinear.estimators.parser.estimator",
     "LocalTagger": "loglinear.estimators.tagger.local",
     "Mixture": "loglinear.estimators.mixture",

@@ -266,6 +266,18 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
     return ModelFile(found, header, _arrays(name, table, view, start), len(view), name)
 
 
+def is_model(source: str | os.PathLike[str]) -> bool:
+    """Whether a path is a file that begins as model files do; damaged ones do, too. No text does."""
+    try:
+        if not stat.S_ISREG(os.stat(source).st_mode):
+            return False
+        with open(source, "rb") as stream:
+            opening = stream.read(9)
+    except (OSError, ValueError):
+        return False
+    return len(opening) == 9 and opening[8:] == b"{" and int.from_bytes(opening[:8], "little") <= _TABLE_LIMIT
+
+
 def _damaged(name: str, detail: str) -> NoReturn:
     raise ModelFileError(f"{name} is damaged ({detail}): copy it again from where it was made, or train again")
 

@@ -27,7 +27,9 @@ VERBS = {
     "cluster": ("cluster", "{table}", "--predict", "{model}"),
 }
 TAKES = {
-    **dict.fromkeys(("tag", "eval", "prune", "sample"), ("tagger",)),
+    **dict.fromkeys(("tag", "eval"), ("tagger", "combination")),
+    "prune": ("tagger",),
+    "sample": ("tagger", "parser"),
     **dict.fromkeys(("parse run", "parse eval"), ("parser", "dependency-parser")),
     "parse run, dependencies": ("dependency-parser",),
     **dict.fromkeys(("classify run", "classify eval"), ("classifier",)),
@@ -60,6 +62,7 @@ def refuse(run, verb: str, model: Path, kind: str, places: dict[str, str]) -> No
 
 ONE_OF_EACH = (
     "tagger",
+    "combination",
     "classifier of texts",
     "parser",
     "dependency parser",

@@ -71,6 +71,70 @@ def test_train_by_em_takes_trees_and_sentences(treebank, run):
     assert induced.status == 0 and "0 with brackets" in induced.err
 
 
+def test_train_by_em_takes_raw_sentences_and_sentences_with_brackets(tmp_path, run):
+    """What the files say is what ``fit`` is given; the model file is the same to the last byte."""
+    from loglinear import Parser
+
+    trees = ["(ROOT (S (N a) (V b)))", "(ROOT (S (S (N a) (V b)) (S (N a) (V c))))"]
+    (tmp_path / "t.mrg").write_text("\n".join(trees), encoding="utf-8")
+    (tmp_path / "raw.txt").write_text("a b a c\n\na c a c a b\n", encoding="utf-8")
+    (tmp_path / "some.txt").write_text("((a b) a c) a b\n a  c \n", encoding="utf-8")
+    files = ("--raw", tmp_path / "raw.txt", "--brackets", tmp_path / "some.txt")
+    result = run("parse", "train", tmp_path / "t.mrg", *files, "-o", tmp_path / "em.model", "--max-iter", "3")
+    assert result.status == 0 and "6 sentences, 3 with brackets; converged after 2 rounds" in result.err
+    X = [*trees, "a b a c", "a c a c a b", "a b a c a b", "a c"]
+    known = [None, None, None, None, [(0, 2), (0, 4)], []]
+    Parser("pcfg-em", max_iter=3).fit(X, known).save(tmp_path / "python.model")
+    assert (tmp_path / "em.model").read_bytes() == (tmp_path / "python.model").read_bytes()
+    options = ("-o", tmp_path / "new.model", "--max-iter", "3")
+    induced = run("parse", "train", *files, *options, "--criterion", "pcfg-em:start=random,phrases=2,tags=2")
+    assert induced.status == 0 and "4 sentences, 1 with brackets" in induced.err
+    again = run("parse", "train", "--raw", tmp_path / "raw.txt", *options, "--init", tmp_path / "em.model")
+    assert again.status == 0 and "2 sentences, 0 with brackets" in again.err
+    for arguments, says in (
+        (("--raw", tmp_path / "raw.txt"), "there is no tree whose grammar EM could start from"),
+        ((tmp_path / "t.mrg", *files, "--criterion", "cll"), "--raw and --brackets: criterion='cll' learns from trees"),
+        ((), "give what to learn from: TREES or, for EM, sentences by --raw or --brackets"),
+    ):
+        refused = run("parse", "train", *arguments, "-o", tmp_path / "no.model")
+        assert refused.status == 2 and says in refused.err and refused.err.count("\n") == 1
+    for line, says in (("a b) c", "closed that was not opened"), ("(a b", "not closed"), ("a () b", "no word in")):
+        (tmp_path / "bad.txt").write_text(f"a b\n{line}\n", encoding="utf-8")
+        refused = run("parse", "train", "--brackets", tmp_path / "bad.txt", "-o", tmp_path / "no.model")
+        assert refused.status == 2 and f"{tmp_path / 'bad.txt'}:2: " in refused.err and says in refused.err
+
+
+def test_run_writes_log_probabilities(parse_model, treebank, run):
+    from loglinear import Parser
+
+    parser, sentences = Parser.load(parse_model), ["The council approved it .", "", "It approved the plan ."]
+    result = run("parse", "run", parse_model, "--log-prob", stdin="\n".join(sentences) + "\n")
+    first, blank, last = result.out.splitlines()
+    expected = parser.log_prob([sentences[0], sentences[2]])
+    assert result.status == 0 and blank == "" and f"{expected[0]:.6f} {expected[1]:.6f}" == f"{first} {last}"
+    assert f"10 words, perplexity {2.718281828459045 ** (-expected.sum() / 10):,.2f} a word" in result.err
+    refused = run("parse", "run", parse_model, "--log-prob", "--beam", "3", stdin="a\n")
+    assert refused.status == 2 and "leave out --beam" in refused.err
+    trained = run("parse", "train", treebank / "train.mrg", "-o", treebank / "me.model", "--criterion", "mecfg",
+                  "--max-iter", "1", "--max-length", "6")  # fmt: skip
+    assert trained.status == 0
+    refused = run("parse", "run", treebank / "me.model", "--log-prob", stdin="a\n")
+    assert refused.status == 2 and "criterion='mecfg': it has no p(words)" in refused.err
+
+
+def test_inspect_says_whether_a_grammar_is_tight(parse_model, treebank, run):
+    from loglinear import Parser
+    from loglinear.generative.pcfg.expectations import Expectations
+
+    expected = Expectations(Parser.load(parse_model).model_)
+    shown = run("inspect", parse_model)
+    assert "density: tight=True, spectral_radius=" in shown.out + shown.err
+    found = json.loads(run("inspect", parse_model, "--json").out)["density"]
+    lengths = [len(t.leaves()) for t in parse_trees((treebank / "train.mrg").read_text(encoding="utf-8"))]
+    assert found["mean_words"] == pytest.approx(sum(lengths) / len(lengths), abs=1e-3)
+    assert found["spectral_radius"] == pytest.approx(expected.radius, abs=1e-6)
+
+
 def test_train_by_em_names_the_line_of_a_sentence_that_it_leaves_out(tmp_path, run):
     (tmp_path / "some.txt").write_text("(ROOT (S (N a) (V b)))\n\na b\na b a\na a a\n", encoding="utf-8")
     arguments = ("-o", tmp_path / "em.model", "--criterion", "pcfg-em", "--max-iter", "2", "--max-length", "9")
@@ -225,7 +289,7 @@ def test_draw(treebank, run):
         (("train", "{dev}", "-o", "{folder}"), "is a folder"),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "magic"), "criterion='magic'"),
         (
-            ("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "risk"),
+            ("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "passive-aggressive"),
             "it is not available for phrase trees; there are: ",
         ),
         (("train", "{dev}", "-o", "{folder}/x.model", "--criterion", "mecfg:places=foo"), "places='foo'"),

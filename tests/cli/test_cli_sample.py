@@ -2,7 +2,7 @@
 
 import pytest
 
-from loglinear import Tagger
+from loglinear import Parser, Tagger
 from problems.corpus import TRAIN
 
 
@@ -79,6 +79,28 @@ def test_more_than_memory_may_hold_is_refused_with_what_to_do(hmm, tilted, run, 
     refused = run("sample", hmm, "-n", "3000000")
     assert "no memory for 3,000,000 sequences at once; draw fewer at a time (-n, --draws)" in refused.err
     assert refused.status == 2 and "order" not in refused.err
+
+
+def test_trees_are_drawn_from_a_grammar(tmp_path, run):
+    trees = ["(ROOT (S (N a) (V b)))", "(ROOT (S (N b) (V b)))"]
+    (tmp_path / "t.mrg").write_text("\n".join(trees), encoding="utf-8")
+    grammar = tmp_path / "p.model"
+    for criterion, model in (("pcfg", grammar), ("cll", tmp_path / "c.model")):
+        options = ("--criterion", criterion, *(() if criterion == "pcfg" else ("--max-iter", "1")))
+        assert run("parse", "train", tmp_path / "t.mrg", "-o", model, *options).status == 0
+    drawn = run("sample", grammar, "-n", "30", "--seed", "1")
+    assert drawn.status == 0 and drawn.err == ""
+    assert drawn.out.splitlines() == [str(tree) for tree in Parser.load(grammar).sample(30, seed=1)]
+    assert set(trees) <= set(drawn.out.splitlines())
+    assert run("sample", grammar, "-n", "30", "--seed", "2").out != drawn.out
+    (tmp_path / "drawn.mrg").write_text(drawn.out, encoding="utf-8")
+    assert run("parse", "eval", tmp_path / "drawn.mrg", "--model", grammar).status == 0
+    for arguments, says in (
+        ((grammar, "--method", "gibbs", "--draws", "10"), "--draws and --method gibbs: draws from a grammar are exact"),
+        ((tmp_path / "c.model",), "criterion='cll': it has no p(words)"),
+    ):
+        refused = run("sample", *arguments)
+        assert refused.status == 2 and says in refused.err and refused.err.count("\n") == 1
 
 
 def test_help_has_examples(run):

@@ -205,6 +205,8 @@ def test_a_strangers_file_is_an_error_that_names_it_or_can_be_used(name: str, tm
         ("tagger", "labels", {"labels": "BIO"}, {}),
         ("tagger", "encoder.kind", {"encoder": {"kind": "x"}}, {}),
         ("tagger over an hmm", "base.order", {"base": {"kind": "hmm", "order": 3}}, {}),
+        ("combination", "weights", {}, {"weights": np.zeros(3)}),
+        ("combination", "members", {"members": {"0": {}, "2": {}}}, {}),
         ("classifier of texts", "labels.values", {"labels": {"type": "str", "values": ["b", "a"]}}, {}),
         ("parser", "model.root", {"model": {"n_symbols": 5, "n_tags": 2, "root": 9}}, {}),
         ("dependency parser", "relation.codes", {}, {"relation.codes": np.zeros(1)}),

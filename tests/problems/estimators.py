@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from loglinear import (
     HMM,
     Classifier,
+    Combination,
     DependencyParser,
     InputClassifier,
     LeastSquares,
@@ -75,6 +76,14 @@ class Fit:
         return clone(self.estimator).fit(*self.data)
 
 
+class _OfTaggers(Fit):
+    """A combination: of taggers that are fitted already, whatever the estimator says."""
+
+    def fitted(self) -> Any:
+        """A fitted copy."""
+        return Combination([fitted(name) for name in ("tagger", "hmm", "tagger over an hmm")]).fit(*self.data)
+
+
 def _marginals(tagger: Any) -> Any:
     return tagger.predict(ROWS), tagger.predict_marginals(ROWS)
 
@@ -101,6 +110,7 @@ STORED: dict[str, Fit] = {
         {"base": Plain()},
     ),
     "hmm": Fit(HMM(order=2, smoothing=0.5), (ROWS, CHUNKS), _marginals),
+    "combination": _OfTaggers(Combination(), (ROWS, CHUNKS), _marginals),
     "classifier of texts": Fit(Classifier(max_iter=5), (TEXTS, VERDICTS), lambda c: c.predict_proba(TEXTS)),
     "classifier of numbers": Fit(
         Classifier("max-margin", class_weight={0: 1.0, 1: 2.0, 2: 1.0}),

@@ -1,6 +1,7 @@
 """What each criterion is: its loss over all labellings of one example, straight from its definition.
 
-Each definition takes the scores s and the costs c of all labellings, and a mask of those that the annotation allows.
+Each definition takes the scores s and the costs c of all labellings, and a mask of those that the annotation allows;
+those in BY_POSITION take the probabilities of all labellings, and a mask [labellings, positions].
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from scipy.special import logsumexp
 
 from referees.enumeration import Bools, Floats
 
+OF_CORPUS = ("f-measure",)  # defined by totals of a corpus, in criteria/test_f_measure.py
 LOCAL = ("memm", "nota", "piecewise", "pseudolikelihood")  # defined by pieces of a chain, in criteria/test_criteria.py
+
+#: Definitions by position: of the labellings' probabilities p, and whether the annotation allows each at position t.
+BY_POSITION: dict[str, Callable[[Floats, Bools], float]] = {
+    "marginal-likelihood": lambda p, fits: -np.log(p @ fits).sum(),
+}
 
 DEFINITIONS: dict[str, Callable[[Floats, Floats, Bools], float]] = {
     "cll": lambda s, c, fits: logsumexp(s) - logsumexp(s[fits]),

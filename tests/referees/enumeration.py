@@ -119,9 +119,13 @@ class Enumeration:
 
     def fits(self, gold: Gold) -> Bools:
         """Whether each labelling is one that the annotation of this example allows."""
+        return self.fits_at(gold).all(axis=1)
+
+    def fits_at(self, gold: Gold) -> Bools:
+        """Whether the annotation allows what each labelling has at each position, [labellings, T]."""
         if gold.allowed is None:
-            return np.array([np.array_equal(labels, gold.labels) for labels in self.labels])
-        return np.array([gold.allowed[np.arange(len(labels)), labels].all() for labels in self.labels])
+            return np.array([labels == gold.labels for labels in self.labels])
+        return np.array([gold.allowed[np.arange(len(labels)), labels] > 0 for labels in self.labels])
 
 
 def gold_of(structure: Any, gold: Gold, s: int) -> Gold:

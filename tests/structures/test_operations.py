@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -21,6 +23,14 @@ def referees_of(data: st.DataObject, floor: str):
     """A problem and the enumeration of each of its examples."""
     problem = data.draw(STRUCTURES[floor].problems.problems())
     return problem, STRUCTURES[floor].referee.referees(problem.structure, problem.scores)
+
+
+def moved(costs, rng: np.random.Generator):
+    """Costs of choices at positions [N, ...], or of parts, with a random number added to each."""
+    if isinstance(costs, np.ndarray):
+        return costs + rng.normal(size=costs.shape)
+    arrays = arrays_of(costs).items()
+    return replace(costs, **{name: array + rng.normal(size=array.shape) for name, array in arrays})
 
 
 def close(found, expected) -> None:
@@ -105,7 +115,7 @@ def test_an_example_without_a_possible_labelling_is_minus_infinity_or_named(floo
 def test_covariances_with_a_cost(floor, data, seed):
     problem, brute = referees_of(data, floor)
     costs = problem.cost.at(problem.gold, problem.structure.offsets)
-    costs = costs + np.random.default_rng(seed).normal(size=costs.shape)
+    costs = moved(costs, np.random.default_rng(seed))
     for s, one in enumerate(brute):
         own = one.costs_of(problem.structure, costs, s)
         mean, covariance = one.structure.cost_covariance(one.scores, own)

@@ -20,6 +20,7 @@ VERBS = {
     "tag": "tag",
     "eval": "evaluate",
     "inspect": "inspect",
+    "combine": "combine",
     "prune": "prune",
     "path": "path",
     "demo": "demo",

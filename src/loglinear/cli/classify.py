@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import check_place, check_training, console, fit, save, summarise, working, write_text
+from loglinear.cli.common import (
+    check_place,
+    check_training,
+    console,
+    fit,
+    save,
+    show_differences,
+    summarise,
+    working,
+    write_text,
+)
 from loglinear.cli.options import (
+    AGAINST,
+    AgainstOptions,
     FitOptions,
     Flags,
+    Given,
     ModelFile,
     ModelOutput,
     Output,
@@ -22,12 +35,14 @@ from loglinear.cli.options import (
     flag,
     verbs,
 )
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import ClassifierOptions
 
 if TYPE_CHECKING:
+    from loglinear.arrays import Float
     from loglinear.data.tables import TableFile
     from loglinear.estimators.classifier.estimator import Classifier
+    from loglinear.evaluation.labels import LabelReport
 
 Format = Annotated[str, flag(TableOptions, "format")]
 app = verbs(
@@ -128,7 +143,12 @@ def run_command(
 def eval_command(
     model: ModelFile,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Table with labels (also .gz, or -).")],
+    other: AgainstOptions,
+    given: Given,
     label: Annotated[str | None, flag(TableOptions, "label")] = None,
+    column: Annotated[
+        str, typer.Option(help="Column of the predicted labels in the table of --against.", rich_help_panel=AGAINST)
+    ] = "predicted",
     json: PrintJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the confusion matrix.")] = None,
     threads: Threads = None,
@@ -140,6 +160,8 @@ def eval_command(
     --------
     loglinear classify eval stars.model test.csv
     loglinear classify eval stars.model test.csv --json --plot confusion.svg
+    loglinear classify eval stars.model test.csv --against other.model
+    loglinear classify eval stars.model test.csv --against labelled-by-another.csv --column predicted
     """
     import json as json_module
 
@@ -150,6 +172,7 @@ def eval_command(
     from loglinear.experiments.charts import table_chart
 
     check_place(plot)
+    other.reject_alone(given, "--column")
     classifier = _loaded(model, threads)
     rows = read_table(table, format)
     named = label or classifier.label_column_
@@ -161,24 +184,70 @@ def eval_command(
     seconds = time.perf_counter() - began
     report = accuracy_report([truth], [labels])
     macro = float(np.mean([score.f1 for score in report.labels.values()]))
-    known = {name: i for i, name in enumerate(classifier.classes_)}
-    log_loss, unknown = None, sorted({*truth} - {*known})
-    if chances is not None and not unknown:
-        of_truth = chances[np.arange(len(truth)), [known[name] for name in truth]]
-        log_loss = float(-np.mean(np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))))
+    unknown, losses = sorted({*truth} - {*map(str, classifier.classes_)}), _log_losses(classifier, chances, truth)
+    log_loss = None if losses is None else float(np.mean(losses))
     if plot is not None:
         names, counts = confusions([truth], [labels])
         write_text(plot, table_chart("Confusion", names, names, counts, "predicted", "gold"))
+    if other.against is not None:
+        from loglinear.evaluation.paired import paired_rows
+
+        labels_of_other, other_losses = _second(other.against, rows, named, column, format, threads)
+        both = None if losses is None or other_losses is None else (losses, other_losses)
+        tests = paired_rows(truth, labels, labels_of_other, both, draws=other.draws)
+        reports = [_facts(accuracy_report([truth], [each])) for each in (labels, labels_of_other)]
+        show_differences(tests, [str(model), other.against], reports, json)
+        return
     if json:
-        facts = report.to_dict()
-        facts["rows"] = facts.pop("tokens")
-        facts |= {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
+        facts = _facts(report) | {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
         typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
     typer.echo(report.text().replace(" tokens;", " rows;", 1), nl=False)
     typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
     if unknown:
         typer.echo(f"no log loss: the model does not know the label {unknown[0]!r}")
+
+
+def _facts(report: LabelReport) -> dict[str, Any]:
+    """A report for JSON."""
+    facts = report.to_dict()
+    return {"rows": facts.pop("tokens"), **facts}
+
+
+def _log_losses(classifier: Classifier, chances: Any, truth: list[str]) -> Float | None:
+    """-log p of each row's label [N]; None without probabilities, or if the model does not know a label."""
+    import numpy as np
+
+    known = {str(name): i for i, name in enumerate(classifier.classes_)}
+    if chances is None or not {*truth} <= {*known}:
+        return None
+    of_truth = chances[np.arange(len(truth)), [known[name] for name in truth]]
+    return -np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))
+
+
+def _second(
+    source: str, rows: TableFile, label: str, column: str, format: str, threads: int | None
+) -> tuple[list[str], Float | None]:
+    """Labels, and log losses if there are any, of the system to compare with: a model, or a table of the same rows."""
+    from loglinear.data.tables import read_table
+    from loglinear.model_file import is_model
+
+    if is_model(source):
+        classifier = _loaded(Path(source), threads)
+        labels, chances = _predicted(classifier, rows)
+        return labels, _log_losses(classifier, chances, rows.column(label))
+    table = read_table(source, format)
+    labels = table.column(column)
+    if table.n_rows != rows.n_rows:
+        raise DataError(f"{table.n_rows:,} rows, but {rows.n_rows:,} in {rows.file}", table.file)
+    for name in table.columns.keys() & rows.columns.keys() - {column}:
+        for row, (mine, theirs) in enumerate(zip(rows.columns[name], table.columns[name], strict=True)):
+            if mine != theirs:
+                place = f"{rows.file}:{rows.lines[row]}"
+                raise DataError(
+                    f"column {name!r} is {theirs!r:.60}, but {mine!r:.60} in {place}", table.file, table.lines[row]
+                )
+    return labels, None
 
 
 def _loaded(model: Path, threads: int | None) -> Classifier:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.errors import ModelKindError
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.evaluation.paired import PairedReport
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
     from loglinear.features.templates.language import TemplateSet
@@ -64,6 +65,7 @@ def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
 
 TAKEN_BY = {
     "tagger": "loglinear tag",
+    "combination": "loglinear tag",
     "classifier": "loglinear classify run",
     "parser": "loglinear parse run",
     "dependency-parser": "loglinear parse run",
@@ -92,6 +94,44 @@ def show_table(table: Table, screen: Console) -> None:
     screen.print(shown)
     for note in table.notes:
         screen.print(Text(note, style="dim"))
+
+
+def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequence[Any], json: bool) -> None:
+    """Print two systems with the tests of their differences: a table, or JSON with the report of each as well."""
+    import json as json_module
+
+    from loglinear.experiments.tables import Table, number
+
+    if json:
+        first, second = ({"name": name, **report} for name, report in zip(names, reports, strict=True))
+        facts = {"first": first, "second": second, "tests": tests.to_dict()}
+        typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    columns = ["", "A", "B", "B - A", "95 % of draws", "bootstrap p", "McNemar p", "t-test p"]
+    table = Table("Differences", columns)
+    for name, each in tests.figures.items():
+        digits = 4 if name == "log loss" else 2
+        difference = each.second - each.first
+        span = f"{each.low:+.{digits}f} to {each.high:+.{digits}f}"
+        p_values = [_p_value(p) for p in (each.bootstrap, each.mcnemar, each.t_test)]
+        figures = [number(each.first, digits), number(each.second, digits), f"{difference:+.{digits}f}"]
+        table.add(name, [each.first, each.second, difference], [*figures, span, *p_values])
+    table.notes.append(
+        f"{tests.examples:,} examples, {tests.draws:,} draws of the bootstrap, whose p is one-sided; the others are "
+        "two-sided"
+    )
+    screen = Screen(highlight=False)
+    if not screen.is_terminal:
+        screen.width = PLAIN_WIDTH
+    for letter, name in zip("AB", names, strict=True):
+        screen.print(f"{letter} = {name}", markup=False, soft_wrap=True)
+    show_table(table, screen)
+
+
+def _p_value(p: float | None) -> str:
+    from loglinear.experiments.tables import number
+
+    return "< 0.0001" if p is not None and p < 0.0001 else number(p, 4)
 
 
 @contextmanager

@@ -27,6 +27,8 @@ NEEDS = {
     "add_piece_expectations": "",
     "add_given_neighbours": "",
     "expectations": "marginals",
+    "marginals": "marginals",
+    "log_partition": "marginals",
     "viterbi": "the best labelling",
     "k_best": "the k best labellings",
     "cost_covariance": "covariance with the cost",

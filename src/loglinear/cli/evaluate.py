@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.options import Reading, Threads
+from loglinear.cli.common import show_differences
+from loglinear.cli.options import AgainstOptions, Given, Reading, Threads
 from loglinear.errors import DataError, OptionError
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
+    from loglinear.cli.options import CorpusOptions
     from loglinear.data import Attributes, Column, Columns
 
 
@@ -39,13 +41,19 @@ def eval_command(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input).")],
     files: Reading,
     asked: EvalOptions,
+    other: AgainstOptions,
+    given: Given,
     threads: Threads = None,
 ) -> None:
     """Score labels. Without --model or --pred, the last two columns are the gold and the predicted labels.
 
+    With --against, two systems are compared: by what they get right, and by tests of whether that is chance.
+
     Examples
     --------
     loglinear eval test.txt --model chunker.model
+    loglinear eval test.txt --model chunker.model --against other.model
+    loglinear eval tagged.txt --against tagged-by-another.txt
     loglinear tag chunker.model test.txt | loglinear eval -
     loglinear eval gold.txt --pred tagged.txt --json
     loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3 --pred-column -2
@@ -53,6 +61,7 @@ def eval_command(
     from loglinear.evaluation.chunks import chunk_scores, has_chunks
     from loglinear.evaluation.labels import accuracy_report
 
+    other.reject_alone(given)
     if asked.model is not None and asked.pred is not None:
         raise OptionError("--model and --pred both say what to compare with; give one")
     if asked.model is not None and asked.pred_column != -1:
@@ -63,15 +72,29 @@ def eval_command(
     if asked.model is not None:
         prediction = _predicted(asked.model, corpus, threads)
     elif asked.pred is not None:
-        other = files.read(asked.pred, label_keys=("predicted",))
-        _check_aligned(corpus, other)
-        prediction = _label_column(other, asked.pred_column)
+        predicted = files.read(asked.pred, label_keys=("predicted",))
+        _check_aligned(corpus, predicted)
+        prediction = _label_column(predicted, asked.pred_column)
     else:
         prediction = _label_column(corpus, asked.pred_column)
-    chunks = asked.metric == "chunks" or (asked.metric == "auto" and has_chunks({*truth.values, *prediction.values}))
+    systems = [prediction]
+    if other.against is not None:
+        if asked.pred is not None:
+            _check_tokens(corpus, predicted, 1)
+        systems.append(_second(other.against, corpus, truth, files, asked, threads))
+    names = {*truth.values}.union(*(each.values for each in systems))
+    chunks = asked.metric == "chunks" or (asked.metric == "auto" and has_chunks(names))
     score = chunk_scores if chunks else accuracy_report
-    report = score((truth.ids, truth.values, corpus.offsets), (prediction.ids, prediction.values, corpus.offsets))
-    if asked.json:
+    labellings = [(each.ids, each.values, corpus.offsets) for each in (truth, *systems)]
+    report = score(labellings[0], labellings[1])
+    if other.against is not None:
+        from loglinear.evaluation.paired import paired_labels
+
+        truth_labels, first, second = labellings
+        tests = paired_labels(truth_labels, first, second, chunks, other.draws)
+        reports = [report.to_dict(), score(labellings[0], labellings[2]).to_dict()]
+        show_differences(tests, [str(asked.model or asked.pred or gold), other.against], reports, asked.json)
+    elif asked.json:
         typer.echo(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
     else:
         typer.echo(report.text(), nl=False)
@@ -97,6 +120,64 @@ def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -
     return Column(tagger.predict_numbers(corpus)[0], tagger.classes_)
 
 
+def _second(
+    source: str,
+    corpus: Columns | Attributes,
+    truth: Column,
+    files: CorpusOptions,
+    asked: EvalOptions,
+    threads: int | None,
+) -> Column:
+    """The labels of the system to compare with: a model's, or those of a file of the same sentences."""
+    from loglinear.model_file import is_model
+
+    apart = asked.model is not None or asked.pred is not None
+    if is_model(source):
+        if not apart:
+            raise OptionError(
+                f"--against {source} is a model; compare it with another one (--model) or with a file of predictions "
+                "(--pred)"
+            )
+        return _predicted(Path(source), corpus, threads)
+    if apart:
+        other = files.read(source, label_keys=("predicted",))
+        _check_aligned(corpus, other)
+        _check_tokens(corpus, other, 1)
+    else:
+        other = files.read(source, docstart_is_token=True, label_keys=BOTH_KEYS)
+        _check_aligned(corpus, other)
+        _check_tokens(corpus, other, 2)
+        gold = _label_column(other, asked.gold_column if asked.gold_column is not None else -2)
+        _check_same("gold label", (corpus, truth), (other, gold))
+    return _label_column(other, asked.pred_column)
+
+
+def _check_tokens(corpus: Columns | Attributes, other: Columns | Attributes, n_label_columns: int) -> None:
+    """Reject files of other tokens, which stand in the first column; files that may have labels only have none."""
+    from loglinear.data import Attributes
+
+    if isinstance(corpus, Attributes) or isinstance(other, Attributes):
+        return
+    counts = {corpus.n_columns, other.n_columns}
+    if min(counts) > max(2, n_label_columns) or (len(counts) == 1 and min(counts) > n_label_columns):
+        _check_same("token", (corpus, corpus.column(0)), (other, other.column(0)))
+
+
+def _check_same(
+    what: str, first: tuple[Columns | Attributes, Column], second: tuple[Columns | Attributes, Column]
+) -> None:
+    """Reject columns [N] of two files that differ, naming the first place."""
+    import numpy as np
+
+    (corpus, one), (other, two) = first, second
+    number = {value: i for i, value in enumerate(one.values)}
+    ids = np.array([number.get(value, -1) for value in two.values], dtype=np.int64)[two.ids]
+    if len(differ := np.flatnonzero(ids != one.ids)):
+        t = int(differ[0])
+        mine, theirs = one.values[one.ids[t]], two.values[two.ids[t]]
+        raise other.error(f"the {what} is {theirs!r:.60}, but {mine!r:.60} in {corpus.name}:{corpus.lines[t]}", t)
+
+
 def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) -> None:
     """Reject files whose sentences differ in number or length, naming the first place."""
     import numpy as np
@@ -111,4 +192,6 @@ def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) 
             f"sentence {i + 1} has {lengths[i]} tokens, but {others[i]} in {predicted.name}", gold.name, line
         )
     if len(lengths) != len(others):
-        raise DataError(f"{len(lengths)} sentences, but {len(others)} in {predicted.name}", gold.name)
+        longer = gold if len(lengths) > len(others) else predicted
+        counts = f"{len(lengths)} sentences in {gold.name}, but {len(others)} in {predicted.name}"
+        raise longer.error(f"{counts}: the first that only one of them has begins here", int(longer.offsets[shared]))

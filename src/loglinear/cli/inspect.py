@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.experiments.tables import Table
+    from loglinear.generative.pcfg.model import PCFG
     from loglinear.model_file import ModelFile
 
 Facts = dict[str, Any]
@@ -255,6 +256,46 @@ def _print_probabilities(out: Console, tagger: Tagger, states: list[str], top: i
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Combinations of taggers: the weight of each.
+
+
+def _combination(stored: ModelFile, path: Path) -> View:
+    from loglinear.estimators.tagger.combined import Combination
+
+    combination = Combination.load(path)
+    members: list[Facts] = [
+        {
+            "weight": weight, "criterion": tagger.criterion, "order": tagger.order,
+            "features": tagger.model_.features.n_features,
+            "template": None if tagger.template is None else str(tagger.template).splitlines(),
+        }
+        for weight, tagger in zip(combination.weights_.tolist(), combination.taggers_, strict=True)
+    ]  # fmt: skip
+    facts: Facts = {
+        "file": stored.name, "bytes": stored.size, "kind": stored.kind, "order": combination.model_.order,
+        "label_names": combination.classes_, "options": combination._stored_options(), "members": members,
+        "training": dict(stored.header["training"]),
+    }  # fmt: skip
+    sizes = f"{len(members)} models", f"order {facts['order']}", f"{len(combination.classes_)} labels"
+    lines = [
+        _header(stored, stored.kind, *sizes),
+        _listed("options", facts["options"]),
+        _training_line(facts["training"]),
+    ]
+
+    def show(out: Console, names: list[str], top: int) -> None:
+        rows = []
+        for each in members:
+            template = each["template"] or []
+            shown = [*template[:top], "..."] if len(template) > top else template
+            sizes = [str(each["order"]), f"{each['features']:,}"]
+            rows.append([f"{each['weight']:+.4f}", each["criterion"], *sizes, "\n".join(shown)])
+        _print_table(out, ["weight", "criterion", "order", "features", "template"], rows)
+
+    return View(lines, [], lambda names: facts, show)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Linear models: classifiers and regressions.
 
 
@@ -474,7 +515,7 @@ def _phrase_parser(stored: ModelFile, path: Path) -> View:
         chains, chain_scores = model.unary_rules.tolist(), model.unary
     else:
         outcomes = model.features.outcomes
-        alone = model.features.pieces.offsets + model.weights[: outcomes.n_outcomes]
+        alone = model.features.pieces.alone(model.weights)
         value, binary, scores = "score", model.grammar.binary, alone[outcomes.of_rule]
         chains, chain_scores = model.coder.chains, alone[outcomes.of_step]
         sizes["features"] = len(model.weights)
@@ -485,6 +526,10 @@ def _phrase_parser(stored: ModelFile, path: Path) -> View:
             rules.setdefault(symbols[parent], []).append((join.join(symbols[child] for child in children), score))
     ranked = {name: sorted(own, key=lambda pair: (-pair[1], pair[0])) for name, own in sorted(rules.items())}
     facts = _parser_facts(stored, parser, sizes) | {"label_names": parser.classes_, "rules_are": value}
+    lines = _parser_lines(stored, facts)
+    if isinstance(model, PCFG):
+        facts["density"] = _of_grammar(model)
+        lines.append(_listed("density", facts["density"]))
 
     def everything(names: list[str]) -> Facts:
         return facts | {
@@ -501,7 +546,23 @@ def _phrase_parser(stored: ModelFile, path: Path) -> View:
         )
         _print_table(out, ["symbol", "rules", f"strongest, with their {value}"], rows)
 
-    return View(_parser_lines(stored, facts), list(ranked), everything, show, "symbols")
+    return View(lines, list(ranked), everything, show, "symbols")
+
+
+def _of_grammar(model: PCFG) -> Facts:
+    """Whether trees end with probability one, with what probability they do, and how many words they have on average.
+
+    The mean is that of trees that end; None if it is infinite.
+    """
+    from loglinear.generative.pcfg.expectations import Expectations
+    from loglinear.generative.pcfg.model import CERTAIN
+
+    found = Expectations(model)
+    finite = not found.tight or found.radius < 1.0 - CERTAIN
+    return {
+        "tight": found.tight, "spectral_radius": round(found.radius, 6), "ends_with_probability": round(found.ends, 6),
+        "mean_words": round(found.length / found.ends, 3) if finite and found.ends > 0.0 else None,
+    }  # fmt: skip
 
 
 def _dependency_parser(stored: ModelFile, path: Path) -> View:
@@ -537,6 +598,7 @@ def _parser_lines(stored: ModelFile, facts: Facts) -> list[str]:
 
 VIEWS: dict[str, Callable[[ModelFile, Path], View]] = {
     "tagger": _tagger,
+    "combination": _combination,
     "classifier": _classifier,
     "ridge": _regression,
     "least-squares": _regression,

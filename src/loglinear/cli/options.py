@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from loglinear.data.tables import TableFile
 
 DATA, TABLE, FIXED, OUT = "The files", "The table", "The same for all trainings", "What comes out"
+AGAINST = "Two systems"
 PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, OUT)  # as --help orders them; "" is any other
 ESTIMATORS = "loglinear.estimators.options"
 WORDS = "loglinear.words"  # key of a context's notes: the words given after switches, by parameter
@@ -446,6 +447,25 @@ class ExperimentOptions:
     )
     jobs: int = option("trainings at the same time; they share the threads", default=1, least=1, panel=RUN)
     quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+@options
+class AgainstOptions:
+    """A second system, compared with the first by significance tests."""
+
+    against: str | None = option(
+        "another model, or file of predictions, to compare with by significance tests",
+        default=None,
+        panel=AGAINST,
+        metavar="FILE",
+    )
+    draws: int = option("samples of the paired bootstrap", default=10_000, least=1, panel=AGAINST)
+
+    def reject_alone(self, given: Given, *flags: str) -> None:
+        """Reject the flags about a second system where there is none."""
+        for name in ("--draws", *flags):
+            if name in given and self.against is None:
+                raise OptionError(f"{name} goes with --against, a second system; give both, or neither")
 
 
 # -- parameters of many verbs ------------------------------------------------------------------------------------------

@@ -6,13 +6,35 @@ import json as json_module
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import check_training, console, fit, save, showing_warnings, summarise, working
-from loglinear.cli.options import FitOptions, Flags, Given, ModelFile, ModelOutput, Output, add, flag, flags_of, verbs
+from loglinear.cli.common import (
+    check_training,
+    console,
+    fit,
+    save,
+    show_differences,
+    showing_warnings,
+    summarise,
+    working,
+)
+from loglinear.cli.options import (
+    AgainstOptions,
+    FitOptions,
+    Flags,
+    Given,
+    ModelFile,
+    ModelOutput,
+    Output,
+    add,
+    flag,
+    flags_of,
+    verbs,
+)
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DependencyOptions, ParserOptions
 from loglinear.options import declared, option, options
@@ -20,6 +42,9 @@ from loglinear.options import declared, option, options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from loglinear.arrays import Int64
+    from loglinear.data import Column
+    from loglinear.data.dependencies import Dependencies
     from loglinear.data.trees.tree import Tree
     from loglinear.estimators.parser.estimator import Parser
 
@@ -55,12 +80,32 @@ class ScoreOptions:
 
 @add(app, "train")
 def train_command(
-    trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees or CoNLL-U (also .gz, or -).")],
     output: ModelOutput,
     phrases: Annotated[ParserOptions, Flags(without=DECODING)],
     arcs: Annotated[DependencyOptions, Flags(panel=DEPENDENCIES, of="dependencies")],
     run: Annotated[FitOptions, Flags(help={"dev": "trees to stop early by"})],
     given: Given,
+    trees: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TREES",
+            help="Bracketed trees or CoNLL-U (also .gz, or -); may be left out with --raw or --brackets.",
+        ),
+    ] = None,
+    raw: Annotated[
+        str | None,
+        typer.Option(
+            "--raw", metavar="FILE", help="Sentences without trees, one a line, to learn from too, by pcfg-em."
+        ),
+    ] = None,
+    brackets: Annotated[
+        str | None,
+        typer.Option(
+            "--brackets",
+            metavar="FILE",
+            help="Sentences with some phrases in brackets, (the dog) barked, to learn from too, by pcfg-em.",
+        ),
+    ] = None,
     dependencies: Annotated[bool, flag(UseOptions, "dependencies")] = False,
     set: Annotated[
         list[str] | None,
@@ -80,41 +125,65 @@ def train_command(
     loglinear parse train wsj.mrg -o small.model --vertical 2 --horizontal 2     (the parent's label, two siblings)
     loglinear parse train wsj.mrg -o plain.model --annotation none --horizontal all
     loglinear parse train annotated.mrg -o own.model --marks "^-"     (trees with labels like NP^S-TMP)
-    loglinear parse train some.txt -o em.model --criterion pcfg-em     (by EM; lines without brackets are sentences)
+    loglinear parse train some.mrg --raw news.txt -o em.model     (by EM from the grammar of the trees: pcfg-em)
+    loglinear parse train --brackets some.txt -o em.model --criterion pcfg-em:start=random,phrases=10,tags=20
     loglinear parse train ewt.conllu -o ewt.model --criterion cll --dev dev.conllu --no-projective
     loglinear parse train ewt.conllu -o ewt.model --resume     (after Ctrl-C)
     """
     out = console(run.quiet)
     check_training(output, run)
     of_phrases, of_arcs = flags_of(ParserOptions), flags_of(DependencyOptions)
-    if is_dependencies(trees, dependencies):
-        reject_phrase_options(given, *(name for name in of_phrases if name not in of_arcs))
+    if trees is not None and is_dependencies(trees, dependencies):
+        reject_phrase_options(given, "--raw", "--brackets", *(name for name in of_phrases if name not in of_arcs))
         _train_dependencies(trees, _with_settings(arcs, set or []), output, run, out)
         return
     if others := [name for name in (*of_arcs, "--set") if name in given and name not in of_phrases]:
         raise OptionError(f"{' and '.join(others)}: only for dependencies (CoNLL-U); give --dependencies, or leave out")
-    _train_phrases(trees, phrases, output, run, out)
+    sentences = {"--raw": raw, "--brackets": brackets}
+    if trees is None and not any(sentences.values()):
+        raise OptionError("give what to learn from: TREES or, for EM, sentences by --raw or --brackets")
+    if any(sentences.values()) and "--criterion" not in given:
+        phrases = replace(phrases, criterion="pcfg-em")
+    _train_phrases(trees, sentences, phrases, output, run, out)
 
 
-def _train_phrases(trees: str, model: ParserOptions, output: Path, run: FitOptions, out: Console) -> None:
-    """Train on bracketed trees and write a model file."""
+def _train_phrases(
+    trees: str | None,
+    sentences: dict[str, str | None],
+    model: ParserOptions,
+    output: Path,
+    run: FitOptions,
+    out: Console,
+) -> None:
+    """Train on bracketed trees, and on files of sentences by their flags, and write a model file."""
     from loglinear.data.trees.cleaning import read_treebank
-    from loglinear.data.trees.tree import Tree, read_trees_and_sentences
+    from loglinear.data.trees.tree import Tree, TreesAndSentences, read_sentences, read_trees_and_sentences
     from loglinear.estimators.parser.estimator import Parser
     from loglinear.estimators.parser.inputs import given_examples
 
     parser = Parser(**vars(model))
     parser.check_options()
+    if (files := [flag for flag, file in sentences.items() if file is not None]) and not parser.takes_sentences:
+        raise OptionError(
+            f"{' and '.join(files)}: criterion={parser.criterion!r} learns from trees alone; "
+            "--criterion pcfg-em learns from sentences, too"
+        )
 
     def read(source: str) -> Sequence[Tree | list[str]]:
         if parser.takes_sentences:
             return read_trees_and_sentences(source)
         return read_treebank(source, model.function_tags, model.marks)
 
-    with showing_warnings(out), working(out, f"reading {trees}"):
-        treebank, dev = read(trees), None if run.dev is None else read(run.dev)
+    with showing_warnings(out), working(out, f"reading {trees or ' and '.join(filter(None, sentences.values()))}"):
+        treebank: Sequence[Tree | list[str]] = TreesAndSentences([], [], []) if trees is None else read(trees)
+        for flag_name, file in sentences.items():
+            if file is not None:
+                assert isinstance(treebank, TreesAndSentences)
+                treebank = treebank.and_also(read_sentences(file, brackets=flag_name == "--brackets"))
+        dev = None if run.dev is None else read(run.dev)
+    known = treebank.brackets if isinstance(treebank, TreesAndSentences) else None
     metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
-    fit(parser, treebank, run, out, output=output, metric=metric, X_dev=dev)
+    fit(parser, treebank, run, out, output=output, metric=metric, y=known, X_dev=dev)
     save(parser, output)
     grammar, left_out = parser.model_.grammar, ""
     what = "sentences" if parser.takes_sentences else "trees"
@@ -186,6 +255,13 @@ def run_command(
     ] = "-",
     output: Output = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
+    log_prob: Annotated[
+        bool,
+        typer.Option(
+            "--log-prob",
+            help="Write log p(words), the sum over all trees, instead of a tree (models of pcfg, pcfg-em).",
+        ),
+    ] = False,
 ) -> None:
     """Parse sentences: a tree a line; a blank line for a blank line; (ROOT (NOPARSE ...)) where there is no parse.
 
@@ -194,6 +270,7 @@ def run_command(
     echo "The dog saw a cat ." | loglinear parse run wsj.model
     loglinear parse run wsj.model sentences.txt -o sentences.mrg --time-limit 10
     echo "The dog saw a cat ." | loglinear parse run wsj.model --draw
+    loglinear parse run wsj.model sentences.txt --log-prob     (a number a line; -inf where there is no parse)
     loglinear parse run ewt.model tagged.conllu -o parsed.conllu
     """
     from loglinear.data import atomic_output
@@ -203,7 +280,7 @@ def run_command(
 
     out = console(use.quiet)
     if is_dependencies(input, use.dependencies, model):
-        reject_phrase_options(given, "--draw", "--time-limit", "--beam", "--decoding")
+        reject_phrase_options(given, "--draw", "--log-prob", "--time-limit", "--beam", "--decoding")
         _run_dependencies(model, input, output, use.threads, out)
         return
     parser = _loaded(model, use.threads, parsing)
@@ -211,6 +288,13 @@ def run_command(
     if lines[-1] == "":
         lines.pop()
     sentences = [line.split() for line in lines]
+    if log_prob:
+        if wrong := [name for name in ("--draw", "--time-limit", "--beam", "--decoding") if name in given]:
+            raise OptionError(
+                f"--log-prob sums over all trees exactly, and writes none; leave out {' and '.join(wrong)}"
+            )
+        _write_log_prob(parser, sentences, output, out)
+        return
     with _progress(out, "parsing", sum(map(bool, sentences))) as advance, atomic_output(output) as stream:
         for first in range(0, len(sentences), BLOCK):
             block = sentences[first : first + BLOCK]
@@ -221,6 +305,26 @@ def run_command(
                     _report_failure(out, f"{source_name(input)}:{line}", parse.failure)
                 text = "" if parse is None else drawn(parse.tree, out.width) if draw else str(parse.tree)
                 stream.write(text.encode() + b"\n")
+
+
+def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out: Console) -> None:
+    """log p(words) of each sentence, a blank line for a blank line, and the perplexity of all on the console."""
+    import numpy as np
+
+    from loglinear.data import atomic_output
+
+    some = [words for words in sentences if words]
+    with working(out, f"summing over the trees of {len(some):,} sentences"):
+        values = parser.log_prob(some)
+    left = iter(values.tolist())
+    with atomic_output(output) as stream:
+        for words in sentences:
+            stream.write(f"{next(left):.6f}\n".encode() if words else b"\n")
+    n_words, possible = sum(map(len, some)), int(np.isfinite(values).sum())
+    if possible < len(some):
+        out.print(f"{len(some) - possible:,} of {len(some):,} sentences have no parse, and probability 0", markup=False)
+    elif n_words:
+        out.print(f"{n_words:,} words, perplexity {np.exp(-values.sum() / n_words):,.2f} a word", markup=False)
 
 
 @add(app, "eval")
@@ -234,19 +338,27 @@ def eval_command(
         ),
     ],
     asked: ScoreOptions,
+    other: AgainstOptions,
     use: UseOptions,
     given: Given,
 ) -> None:
     """Score trees as evalb does: labelled precision, recall and F1, exact match, parts of speech, failures.
 
+    With --against, two parsers are compared: by what they get right, and by tests of whether that is chance.
+
     Examples
     --------
     loglinear parse eval test.mrg --model wsj.model --max-length 40
     loglinear parse eval test.mrg --pred other-parser.mrg --json
+    loglinear parse eval test.mrg --model wsj.model --against other-parser.mrg
+    loglinear parse eval test.conllu --model ewt.model --against other.model
     """
     from loglinear.data.trees.cleaning import read_treebank, without_marks
     from loglinear.evaluation.brackets import bracket_scores
+    from loglinear.evaluation.paired import paired_brackets
+    from loglinear.model_file import is_model
 
+    other.reject_alone(given)
     if (asked.model is None) == (asked.pred is None):
         raise OptionError("give what to compare with the gold trees: --model or --pred")
     out = console(use.quiet)
@@ -254,51 +366,89 @@ def eval_command(
         reject_phrase_options(
             given, "--marks", "--function-tags", "--particles-apart", "--time-limit", "--beam", "--decoding"
         )
-        _evaluate_dependencies(gold, asked, use.threads, out)
+        _evaluate_dependencies(gold, asked, other, use.threads, out)
         return
     with showing_warnings(out):
         trees = read_treebank(gold, parsing.function_tags, parsing.marks)
-    read = [None] * len(trees) if asked.pred is None else _read_predicted(asked.pred, parsing)
-    if len(read) != len(trees):
-        raise DataError(f"{len(trees)} trees, but {len(read)} in {asked.pred}", gold)
     chosen = [n for n, tree in enumerate(trees) if len(tree.leaves()) <= (asked.max_length or len(tree.leaves()))]
     if not chosen:
         raise DataError(f"no sentence has at most {asked.max_length} words", gold)
-    trees, predicted, speed, failed = [trees[n] for n in chosen], [read[n] for n in chosen], None, None
-    searched_again = 0
-    if asked.model is not None:
-        parser = _loaded(asked.model, use.threads, parsing)
-        sentences = [tree.leaves() for tree in trees]
-        parser.parse(sentences[:1])  # loads the kernels, which the speed does not include
-        with _progress(out, "parsing", len(sentences)) as advance:
-            began = time.perf_counter()
-            parses = parser.parse(sentences, observe=advance)
-            speed = len(sentences) / max(time.perf_counter() - began, 1e-9)
-        predicted, failed = [parse.tree for parse in parses], [bool(parse.failure) for parse in parses]
-        narrowest = min(parse.beam for parse in parses)
-        searched_again = sum(parse.beam > narrowest and not parse.failure for parse in parses)
-    if parsing.marks:
-        trees = [without_marks(tree, parsing.marks) for tree in trees]
-        predicted = [None if tree is None else without_marks(tree, parsing.marks) for tree in predicted]
-    report = bracket_scores(trees, predicted, same_particle=not asked.particles_apart, failed=failed)
-    if asked.json:
-        typer.echo(json_module.dumps(report.to_dict(speed), indent=2))
+    first = str(asked.model or asked.pred)
+    systems = [
+        _parsed(_loaded(Path(source), use.threads, parsing), [trees[n].leaves() for n in chosen], out)
+        if model
+        else _Parses(_read_predicted(source, parsing, trees, gold, chosen))
+        for source, model in ((first, asked.model is not None), (other.against, is_model(other.against or "")))
+        if source is not None
+    ]
+    kept = [trees[n] if not parsing.marks else without_marks(trees[n], parsing.marks) for n in chosen]
+    reports = []
+    for parses in systems:
+        predicted = parses.trees
+        if parsing.marks:
+            predicted = [None if tree is None else without_marks(tree, parsing.marks) for tree in predicted]
+        apart = asked.particles_apart
+        reports.append(bracket_scores(kept, predicted, same_particle=not apart, failed=parses.failed))
+    if other.against is not None:
+        facts = [report.to_dict(parses.speed) for report, parses in zip(reports, systems, strict=True)]
+        tests = paired_brackets(reports[0], reports[1], draws=other.draws)
+        show_differences(tests, [first, other.against], facts, asked.json)
+    elif asked.json:
+        typer.echo(json_module.dumps(reports[0].to_dict(systems[0].speed), indent=2))
     else:
-        typer.echo(report.text(speed), nl=False)
-        if searched_again:
-            typer.echo(
-                f"beam       {searched_again:,} sentences had no tree within {narrowest:g}, and were searched again"
-            )
+        typer.echo(reports[0].text(systems[0].speed), nl=False)
+        typer.echo(systems[0].note, nl=False)
 
 
-def _read_predicted(source: str, parsing: ParserOptions) -> list[Tree | None]:
-    """Predicted trees, None for empty ones."""
+@dataclass(frozen=True)
+class _Parses:
+    """Predicted trees of the sentences, None without one.
+
+    ``failed`` are those without a parse (None: not known), ``speed`` is in sentences a second, ``note`` a line about
+    the search.
+    """
+
+    trees: Sequence[Tree | None]
+    failed: list[bool] | None = None
+    speed: float | None = None
+    note: str = ""
+
+
+def _parsed(parser: Parser, sentences: list[list[str]], out: Console) -> _Parses:
+    parser.parse(sentences[:1])  # loads the kernels, which the speed does not include
+    with _progress(out, "parsing", len(sentences)) as advance:
+        began = time.perf_counter()
+        parses = parser.parse(sentences, observe=advance)
+        speed = len(sentences) / max(time.perf_counter() - began, 1e-9)
+    narrowest = min(parse.beam for parse in parses)
+    again = sum(parse.beam > narrowest and not parse.failure for parse in parses)
+    note = f"beam       {again:,} sentences had no tree within {narrowest:g}, and were searched again\n"
+    return _Parses(
+        [parse.tree for parse in parses], [bool(parse.failure) for parse in parses], speed, note * bool(again)
+    )
+
+
+def _read_predicted(
+    source: str, parsing: ParserOptions, gold: Sequence[Tree], gold_file: str, chosen: list[int]
+) -> list[Tree | None]:
+    """Predicted trees of the chosen sentences, None for empty ones; trees of other words are rejected."""
     from loglinear.data.files import source_name
     from loglinear.data.trees.cleaning import clean
-    from loglinear.data.trees.tree import numbered_trees, read_text_of
+    from loglinear.data.trees.tree import numbered_trees, read_text_of, tree_word
 
-    trees = (tree for _, tree in numbered_trees(read_text_of(source), source_name(source)))
-    return [None if tree is None else clean(tree, parsing.function_tags, parsing.marks) for tree in trees]
+    name = source_name(source)
+    lines, trees = [], []
+    for line, tree in numbered_trees(read_text_of(source), name):
+        lines.append(line)
+        trees.append(None if tree is None else clean(tree, parsing.function_tags, parsing.marks))
+    if len(trees) != len(gold):
+        raise DataError(f"{len(gold)} trees, but {len(trees)} in {source}", gold_file)
+    for n in chosen:
+        tree, words = trees[n], gold[n].leaves()
+        if tree is not None and [*map(tree_word, tree.leaves())] != [*map(tree_word, words)]:
+            text = " ".join(words)
+            raise DataError(f"the words of tree {n + 1} are not those in {gold_file}: {text!r:.60}", name, lines[n])
+    return [trees[n] for n in chosen]
 
 
 @add(app, "draw")
@@ -406,36 +556,85 @@ def _run_dependencies(model: Path, source: str, output: str, threads: int | None
         write_conllu(corpus, stream, parses.heads, parses.relations)
 
 
-def _evaluate_dependencies(gold: str, asked: ScoreOptions, threads: int | None, out: Console) -> None:
-    """UAS and LAS of a model, or of a file of predictions, on a CoNLL-U file."""
+def _evaluate_dependencies(
+    gold: str, asked: ScoreOptions, other: AgainstOptions, threads: int | None, out: Console
+) -> None:
+    """UAS and LAS of a model, or of a file of predictions, on a CoNLL-U file; of two of them if there is a second."""
     import numpy as np
 
     from loglinear.data.dependencies import read_conllu
-    from loglinear.estimators.dependency.estimator import DependencyParser
     from loglinear.evaluation.attachment import attachment_scores
+    from loglinear.evaluation.paired import paired_attachments
+    from loglinear.model_file import is_model
 
-    corpus, speed, fallback = read_conllu(gold, single_root=False), None, None
-    chosen = np.flatnonzero(np.diff(corpus.offsets) <= (asked.max_length or corpus.n_tokens))
+    whole = read_conllu(gold, single_root=False)
+    chosen = np.flatnonzero(np.diff(whole.offsets) <= (asked.max_length or whole.n_tokens))
     if not len(chosen):
         raise DataError(f"no sentence has at most {asked.max_length} tokens", gold)
-    if asked.model is not None:
-        corpus = corpus.select(chosen)
-        parser = DependencyParser.load(asked.model).set_params(threads=threads)
-        parser.parse(corpus.select([0]))  # loads the kernels, which the speed does not include
-        with working(out, f"parsing {corpus.n_sentences:,} sentences"):
-            began = time.perf_counter()
-            parses = parser.parse(corpus)
-            speed = corpus.n_sentences / max(time.perf_counter() - began, 1e-9)
-        heads, relations, fallback = parses.heads, parses.relations, parses.fallback
+    corpus, first = whole.select(chosen), str(asked.model or asked.pred)
+    systems = [
+        _parsed_arcs(source, corpus, threads, out) if model else _read_arcs(source, whole, chosen)
+        for source, model in ((first, asked.model is not None), (other.against, is_model(other.against or "")))
+        if source is not None
+    ]
+    reports = [attachment_scores(corpus, each.heads, each.relations, fallback=each.fallback) for each in systems]
+    facts = [
+        {**report.to_dict(), "sentences_per_second": each.speed} for report, each in zip(reports, systems, strict=True)
+    ]
+    if other.against is not None:
+        arcs = [(each.heads, each.relations) for each in systems]
+        tests = paired_attachments(corpus, arcs[0], arcs[1], draws=other.draws)
+        show_differences(tests, [first, other.against], facts, asked.json)
+    elif asked.json:
+        typer.echo(json_module.dumps(facts[0], indent=2))
     else:
-        assert asked.pred is not None
-        other = read_conllu(asked.pred, single_root=False)
-        if not np.array_equal(other.offsets, corpus.offsets):
-            raise DataError(f"the sentences are not those of {gold}, or of other lengths", asked.pred)
-        other, corpus = other.select(chosen), corpus.select(chosen)
-        heads, relations = other.heads, other.relations if other.has_relations else None
-    report = attachment_scores(corpus, heads, relations, fallback=fallback)
-    if asked.json:
-        typer.echo(json_module.dumps({**report.to_dict(), "sentences_per_second": speed}, indent=2))
-    else:
-        typer.echo(report.text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)
+        speed = systems[0].speed
+        typer.echo(reports[0].text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)
+
+
+@dataclass(frozen=True)
+class _Arcs:
+    """Heads [N] and relations of a corpus; which sentences have a fallback tree [S], and sentences a second."""
+
+    heads: Any
+    relations: Column | None
+    fallback: Any = None
+    speed: float | None = None
+
+
+def _parsed_arcs(model: str, corpus: Dependencies, threads: int | None, out: Console) -> _Arcs:
+    from loglinear.estimators.dependency.estimator import DependencyParser
+
+    parser = DependencyParser.load(model).set_params(threads=threads)
+    parser.parse(corpus.select([0]))  # loads the kernels, which the speed does not include
+    with working(out, f"parsing {corpus.n_sentences:,} sentences"):
+        began = time.perf_counter()
+        parses = parser.parse(corpus)
+        speed = corpus.n_sentences / max(time.perf_counter() - began, 1e-9)
+    return _Arcs(parses.heads, parses.relations, parses.fallback, speed)
+
+
+def _read_arcs(source: str, gold: Dependencies, chosen: Int64) -> _Arcs:
+    """The arcs of the chosen sentences in a file, which must have the gold file's words."""
+    import numpy as np
+
+    from loglinear.data.dependencies import read_conllu
+
+    read = read_conllu(source, single_root=False)
+    lengths, others = np.diff(gold.offsets), np.diff(read.offsets)
+    shared = min(len(lengths), len(others))
+    differ = np.flatnonzero(lengths[:shared] != others[:shared])
+    if len(differ):
+        s = int(differ[0])
+        line, message = int(read.lines[read.offsets[s]]), f"{others[s]} tokens, but {lengths[s]} in {gold.file}"
+        raise DataError(f"sentence {s + 1} is not that of the gold file: {message}", source, line)
+    if len(lengths) != len(others):
+        counts = f"{len(others)} sentences, but {len(lengths)} in the gold file"
+        raise DataError(f"the sentences are not those of {gold.file}: {counts}", source)
+    words = zip(read.words.strings(), gold.words.strings(), strict=True)
+    for t, (word, expected) in enumerate(words):
+        if word != expected:
+            place = f"{gold.file}:{gold.lines[t]}"
+            raise DataError(f"the word is {word!r:.60}, but {expected!r:.60} in {place}", source, int(read.lines[t]))
+    arcs = read.select(chosen)
+    return _Arcs(arcs.heads, arcs.relations if arcs.has_relations else None)

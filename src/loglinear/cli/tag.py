@@ -97,12 +97,10 @@ def located(corpus: Columns | Attributes) -> Iterator[None]:
 def _check_label_column(tagger: SequencePredictor, corpus: Columns | Attributes, label_column: int) -> None:
     """Reject a column of labels that the model uses as input."""
     from loglinear.data import Columns
-    from loglinear.features.templates.encoder import TemplateEncoder
 
-    encoder = tagger.model_.encoder
-    if isinstance(corpus, Columns) and isinstance(encoder, TemplateEncoder) and corpus.n_columns > 1:
+    if isinstance(corpus, Columns) and corpus.n_columns > 1:
         column = label_column % corpus.n_columns
-        if column in encoder.templates.columns:
+        if column in tagger.model_.input_columns:
             raise OptionError(
                 f"--force takes labels from column {column} (from 0) of {corpus.name}, which the model uses as input; "
                 "add a column of labels (* where one is open), or name it with --label-column"

@@ -20,22 +20,27 @@ prefixes, or they are so rare that I must start chunks too. Raising the cost of 
 less: it would also apply to chunks that are too long.
 
 Where the annotation allows several labels, a label costs the least of its costs against each of them.
+
+A cost that does not factor, any function of two labellings (:class:`LabellingCost`), cannot enter a search or a sum. It
+is asked about the labellings of n-best lists (:mod:`~loglinear.criteria.n_best`).
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loglinear.arrays import Float, Int64
+from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import ranges
 from loglinear.errors import OptionError
 from loglinear.structures.chain.steps import FEWEST_LABELS
@@ -48,6 +53,7 @@ KINDS = ("only", "first", "inner", "last")
 OUTSIDE = "O"
 MOST_COST = 1e6
 RARE = 0.1  # share of chunk labels: if fewer of them are B, S or U, other labels start chunks too
+MOST_REMEMBERED = 1 << 20  # costs of labellings
 OWN_PAIRS, OWN_FUNCTION, OWN_MATRIX = "own costs for pairs of labels", "own cost function", "own cost matrix"
 
 
@@ -154,6 +160,91 @@ class Cost:
         return usual[kind], sp.csr_array((more, labels[own], begins - begins[0]), shape=(n, n))
 
 
+class LabellingCost:
+    """A cost of whole labellings, which need not be a sum over positions: for criteria on n-best lists.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(gold, predicted)`` of two lists of labels, a number of at least 0.
+    labels : sequence
+        The Y labels.
+    """
+
+    is_zero = False
+
+    def __init__(self, function: Callable[[list[Any], list[Any]], float], labels: Sequence[Any]) -> None:
+        self._function, self._labels = function, list(labels)
+        self._known: dict[tuple[bytes, bytes], float] = {}
+
+    def of(self, gold: Int32, predicted: Int32) -> Float:
+        """Costs [K] of the labellings ``predicted`` [K, T] where ``gold`` [T] is right.
+
+        Lists change little from one iteration to the next, so that answers are remembered.
+        """
+        right, key = [self._labels[y] for y in gold.tolist()], gold.tobytes()
+        costs = np.empty(len(predicted))
+        for k, labels in enumerate(predicted):
+            pair = key, labels.tobytes()
+            if pair not in self._known:
+                if len(self._known) >= MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[pair] = self._call(right, [self._labels[y] for y in labels.tolist()])
+            costs[k] = self._known[pair]
+        return costs
+
+    def _call(self, right: list[Any], predicted: list[Any]) -> float:
+        cost = self._function(list(right), predicted)
+        if isinstance(cost, bool | np.bool_ | int | float | np.integer | np.floating) and 0.0 <= cost <= MOST_COST:
+            return float(cost)
+        raise OptionError(
+            f"cost({right!r:.60}, {predicted!r:.60}) is {cost!r:.40}; costs are numbers between 0 and {MOST_COST:g}"
+        )
+
+    def at(self, gold: Gold, offsets: Int64) -> Float:
+        """There is no cost of a single label."""
+        raise AssertionError("a cost of whole labellings is asked for those of n-best lists")
+
+    def identity(self) -> list[Any]:
+        """What can be told of the function, for telling whether another is the same: its code and what it holds."""
+        return [described(self._function)]
+
+
+def described(value: Any) -> Any:
+    """A function as data that is the same in every process: its code, defaults and the values it encloses.
+
+    Of what is neither code, number, string nor a collection of these, there is only the type.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    if isinstance(value, CodeType):
+        return [value.co_code.hex(), list(value.co_names), described(value.co_consts)]
+    if isinstance(value, partial):
+        return [described(value.func), described(value.args), described(sorted(value.keywords.items()))]
+    if hasattr(value, "__code__"):
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        return [value.__qualname__, described(value.__code__), described(value.__defaults__), described(cells)]
+    if callable(value) and hasattr(type(value).__call__, "__code__"):
+        held = sorted(getattr(value, "__dict__", {}).items())
+        return [type(value).__qualname__, described(type(value).__call__), described(held)]
+    return type(value).__qualname__
+
+
+def is_of_labellings(cost: Any) -> bool:
+    """Whether a user's cost is a function of two whole labellings, rather than of two labels and a kind of position."""
+    if not callable(cost):
+        return False
+    try:
+        inspect.signature(cost).bind("gold", "predicted", "kind")
+    except TypeError:
+        return True
+    except ValueError:  # a function without a signature
+        return False
+    return False
+
+
 def _kinds(offsets: Int64) -> Int64:
     """Number in :data:`KINDS` of each position [N]."""
     kinds = np.full(int(offsets[-1]), 2)
@@ -175,6 +266,12 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
     counts : int [Y]
         How often each is the gold label in training.
     """
+    if is_of_labellings(spec):
+        raise OptionError(
+            "a cost function of two arguments is one of whole labellings, which can only be asked about those of an "
+            "n-best list: give a k, as in risk:k=50, softmax-margin:k=50 or mira:k=50; one of single labels takes "
+            "three arguments, cost(gold, predicted, kind)"
+        )
     if isinstance(spec, str):
         return Cost(_named(spec, labels, np.asarray(counts, dtype=np.float64)))
     if isinstance(spec, Mapping):

@@ -9,7 +9,7 @@ a spec (``mira:k=5``) sets its :func:`~loglinear.options.option` fields.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,12 +20,11 @@ from loglinear.errors import OptionError
 from loglinear.options import Registry, Spec, options
 
 if TYPE_CHECKING:
-    from loglinear.criteria.costs import Cost
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
 
 
-SHARED = ("costs", "criterion", "field_likelihood", "local", "online")  # modules that hold no criterion
+SHARED = ("costs", "criterion", "field_likelihood", "local", "n_best", "online")  # modules that hold no criterion
 
 
 class Criterion(ABC):
@@ -68,8 +67,13 @@ class Criterion(ABC):
         Whether the model also predicts the observed columns (:class:`~loglinear.criteria.field_likelihood`).
     uses_base
         Whether the model has a generative base distribution.
+    counts_labels
+        Whether it must know the labels' names (:meth:`for_labels`).
     learns_weights
         Whether there is anything to optimise.
+    own_form
+        What options have made of it that passes compiled for the criterion's plain form do not compute, in words: ``a
+        temperature``. None if they do.
     """
 
     name: ClassVar[str]
@@ -89,7 +93,9 @@ class Criterion(ABC):
     scaling: bool = False
     predicts_fields: bool = False
     uses_base: ClassVar[bool] = False
+    counts_labels: ClassVar[bool] = False
     learns_weights: ClassVar[bool] = True
+    own_form: str | None = None
 
     @abstractmethod
     def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
@@ -123,6 +129,14 @@ class Criterion(ABC):
     def check(cls, values: Mapping[str, Any]) -> None:
         """Reject options that do not go together; each by itself has been checked."""
 
+    def for_labels(self, labels: Sequence[Any]) -> Criterion:
+        """The same criterion for labels with these names [Y]."""
+        return self
+
+    def schedule(self) -> list[tuple[str, Criterion]]:
+        """Forms of the criterion to train by one after the other, each with a name, before this form itself."""
+        return []
+
     def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
         """Before training: the annotation, with what this criterion learns from marked in it."""
         return gold
@@ -132,17 +146,47 @@ class Criterion(ABC):
         return gold
 
 
+class CorpusCriterion(Criterion):
+    """A criterion of the corpus as a whole: a function of totals, which are sums over examples.
+
+        loss = g(sum_i weight_i totals_i)           gradient: of g(totals) by the scores, the totals being those of all
+
+    A pass over the corpus has two halves, :meth:`totals` and then :meth:`gradient`, so only batch optimizers train it.
+    """
+
+    optimizers = ("lbfgs",)
+
+    @abstractmethod
+    def totals(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> Float:
+        """The totals [K] of a batch."""
+
+    @abstractmethod
+    def loss(self, totals: Float) -> float:
+        """The loss of a corpus with these totals [K]."""
+
+    @abstractmethod
+    def gradient(self, totals: Float, structure: Any, scores: Scores, gold: Gold, weights: Float) -> Scores:
+        """Gradient of the corpus' loss by the part scores of a batch; ``totals`` [K] are those of the corpus."""
+
+    def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
+        """The loss of the batch as a corpus of its own, in equal shares."""
+        totals = self.totals(structure, scores, gold, weights)
+        losses = np.full(len(weights), self.loss(totals) / max(len(weights), 1))
+        return losses, self.gradient(totals, structure, scores, gold, weights)
+
+
 @options
 class CostCriterion(Criterion):
     """A criterion that knows how bad a mistake is."""
 
     uses_cost = True
 
-    cost: Cost = field(kw_only=False)
+    cost: Any = field(kw_only=False)  # a Cost, its counterpart for another structure, or a LabellingCost
 
     def costs(self, structure: Structure, gold: Gold) -> Float:
         """Cost of each choice at each position ([N, Y] for the labels of a chain)."""
-        return self.cost.at(gold, structure.offsets)
+        costs: Float = self.cost.at(gold, structure.offsets)
+        return costs
 
     def augmented(self, structure: Structure, scores: Scores, gold: Gold) -> Scores:
         """The scores plus the cost."""
@@ -195,6 +239,11 @@ def decoded_locally(spec: str | Spec[Criterion]) -> bool:
     """Whether the models that this criterion trains are products of normalised pieces."""
     spec = CRITERIA.spec(spec)
     return bool(spec.part.local_decoding or spec["local"] or spec["decoding"] == "local")
+
+
+def uses_lists(spec: str | Spec[Criterion]) -> bool:
+    """Whether a criterion asks for costs of n-best labellings alone, so that these may be costs of whole labellings."""
+    return CRITERIA.spec(spec).values.get("k") is not None
 
 
 def cost_users() -> list[str]:

@@ -52,7 +52,7 @@ def _without_infinite(array: Float) -> Float:
 
 def right_contexts(structure: Chain, gold: Gold, n_labels: int, order: int) -> Bool:
     """Table of the contexts that the annotation allows."""
-    nodes = gold.labels[:, None] == np.arange(n_labels) if gold.allowed is None else gold.allowed > 0
+    nodes = gold.mask(n_labels)
     if order == 1:
         return nodes
     first = structure.offsets[:-1]

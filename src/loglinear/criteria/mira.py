@@ -9,6 +9,8 @@ Its dual has a box for each step size, 0 <= tau_i <= C, and is solved by going t
 
     max over tau of  sum_i tau_i loss_i - 1/2 || sum_i tau_i (f(y*) - f(y_i)) ||^2,     loss_i = s(y_i) + c(y_i) - s(y*)
 
+Where the cost is a function of whole labellings, the search does without it: the k best by score alone are looked at.
+
 With k = 1 that is tau = min(C, loss / ||f(y*) - f(y)||^2).
 
 Where the features of the labellings are nearly dependent, the tau_i settle slowly one by one. If the dual can gain more
@@ -23,8 +25,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loglinear.arrays import Float
+from loglinear.criteria.costs import LabellingCost
 from loglinear.criteria.criterion import CostCriterion, register
-from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, differing, hinge, right_labelling
+from loglinear.criteria.n_best import n_best
+from loglinear.criteria.online import OnlineLearner, Proposal, as_batch, compare, differing, hinge, right_labelling
 from loglinear.kernels import kernel
 from loglinear.options import option, options
 
@@ -149,10 +153,23 @@ class MarginInfusedRelaxed(OnlineLearner, CostCriterion):
     k: int = option("wrong labellings that each step looks at", default=1, least=1)
     C: float = option("the largest step size", default=1.0, above=0)
 
+    def __post_init__(self) -> None:
+        self.own_form = "costs of whole labellings" if isinstance(self.cost, LabellingCost) else None
+
     def evaluate(self, structure: Structure, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
+        if isinstance(self.cost, LabellingCost):
+            found, rows = n_best(self, structure, scores, gold, self.k), np.arange(structure.n_sequences)
+            worst = np.argmax(found.scores + found.costs, axis=1)
+            violator = found.labellings[np.repeat(worst, np.diff(structure.offsets)), np.arange(structure.n_positions)]
+            gold_score, gradient = compare(structure, scores, gold, violator, weights)
+            return weights * ((found.scores + found.costs)[rows, worst] - gold_score), gradient
         return hinge(structure, scores, self.augmented(structure, scores, gold), gold, weights)
 
     def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
+        if isinstance(self.cost, LabellingCost):
+            found = n_best(self, structure, scores, gold, self.k)
+            right, gold_score = right_labelling(structure, scores, gold)
+            return Proposal(right, *differing(found.labellings, (found.scores + found.costs)[0] - gold_score, right))
         augmented = self.augmented(structure, scores, gold)
         if self.k == 1:
             best, score = structure.viterbi(augmented)

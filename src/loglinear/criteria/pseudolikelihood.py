@@ -7,6 +7,14 @@ decoding is that of the chain.
 
 The joint form, of a model of labels and observed columns, adds - sum_t log p(each observed field given all the rest)
 (:mod:`~loglinear.criteria.field_likelihood`); in score space it is the same.
+
+With ``nota`` each label is given any labels of its neighbours, and "none of the above", of score 0, is one more answer,
+the right one for all neighbours n but the gold ones n* (Sutton & McCallum, section 6; :mod:`~loglinear.criteria.nota`):
+
+    loss = sum_t [ sum_n log(1 + sum_y exp r_t(y, n)) - r_t(y*_t, n*) ]
+
+r_t being the score of a label and its neighbours. A chain of order 1 has Y^2 pairs of neighbours, one of order 2 Y^4
+quadruples: O(Y^3) and O(Y^5) for a position.
 """
 
 from __future__ import annotations
@@ -36,9 +44,12 @@ class Pseudolikelihood(Criterion):
 
     joint: bool = option("predict the observed columns too, each given the rest", default=False)
 
+    nota: bool = option("wrong neighbours learn to answer none of the above", default=False)
+
     def __post_init__(self) -> None:
         self.predicts_fields = self.joint
+        self.own_form = "none of the above" if self.nota else None
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()
-        return weights * structure.add_given_neighbours(gradient, scores, gold.labels, weights), gradient
+        return weights * structure.add_given_neighbours(gradient, scores, gold.labels, weights, self.nota), gradient

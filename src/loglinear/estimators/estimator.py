@@ -13,6 +13,7 @@ import inspect
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
@@ -32,6 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ESTIMATORS = {
     "tagger": "Tagger",
+    "combination": "Combination",
     "classifier": "Classifier",
     "parser": "Parser",
     "dependency-parser": "DependencyParser",
@@ -40,6 +42,19 @@ ESTIMATORS = {
     "ridge": "Ridge",
     "least-squares": "LeastSquares",
 }  #: by the kind of model that each one's files hold
+
+
+MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
+    number = None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+    if number is None or number < least:
+        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
+    if most is not None and number > most:
+        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
+    return number
 
 
 class Fitted(Generic[M]):
@@ -254,7 +269,7 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
     Returns
     -------
-    Tagger, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
+    Tagger, Combination, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
         A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
     """
     read = model_file.read(source)
@@ -309,7 +324,7 @@ def notes_of(estimator: Any) -> dict[str, Any]:
 NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("objective", "dev_score", "pruned_score", "seconds"), (int, float)),
     **dict.fromkeys(("iterations", "iteration", "best_iteration", "evaluations", "features"), (int,)),
-    **dict.fromkeys(("trees", "tokens", "words", "rounds"), (int,)),
+    **dict.fromkeys(("trees", "tokens", "words", "rounds", "left_out"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
 }  #: types of notes on training; None is allowed

@@ -3,10 +3,12 @@
 They are the parameters of the estimators' constructors, the options of the command line and the record in model files.
 Nothing heavy is imported here: ``--help`` reads these classes.
 
-    RunOptions                  threads, seed, verbose
-      TrainingOptions           what every iterative training has: criterion, cost, optimizer, penalties, when to stop
-        TaggerOptions, ClassifierOptions, DependencyOptions, ParserOptions
-      HMMOptions
+    ThreadOptions               threads
+      RunOptions                seed, verbose
+        TrainingOptions         what every iterative training has: criterion, cost, optimizer, penalties, when to stop
+          TaggerOptions, ClassifierOptions, DependencyOptions, ParserOptions
+        HMMOptions
+      CombinationOptions
     MixtureOptions, LeastSquaresOptions, RidgeOptions, LocalTaggerOptions, NaiveBayesOptions
 
 Constructors take ``criterion`` by position, or what else comes first; all others by keyword only.
@@ -25,6 +27,7 @@ DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model"
 
 PAIRS_ONLY, OBSERVED_ONLY = "only", "observed-only"  # values of pair_features and transitions
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
+TUNED_BY = ("cll", "softmax-margin", "risk", "jrb")  # criteria that the weights of a combination are found by
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
@@ -46,8 +49,8 @@ MOST_SMOOTHING = 1e6  # beside which counts hardly count
 
 
 @options
-class RunOptions:
-    """How a training runs, whatever it trains."""
+class ThreadOptions:
+    """How many threads there are."""
 
     threads: int | None = option(
         "threads (all cores if not given); the result is the same for any number",
@@ -57,6 +60,12 @@ class RunOptions:
         varies=True,
         stored=False,
     )
+
+
+@options
+class RunOptions(ThreadOptions):
+    """How a training runs, whatever it trains."""
+
     seed: int = option("seed of all that is random", default=0, least=0, panel=RUN)
     verbose: bool = option(
         "print a line for each iteration", default=False, panel=RUN, varies=True, stored=False, python_only=True
@@ -75,7 +84,8 @@ class TrainingOptions(RunOptions):
         default=None,
         panel=MODEL,
         in_python="A mapping {(gold, predicted): cost}, a matrix over classes_ or a function cost(gold, predicted, "
-        "kind), too (loglinear.criteria.costs); None is hamming:1.",
+        "kind), too (loglinear.criteria.costs), for taggers with risk:k=50 also one of two labellings, "
+        "cost(gold, predicted); None is hamming:1.",
     )
     optimizer: str | None = option(
         "how the weights are found, as in sgd:step=0.1,average; the criterion's by default", default=None, panel=RUN
@@ -427,6 +437,38 @@ class HMMOptions(RunOptions):
 
 
 @options
+class CombinationOptions(ThreadOptions):
+    """Options of :class:`~loglinear.Combination`."""
+
+    taggers: Any = option(
+        "the trained models",
+        default=(),
+        kw_only=False,
+        stored=False,
+        python_only=True,
+        in_python="A list of at least two Tagger or HMM objects, or their model files.",
+    )
+    weights: Any = option(
+        "a weight for each model, separated by commas; tuned on dev data if not given",
+        default=None,
+        panel=MODEL,
+        metavar="NUMBERS",
+        in_python="A list of numbers.",
+    )
+    criterion: str = option(
+        f"what tuning minimises: {', '.join(TUNED_BY)}", default=TUNED_BY[0], panel=MODEL, metavar="NAME"
+    )
+    cost: Any = option(
+        "how bad which mistake is: hamming:M, recall:K, precision:K or FILE.json", default=None, panel=MODEL
+    )
+    l2: float = option("factor of the sum of squares of the weights", default=1.0, least=0, panel=MODEL)
+    max_iter: int = option("most iterations", default=200, least=0, panel=RUN)
+    tolerance: float = option(
+        "stop when 10 iterations lower the objective by less than this share", default=1e-9, least=0, panel=RUN
+    )
+
+
+@options
 class MixtureOptions:
     """Options of :class:`~loglinear.Mixture`."""
 
@@ -729,7 +771,7 @@ def dependency_training() -> Any:
 
     return Trained(
         "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False,
-        elsewhere=ELSEWHERE,
+        labels=False, elsewhere=ELSEWHERE,
     )  # fmt: skip
 
 

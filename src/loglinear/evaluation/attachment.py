@@ -70,7 +70,7 @@ class AttachmentReport:
         }
 
 
-def _right(gold: Dependencies, heads: npt.ArrayLike, relations: Column | None) -> tuple[Bool, Bool | None]:
+def right_heads(gold: Dependencies, heads: npt.ArrayLike, relations: Column | None) -> tuple[Bool, Bool | None]:
     """Masks [N] of the tokens with the right head, and of those with the right relation too."""
     predicted = np.asarray(heads)
     if predicted.shape != (gold.n_tokens,):
@@ -98,7 +98,7 @@ def attachment_scores(
 
     ``fallback`` is a mask [S] of the sentences that could not be parsed, where that is known.
     """
-    right, labelled = _right(gold, heads, relations)
+    right, labelled = right_heads(gold, heads, relations)
     tags = gold.tags()
     out = set(leave_out)
     counts = ~np.array([value in out for value in tags.values], dtype=bool)[tags.ids]
@@ -116,6 +116,6 @@ def attachment_scores(
 def attachment_counts(gold: Dependencies, heads: npt.ArrayLike) -> Int64:
     """Tokens, tokens and right heads of each sentence [S, 3], for
     :func:`~loglinear.evaluation.significance.paired_bootstrap`."""
-    right, _ = _right(gold, heads, None)
+    right, _ = right_heads(gold, heads, None)
     lengths = np.diff(gold.offsets)
     return np.stack([lengths, lengths, np.add.reduceat(right.astype(np.int64), gold.offsets[:-1])], axis=1)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Int64
+from loglinear.arrays import Bool, Int64
 from loglinear.data.trees.cleaning import ROOT_LABELS
 from loglinear.data.trees.tree import Tree, is_fallback, tree_word
 from loglinear.errors import DataError
@@ -63,11 +63,20 @@ class BracketReport(Scored):
         return Score(self._sum("gold"), self._sum("predicted"), self._sum("matched"))
 
     @property
+    def right(self) -> Bool:
+        """Which sentences [S] have a parse whose brackets all match."""
+        gold, predicted, matched = self.counts[:, 0], self.counts[:, 1], self.counts[:, 2]
+        return (gold == matched) & (predicted == matched) & (self.counts[:, COLUMNS.index("failed")] == 0)
+
+    @property
     def exact(self) -> float:
         """Percent of the sentences whose brackets all match."""
-        gold, predicted, matched = self.counts[:, 0], self.counts[:, 1], self.counts[:, 2]
-        right = (gold == matched) & (predicted == matched) & (self.counts[:, COLUMNS.index("failed")] == 0)
-        return percent(int(right.sum()), self.n_sentences)
+        return percent(int(self.right.sum()), self.n_sentences)
+
+    @property
+    def tag_counts(self) -> Int64:
+        """Words without punctuation, the same again, and those with the gold tag: [S, 3], for significance tests."""
+        return self.counts[:, [COLUMNS.index(name) for name in ("words", "words", "tags")]]
 
     @property
     def tags(self) -> float:

@@ -20,7 +20,7 @@ Both are two-sided.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,20 +101,42 @@ def paired_bootstrap(
     figure : {"f1", "precision", "recall", "accuracy"} or callable
         What is compared; a callable takes sums of counts [..., 3] and gives figures [...].
     """
-    _check_paired(first, second)
-    if isinstance(figure, str) and figure not in FIGURES:
-        raise OptionError(f"figure={figure!r} is not one of {', '.join(FIGURES)}")
-    of = FIGURES[figure] if isinstance(figure, str) else figure
-    rng, n = np.random.default_rng(seed), len(first)
-    both = np.concatenate([first, second], axis=1).astype(np.float64)
-    differences = []
+    return paired_bootstraps([(first, second, figure)], draws, seed)[0]
+
+
+Paired = tuple[Any, Any, str | Callable[[Any], Float]]  #: numbers [S, C] of two systems, the figure
+
+
+def paired_bootstraps(figures: Sequence[Paired], draws: int = 10_000, seed: int = 0) -> list[Comparison]:
+    """Compare two systems by several figures at once: :func:`paired_bootstrap` of each, by the same draws.
+
+    A figure is worked out from sums over sequences of any C numbers, which may be a sparse matrix [S, C]; a callable
+    takes these sums [..., C].
+    """
+    of, parts = [], list[Any]()
+    for first, second, figure in figures:
+        _check_paired(first, second)
+        if isinstance(figure, str) and figure not in FIGURES:
+            raise OptionError(f"figure={figure!r} is not one of {', '.join(FIGURES)}")
+        of.append(FIGURES[figure] if isinstance(figure, str) else figure)
+        parts += [first, second]
+    rng, n = np.random.default_rng(seed), parts[0].shape[0]
+    differences: list[list[Float]] = [[] for _ in of]
     for begin in range(0, draws, DRAWS_AT_ONCE):
         size = min(DRAWS_AT_ONCE, draws - begin)
-        times = rng.multinomial(n, np.full(n, 1.0 / n), size=size)  # how often each sequence is drawn [size, S]
-        totals = times @ both
-        differences.append(of(totals[:, 3:]) - of(totals[:, :3]))
-    difference = np.concatenate(differences)
-    one, other = float(of(first.sum(axis=0))), float(of(second.sum(axis=0)))
+        times = rng.multinomial(n, np.full(n, 1.0 / n), size=size).astype(
+            np.float64
+        )  # each is drawn so often [size, S]
+        totals = [times @ part for part in parts]
+        for found, figure_of, first, second in zip(differences, of, totals[::2], totals[1::2], strict=True):
+            found.append(figure_of(second) - figure_of(first))
+    pairs = zip(of, parts[::2], parts[1::2], differences, strict=True)
+    return [_compared(of, first, second, np.concatenate(found)) for of, first, second, found in pairs]
+
+
+def _compared(of: Callable[[Any], Float], first: Any, second: Any, difference: Float) -> Comparison:
+    """Two systems by a figure, given its differences in the draws."""
+    one, other = (float(of(np.asarray(numbers.sum(axis=0)).ravel())) for numbers in (first, second))
     against = 0.5
     if one != other:
         against = float(np.mean(difference * np.sign(other - one) < 0) + 0.5 * np.mean(difference == 0))
@@ -173,5 +195,5 @@ def holm(p_values: npt.ArrayLike) -> Float:
 
 
 def _check_paired(first: Array, second: Array) -> None:
-    if np.shape(first) != np.shape(second) or not len(first):
-        raise ValueError(f"counts of the same sequences are needed, not of {len(first)} and {len(second)}")
+    if first.shape != second.shape or not first.shape[0]:
+        raise ValueError(f"counts of the same sequences are needed, not of {first.shape[0]} and {second.shape[0]}")

@@ -97,6 +97,15 @@ class SpanAttributes:
         """A; the attributes of the user's function are the last."""
         return 3 * len(self.places) * len(self.values) + len(self.names)
 
+    def described(self, attributes: Int64) -> tuple[Int64, Int64, Int64]:
+        """Of each attribute [n] the place (its number among ``places``), the length (0: any) and the value.
+
+        The place is -1, and the others say nothing, for attributes of the user's function.
+        """
+        n = len(self.values)
+        place = np.where(attributes < 3 * len(self.places) * n, attributes // (3 * n), -1)
+        return place, attributes // n % 3, attributes % n
+
     def matching(self, other: SpanAttributes) -> Int64:
         """For each attribute of ``other`` [A'], the number of the same attribute here, or -1."""
         values, names = self.values.ids(other.values.strings), self.names.ids(other.names.strings)
@@ -113,7 +122,7 @@ class SpanAttributes:
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         n_spans, n_values = int(span_offsets(lengths)[-1]), len(self.values)
         words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-        numbers = dict(zip(words, map(self._value, words), strict=True))
+        numbers = dict(zip(words, map(self.value_of, words), strict=True))
         values = np.array([numbers[word] for sentence in sentences for word in sentence], dtype=np.int32)
         pointer = np.empty(n_spans + 1, dtype=np.int64)
         ids = np.empty(2 * len(self.places) * n_spans, dtype=np.int32)
@@ -122,7 +131,8 @@ class SpanAttributes:
         incidence = Incidence(pointer, ids[: pointer[-1]])
         return incidence if self.own is None else self._with_own(incidence, self.own, sentences)
 
-    def _value(self, word: str) -> int:
+    def value_of(self, word: str) -> int:
+        """The number of a word's value: its own, or that of its most specific class that has one."""
         return next(number for value in (word, *word_classes(word)) if (number := self.values.id(value)) != UNKNOWN)
 
     def _with_own(self, incidence: Incidence, own: Own, sentences: Sequence[Sequence[str]]) -> Incidence:

@@ -4,7 +4,8 @@
 
 The corpus is cut into shards whose number depends on the data alone. A worker takes a shard at a time and walks it in
 blocks that stay in cache: weights to part scores (features), part scores to loss and part gradient (criterion and
-structure), part gradient to weight gradient (features). The shards' sums are then added in their order, so that the
+structure), part gradient to weight gradient (features). A criterion of the corpus as a whole has a first walk, which
+sums the totals that its gradient depends on. The shards' sums are then added in their order, so that the
 result is the same, to the last bit, for any number of threads.
 
 Some passes can be made in single precision (:class:`SinglePrecision`), which is several times faster;
@@ -13,15 +14,15 @@ Some passes can be made in single precision (:class:`SinglePrecision`), which is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from loglinear.arrays import Float, Float32, Int32, Int64
-from loglinear.criteria.criterion import CostCriterion, Criterion, missing_operations
+from loglinear.criteria.criterion import CorpusCriterion, CostCriterion, Criterion, missing_operations
 from loglinear.errors import InfeasibleError
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.segments import EncodedSegments
@@ -43,6 +44,7 @@ from loglinear.structures.segments.padded import SegmentLayout
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.system import in_threads
 
+T = TypeVar("T")
 AnyObjective = Callable[[Float], tuple[float, Float]]
 
 MOST_SHARDS = 8
@@ -214,32 +216,52 @@ class Objective:
         return found + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
 
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:
-        laid_out = self.part_features.lay_out(weights, self.penalties)
-        shards = range(len(self._shards))
-        values = in_threads(lambda shard: self._evaluate_shard(shard, laid_out), shards, self.n_threads)
+        laid_out, criterion = self.part_features.lay_out(weights, self.penalties), self.criterion
+        if isinstance(criterion, CorpusCriterion):
+            totals = np.sum(self._over_shards(self._totals, laid_out, criterion.totals), axis=0)
+            self._over_shards(self._add_gradients, laid_out, partial(_without_losses, criterion.gradient, totals))
+            value = criterion.loss(totals)
+        else:
+            value = float(sum(self._over_shards(self._add_gradients, laid_out, criterion.evaluate)))
         gradient = self._gradients[0].vector
         for other in self._gradients[1:]:
             gradient += other.vector
-        return float(sum(values)), gradient
+        return value, gradient
 
-    def _evaluate_shard(self, shard: int, laid_out: Any) -> float:
+    def _over_shards(self, walk: Callable[[int, Any, Any], T], laid_out: Any, function: Any) -> list[T]:
+        """What walking each shard with a function of its blocks gives, in their order."""
+        shards = range(len(self._shards))
+        return in_threads(lambda shard: walk(shard, laid_out, function), shards, self.n_threads)
+
+    def _totals(self, shard: int, laid_out: Any, totals_of: Callable[..., Float]) -> Float:
+        return np.sum([found for _, _, found in self._in_shard(shard, laid_out, totals_of)], axis=0)
+
+    def _add_gradients(self, shard: int, laid_out: Any, evaluate: Callable[..., tuple[Float, Any]]) -> float:
         gradient = self._gradients[shard]
         gradient.reset()
         total = 0.0
+        for first, end, (losses, parts) in self._in_shard(shard, laid_out, evaluate):
+            total += float(losses.sum())
+            gradient.add(self.corpus, first, end, parts)
+        gradient.finish()
+        return total
+
+    def _in_shard(self, shard: int, laid_out: Any, function: Callable[..., T]) -> Iterator[tuple[int, int, T]]:
+        """First example and end of each block, and a function of its structure, scores, annotation and weights."""
         for first, end in self.part_features.blocks(self.corpus.offsets, *self._shards[shard]):
             lo, hi = int(self.corpus.offsets[first]), int(self.corpus.offsets[end])
             structure = self.part_features.structure(self.corpus, first, end)
             scores = self.part_features.scores(laid_out, self.corpus, first, end)
             try:
-                losses, parts = self.criterion.evaluate(
-                    structure, scores, self.gold.slice(lo, hi), self.sequence_weights[first:end]
-                )
+                found = function(structure, scores, self.gold.slice(lo, hi), self.sequence_weights[first:end])
             except InfeasibleError as error:
                 raise InfeasibleError(first + error.sequence) from None
-            total += float(losses.sum())
-            gradient.add(self.corpus, first, end, parts)
-        gradient.finish()
-        return total
+            yield first, end, found
+
+
+def _without_losses(gradient: Callable[..., Any], *arguments: Any) -> tuple[Float, Any]:
+    """A gradient as :meth:`Criterion.evaluate` returns it, without losses."""
+    return np.zeros(0), gradient(*arguments)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -267,6 +289,8 @@ def unsupported_reason(
     if criterion.name not in names:
         of = " of segments" if isinstance(features, SegmentFeatures) else ""
         return f"it is for {', '.join(names[:-1])} and {names[-1]}{of}"
+    if criterion.own_form:
+        return f"it does not do {criterion.own_form}"
     if isinstance(features, ChainFeatures) and (features.order != 1 or features.edge is not None):
         return "it goes over first-order chains without pair features"
     if gold.allowed is not None:
@@ -278,6 +302,8 @@ def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold:
     """Why the pieces of a chain cannot be trained in single precision, or None if they can."""
     if not isinstance(features, ChainFeatures) or criterion.name not in (*GIVEN_AFTER, *PIECES):
         return "it goes over chains, by criteria of their pieces"
+    if criterion.own_form:
+        return f"it does not do {criterion.own_form}"
     if criterion.predicts_fields:
         return "it predicts labels only, not observed columns"
     if gold.allowed is not None:

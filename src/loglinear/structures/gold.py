@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loglinear.arrays import Int32, Int64, UInt8
+from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 
 
@@ -42,14 +42,18 @@ class Gold:
             return Gold(labels, contexts=contexts)
         return Gold(labels, self.allowed[first:end], contexts)
 
+    def mask(self, n_labels: int) -> Bool:
+        """Whether each position may have each of ``n_labels`` labels [N, n_labels]."""
+        if self.allowed is None:
+            return np.equal(np.arange(n_labels), self.labels[:, None])
+        return self.allowed[:, :n_labels] > 0
+
     def split(self, sub_labels: int, n_labels: int) -> Gold:
         """The annotation over the sub-labels of ``n_labels`` labels: any sub-label of an allowed label."""
         if sub_labels == 1:
             return self
-        allowed = self.allowed
-        if allowed is None:
-            allowed = (np.arange(n_labels) == self.labels[:, None]).astype(np.uint8)
-        return Gold(np.full(len(self.labels), -1, dtype=np.int32), np.repeat(allowed, sub_labels, axis=1))
+        allowed = np.repeat(self.mask(n_labels).astype(np.uint8), sub_labels, axis=1)
+        return Gold(np.full(len(self.labels), -1, dtype=np.int32), allowed)
 
     def label_lists(self, n_labels: int, unlabelled_as_any: bool) -> tuple[Int64, Int32]:
         """Possible labels of each position: pointer [N + 1] and labels.

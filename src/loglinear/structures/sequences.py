@@ -5,6 +5,7 @@ Letters: S sequences, N positions in all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Self, TypeVar
@@ -40,6 +41,22 @@ class SequenceScores:
             total[name] = total[name] + array if name in total else array.copy()
         return replace(self, **total)  # type: ignore[type-var]  # a dataclass
 
+    def times(self, factor: float) -> Self:
+        """The product with a number, as new arrays; what is ruled out (-inf) stays so, whatever the factor."""
+        product = {}
+        for name, array in self.parts().items():
+            ruled_out = np.isneginf(array)
+            product[name] = np.where(ruled_out, -np.inf, factor * np.where(ruled_out, 0.0, array))
+        return replace(self, **product)  # type: ignore[type-var]  # a dataclass
+
+    def dot(self, other: Self) -> float:
+        """Sum of the products of all parts that both have; parts that ``other`` rules out (-inf) count as zero."""
+        mine, total = self.parts(), 0.0
+        for name, array in other.parts().items():
+            if name in mine:
+                total += float(np.vdot(mine[name], np.where(np.isneginf(array), 0.0, array)))
+        return total
+
     def with_costs(self, costs: Float) -> Self:
         """The scores plus a cost for each label at each position [N, labels]; shares the other arrays."""
         return replace(self, emission=self.emission + costs)  # type: ignore[type-var]  # a dataclass
@@ -56,7 +73,7 @@ class SequenceScores:
 S = TypeVar("S", bound=SequenceScores)
 
 
-class Sequences:
+class Sequences(ABC):
     """The shape of a batch of sequences.
 
     Parameters
@@ -87,6 +104,15 @@ class Sequences:
         """Sums [S] of the ``values`` [N, Y] of the labels [N]."""
         chosen: Float = values[np.arange(self.n_positions), labels]
         return np.add.reduceat(chosen, self.offsets[:-1]) if self.n_sequences else chosen
+
+    def marginals(self, scores: Any) -> Float:
+        """Probability of each label at each position [N, labels]."""
+        emission: Float = self.expectations(scores)[1].emission
+        return emission
+
+    @abstractmethod
+    def expectations(self, scores: Any, weights: npt.ArrayLike | None = None) -> tuple[Float, Any]:
+        """log Z [S], and the expected parts."""
 
     def _checked_arrays(
         self, scores: SequenceScores, shapes: Mapping[str, tuple[int, ...]], absent: tuple[int, ...], use: str

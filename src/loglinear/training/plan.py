@@ -56,6 +56,8 @@ class Trained:
         Whether criteria apply that cut a chain into pieces or need no operation of the structure.
     bases : bool
         Whether criteria of the registry with a generative base apply.
+    labels : bool
+        Whether choices have names that a criterion may count by.
     elsewhere : mapping
         Criteria that other estimators alone have: by name, what they train.
     """
@@ -69,6 +71,7 @@ class Trained:
     limited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pieces: bool = False
     bases: bool = True
+    labels: bool = True
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -90,6 +93,8 @@ class Trained:
             return next((ONLY[name] for name in missing if name in ONLY), f"it is not available for {self.parts}")
         if self.registry is not None:
             return f"it is not available for {self.parts}"
+        if criterion.counts_labels and not self.labels:
+            return f"it counts labels, and {self.parts} have none"
         return CHAINS_ONLY if criterion.uses_base and not self.bases else None
 
     def criteria(self) -> list[str]:
@@ -230,7 +235,11 @@ def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) ->
     def fixed(by: Criterion, penalty: float) -> Callable[[Float, Arrays | None], tuple[Any, Arrays]]:
         return lambda start, kept: (part.objective(by, penalty, n_threads), {})
 
-    phases = part.own_phases(criterion, optimizer, l2, n_threads) or [Phase(MAIN, optimizer, fixed(criterion, l2))]
+    forms = criterion.schedule() if isinstance(criterion, Criterion) else []  # grammars have criteria of their own
+    phases = part.own_phases(criterion, optimizer, l2, n_threads) or [
+        *(Phase(name, optimizer, fixed(form, l2)) for name, form in forms),
+        Phase(MAIN, optimizer, fixed(criterion, l2)),
+    ]
     if first is not None:
         opening, opening_l2 = planned_optimizer(part, options, first, True)
         phases = [Phase(first.name, opening, fixed(first, opening_l2)), *phases]

@@ -14,8 +14,8 @@ from loglinear.generative.naive_bayes import NaiveBayesModel
 from loglinear.training.run import TrainingInterrupted
 from problems.texts import text_problem
 
-CRITERIA = ["cll", "jrb", "least-squares", "m-estimation", "max-margin", "mira", "passive-aggressive", "perceptron"]
-CRITERIA += ["risk", "softmax-margin"]
+CRITERIA = ["cll", "f-measure", "jrb", "least-squares", "m-estimation", "marginal-likelihood", "max-margin", "mira"]
+CRITERIA += ["passive-aggressive", "perceptron", "risk", "softmax-margin"]
 
 
 def test_these_are_all_the_criteria():

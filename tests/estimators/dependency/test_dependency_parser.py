@@ -64,6 +64,8 @@ SYSTEMS = [
     {"criterion": "softmax-margin", "optimizer": "sgd", **QUICK},
     {"criterion": "max-margin", **QUICK},
     {"criterion": "risk", **QUICK},
+    {"criterion": "risk:k=4,anneal=2", **QUICK},
+    {"criterion": "marginal-likelihood", **QUICK},
     {"criterion": "jrb", "l2": 0.1, **QUICK},
     {"criterion": "perceptron", "features": "all", "min_count": 2, **QUICK},
     {"criterion": "passive-aggressive", **QUICK},

@@ -108,6 +108,7 @@ def small(criterion: str) -> Parser:
         "cll:base=no",
         "softmax-margin",
         "jrb",
+        "risk",
         "m-estimation:samples=100",
     ],
 )

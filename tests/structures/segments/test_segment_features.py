@@ -299,7 +299,8 @@ def test_gradients_by_the_weights_equal_finite_differences(name):
     criterion = CRITERIA[name]
     cost = make_cost("hamming", labels, np.ones(len(labels))) if criterion.uses_cost else None
     penalties = SegmentPenalties.none(features.scheme)
-    objective = Objective(features, corpus, gold, make_criterion(name, cost), penalties, l2=0.1)
+    made = make_criterion(name, cost).for_labels(labels)
+    objective = Objective(features, corpus, gold, made, penalties, l2=0.1)
     rng = np.random.default_rng(2)
     weights = rng.normal(size=features.n_features) * 0.5
     gradient = objective(weights)[1].copy()

@@ -188,7 +188,7 @@ def test_segments_of_one_token_are_a_chain_to_every_criterion(name, seed, n_labe
         allowed[np.arange(chain.n_positions), gold.labels] = 1
         gold = Gold(np.where(allowed.sum(axis=1) == 1, gold.labels, -1).astype(np.int32), allowed)
     cost = Cost(rng.random((4, n_labels, n_labels)) * (1.0 - np.eye(n_labels)))
-    criterion = make_criterion(name, cost if CRITERIA[name].uses_cost else None)
+    criterion = make_criterion(name, cost if CRITERIA[name].uses_cost else None).for_labels(["O", *"ABC"][:n_labels])
     weights = rng.random(chain.n_sequences)
     losses, gradient = criterion.evaluate(segments, scores, gold, weights)
     chain_losses, chain_gradient = criterion.evaluate(chain, plain, gold, weights)

@@ -12,7 +12,7 @@ from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.structures.tree import sums
 from loglinear.structures.tree.grammar import CFGGrammar, spans_of
 from loglinear.structures.tree.prior import ContextPrior
-from loglinear.structures.tree.structure import CFGScores, CFGTree
+from loglinear.structures.tree.structure import NO_BRACKETS, NO_PARTS, CFGScores, CFGTree
 from problems.problem import seeds
 from problems.tree import batches, random_scores
 from referees.tree import BruteForce, referees, scores_of
@@ -32,6 +32,10 @@ def raises_if_infeasible(brute: list[BruteForce], operation) -> bool:
 
 def close(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+def times(scores: CFGScores, factor: float) -> CFGScores:
+    return CFGScores(factor * scores.lexical, factor * scores.binary, factor * scores.steps, scores.row_of_span)
 
 
 @few
@@ -100,6 +104,60 @@ def test_expectations_are_those_of_all_trees(batch, seed):
     close(expected.lexical, total.lexical)
     close(expected.binary, total.binary)
     close(expected.steps, total.steps)
+
+
+@few
+@given(batches(), st.booleans(), seeds)
+def test_covariances_are_those_of_all_trees(batch, many, seed):
+    tree, scores = batch
+    rng = np.random.default_rng(seed)
+    weights, costs = rng.normal(size=tree.n_sequences), random_scores(rng, tree, many, 1.0)
+    brute = referees(tree, scores)
+    if raises_if_infeasible(brute, lambda: tree.cost_covariance(scores, costs, weights)):
+        return
+    mean, covariance = tree.cost_covariance(scores, costs, weights)
+    total, means = scores.zeros_like(), []
+    for s, one in enumerate(brute):
+        expected, parts = one.covariance(scores_of(tree, costs, s))
+        means.append(expected)
+        total.lexical[slice(*tree.word_offsets[s : s + 2])] += weights[s] * parts.lexical
+        total.binary[:] += weights[s] * parts.binary
+        total.steps[:] += weights[s] * parts.steps
+    close(mean, np.array(means))
+    for name in ("lexical", "binary", "steps"):
+        close(getattr(covariance, name), getattr(total, name))
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_covariances_of_long_sentences_are_the_slopes_of_the_expected_cost(scale):
+    """Of scores that can be scaled, and of those that cannot; the derivative by e of the expectations at s + e c."""
+    rng = np.random.default_rng(3)
+    grammar = CFGGrammar(3, 0, [1, 2], [[0, 0, 0], [0, 1, 2], [0, 2, 0], [1, 1, 1]], [[0, 1], [0, 2]])
+    tree = CFGTree(grammar, [12 if numba.config.DISABLE_JIT else 40, 1])
+    scores, costs = random_scores(rng, tree, True, scale), random_scores(rng, tree, False, 1.0)
+    status = tree._scaled(tree._checked(scores), np.ones(2), NO_PARTS, NO_BRACKETS)[1]
+    assert (status[0] == sums.NEEDS_LOG_SPACE) == (scale > 1.0)
+    mean, covariance = tree.cost_covariance(scores, costs)
+    up, down = (tree.expectations(scores.with_costs(times(costs, e)))[1] for e in (1e-5, -1e-5))
+    log_up, log_down = (tree.log_partition(scores.with_costs(times(costs, e))) for e in (1e-5, -1e-5))
+    np.testing.assert_allclose(mean, (log_up - log_down) / 2e-5, rtol=1e-5, atol=1e-5)
+    for name in ("lexical", "binary", "steps"):
+        slopes = (getattr(up, name) - getattr(down, name)) / 2e-5
+        np.testing.assert_allclose(getattr(covariance, name), slopes, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cost_that_all_trees_share_has_no_covariance():
+    """Each of n words has one tag, and each of the n - 1 rules below the root one use."""
+    rng = np.random.default_rng(4)
+    tree = CFGTree(CFGGrammar(2, 0, [0, 1], [[0, 0, 1], [0, 1, 1], [0, 1, 0], [1, 0, 0]]), [6])
+    scores = random_scores(rng, tree, True, 1.0)
+    costs = CFGScores(np.full((6, 2), 2.0), np.full((1, 4), 3.0), np.zeros((1, 0)), np.zeros(21, np.int32))
+    mean, covariance = tree.cost_covariance(scores, costs)
+    close(mean, np.array([6 * 2.0 + 5 * 3.0]))
+    for array in (covariance.lexical, covariance.binary):
+        np.testing.assert_allclose(array, 0.0, atol=1e-12)
+    with pytest.raises(DataError, match="the binary costs must be finite"):
+        tree.cost_covariance(scores, CFGScores(costs.lexical, np.full((1, 4), -np.inf), costs.steps, costs.row_of_span))
 
 
 @few

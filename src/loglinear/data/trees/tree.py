@@ -19,6 +19,7 @@ from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
 A = TypeVar("A")
+Brackets = list[tuple[int, int]]
 
 ROOT = "ROOT"
 _TOKEN = re.compile(r"[()]|[^ \t\r\f\v()]+")
@@ -254,9 +255,23 @@ def read_trees(source: Source) -> list[Tree]:
 
 
 class TreesAndSentences(list[Tree | list[str]]):
-    """Trees and sentences of a file; ``places`` says where each begins, as ``trees.txt:12``."""
+    """Trees and sentences of files.
 
-    places: list[str]
+    Attributes
+    ----------
+    places : list of str
+        Where each begins, as ``trees.txt:12``.
+    brackets : list
+        The phrases that are marked in a sentence, each its first word and its end; None where none can be.
+    """
+
+    def __init__(self, items: Iterable[Tree | list[str]], places: list[str], brackets: list[Brackets | None]) -> None:
+        super().__init__(items)
+        self.places, self.brackets = places, brackets
+
+    def and_also(self, other: TreesAndSentences) -> TreesAndSentences:
+        """These, followed by ``other``."""
+        return TreesAndSentences([*self, *other], self.places + other.places, self.brackets + other.brackets)
 
 
 def read_trees_and_sentences(source: Source) -> TreesAndSentences:
@@ -280,9 +295,51 @@ def read_trees_and_sentences(source: Source) -> TreesAndSentences:
     if not items:
         raise DataError("no tree and no sentence in the file", name)
     items.sort(key=lambda item: item[0])
-    result = TreesAndSentences(item for _, item in items)
-    result.places = [f"{name}:{number}" for number, _ in items]
-    return result
+    places = [f"{name}:{number}" for number, _ in items]
+    return TreesAndSentences([item for _, item in items], places, [None] * len(items))
+
+
+def read_sentences(source: Source, *, brackets: bool = False) -> TreesAndSentences:
+    """Read a file of sentences, one a line, words separated by blanks; blank lines are left out.
+
+    With ``brackets`` round brackets mark phrases, as in ``(the dog) saw (a cat)``, and a bracket that is a word is
+    written ``-LRB-`` or ``-RRB-``. Without, every character belongs to a word.
+
+    Raises
+    ------
+    DataError
+        For a file that does not exist, is not UTF-8, or has no sentence or brackets that do not match; with the line.
+    """
+    name = source_name(source)
+    sentences, places, known = list[Tree | list[str]](), list[str](), list[Brackets | None]()
+    for number, line in enumerate(read_text_of(source).split("\n"), 1):
+        if line.strip():
+            words, marked = _marked_words(line, name, number) if brackets else (line.split(), None)
+            sentences.append(words)
+            places.append(f"{name}:{number}")
+            known.append(marked)
+    if not sentences:
+        raise DataError("no sentence in the file", name)
+    return TreesAndSentences(sentences, places, known)
+
+
+def _marked_words(line: str, file: str, number: int) -> tuple[list[str], Brackets]:
+    """The words of a line, and the spans of those in round brackets."""
+    words, found, opened = list[str](), Brackets(), list[int]()
+    for token in re.findall(r"[()]|[^\s()]+", line):
+        if token == "(":
+            opened.append(len(words))
+        elif token != ")":
+            words.append(token)
+        elif not opened:
+            raise DataError("a bracket is closed that was not opened", file, number)
+        elif opened[-1] == len(words):
+            raise DataError("there is no word in a bracket; a bracket that is a word is -LRB- or -RRB-", file, number)
+        else:
+            found.append((opened.pop(), len(words)))
+    if opened:
+        raise DataError("a bracket is opened and not closed", file, number)
+    return words, found
 
 
 def read_text_of(source: Source) -> str:

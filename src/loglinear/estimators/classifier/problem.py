@@ -139,7 +139,7 @@ class LabelProblem(Learnable):
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion that a spec names, with the cost if it uses one."""
         if not CRITERIA.part(spec).uses_cost:
-            return make_criterion(spec)
+            return make_criterion(spec).for_labels(self.labels)
         counts = np.bincount(self.gold, self.data.weights, len(self.labels))
         return make_criterion(spec, cost_of(cost, self.labels, counts, self.one_versus_rest))
 

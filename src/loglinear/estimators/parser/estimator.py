@@ -10,11 +10,14 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from loglinear import model_file
-from loglinear.arrays import Arrays
+from loglinear.arrays import Arrays, Float
 from loglinear.data.trees.annotation import TreeTransform
-from loglinear.data.trees.tree import Tree
+from loglinear.data.trees.cleaning import rooted
+from loglinear.data.trees.transforms import restore
+from loglinear.data.trees.tree import Tree, tree_word
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import (
+    MOST_DRAWS,
     RunKeywords,
     TrainedEstimator,
     keep_outcome,
@@ -22,6 +25,7 @@ from loglinear.estimators.estimator import (
     read_notes,
     restore_notes,
     trains,
+    whole_number,
 )
 from loglinear.estimators.options import ParserOptions
 from loglinear.estimators.parser import file as parser_file
@@ -32,8 +36,9 @@ from loglinear.estimators.parser.inputs import (
     given_sentences,
     gold_trees,
 )
-from loglinear.estimators.parser.model import Parse, TreeModel, best_parses
+from loglinear.estimators.parser.model import MOST_WORDS, Parse, TreeModel, best_parses
 from loglinear.estimators.parser.problem import (
+    STREAM,
     TREE_CRITERIA,
     CountedPcfg,
     Treebank,
@@ -44,6 +49,7 @@ from loglinear.estimators.parser.problem import (
     warn_of_old_names,
 )
 from loglinear.features.spans import Own
+from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
@@ -212,6 +218,51 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         """
         gold = gold_trees(self, X)
         return f1_of(gold, self.parse([tree.leaves() for tree in gold]), labelled(self))
+
+    # -- densities: of grammars of probabilities alone -----------------------------------------------------------------
+
+    def log_prob(self, X: Sequence[Sequence[str] | str]) -> Float:
+        """log p(words) of each sentence [S], the sum over all its trees; -inf for one that has none.
+
+        For models of the criteria ``pcfg`` and ``pcfg-em``. The sentence's length is part of the density: the
+        probabilities of all sentences add up to one, if the grammar is tight (``loglinear inspect`` says so).
+
+        Parameters
+        ----------
+        X : list of list of str
+            Sentences in words; a string is split at blanks.
+        """
+        density = self._density("log_prob")
+        sentences = [[tree_word(word) for word in words] for words in given_sentences(X)]
+        for number, words in enumerate(sentences):
+            if len(words) > MOST_WORDS:
+                raise DataError(f"sentence {number} (from 0) has {len(words):,} words; {MOST_WORDS:,} are the most")
+        return density.log_probability(sentences, thread_count(self.threads))
+
+    def sample(self, n: int = 1, *, seed: int | None = None) -> list[Tree]:
+        """``n`` trees with their words, drawn independently from p(tree, words), as :meth:`predict` would write them.
+
+        For models of the criteria ``pcfg`` and ``pcfg-em``. Words that the model does not know are drawn as their
+        class, as in ``<lower-ing>``.
+
+        Parameters
+        ----------
+        n : int
+        seed : int, optional
+            The parser's if None.
+        """
+        density = self._density("sample")
+        n, seed = whole_number("n", n, 1, MOST_DRAWS), whole_number("seed", self.seed if seed is None else seed, 0)
+        return [rooted(restore(tree)) for tree in draw_trees(density, n, np.random.default_rng([seed, STREAM]))]
+
+    def _density(self, wanted: str) -> PCFG:
+        """The grammar, if it has p(tree, words)."""
+        model = self._fitted()
+        if isinstance(model, PCFG):
+            return model
+        name = TREE_CRITERIA.part(self.criterion).name
+        reason = "its p(tree, words) is not normalised" if name == "m-estimation" else "it has no p(words)"
+        raise OptionError(f"{wanted}: criterion={name!r}: {reason}; models of pcfg and pcfg-em can do it")
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ rules look at the words of their spans as
 
     model    symbols, n_tags, root, chains, terminals, attributes, normalised
     arrays   binary_rules [B, 3]; lexicon_pointer, lexicon_tags, lexicon_log_p (for each terminal its tags);
-             feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D]
+             feature_pointer, feature_codes (for each attribute its outcomes); offsets [E]; weights [E + D];
+             base [E] of models that have learnt its weight, the last of the weights; scaling [K] of those that have it
 
 Both may have the counts of a prior (:class:`~loglinear.structures.tree.prior.ContextPrior`); files of 0.1.0 have none,
 and these models search without a beam.
@@ -78,6 +79,7 @@ def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
         "terminals": lexicon.terminals,
         "attributes": model.attributes.to_header(),
         "normalised": model.normalised,
+        **({"base_of_words": model.features.base_of_words} if model.features.pieces.base is not None else {}),
     }
     arrays: Arrays = {
         "binary_rules": grammar.binary,
@@ -88,6 +90,8 @@ def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
         "feature_codes": block.codes,
         "offsets": model.features.pieces.offsets,
         "weights": model.weights,
+        **({} if model.features.pieces.base is None else {"base": model.features.pieces.base}),
+        **({} if model.scaling is None else {"scaling": model.scaling}),
         **({} if model.prior is None else model.prior.to_arrays()),
     }
     return header, arrays
@@ -111,11 +115,14 @@ def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
     lists = read.lists("feature_pointer", "feature_codes", attributes.n_attributes, e)
     block = FeatureBlock(*lists, e).as_lists()
     offsets = read.floats("offsets", (e,), high=float(np.finfo(np.float64).max))
-    weights = read.floats("weights", (e + len(lists[1]),))
+    base = read.floats("base", (e,)) if "base" in read.arrays else None
+    weights = read.floats("weights", (e + len(lists[1]) + (base is not None),))
     terminals = read.names("terminals", least=0)
     of_terminals = read.lists("lexicon_pointer", "lexicon_tags", len(terminals), n_tags)
     log_p = read.floats("lexicon_log_p", of_terminals[1].shape, high=float(np.finfo(np.float64).max))
     lexicon = Lexicon(n_tags, terminals, *of_terminals, log_p)
-    features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets))
+    of_words = base is not None and read.flag("base_of_words")
+    features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets, base), of_words)
     prior = ContextPrior.from_storage(read, n_tags, len(symbols))
-    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"), prior)
+    scaling = read.floats("scaling", (len(symbols),)) if "scaling" in read.arrays else None
+    return SpanModel(coder, lexicon, attributes, features, weights, read.flag("normalised"), prior, scaling)

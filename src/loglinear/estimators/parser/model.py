@@ -26,7 +26,7 @@ from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedW
 from loglinear.generative.pcfg.model import PCFG
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.best import BracketLabels, bracketing
-from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, word_spans
+from loglinear.structures.tree.features import EncodedTrees, SpanFeatures, scaled, word_spans
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, Outcomes, TreeCoder, span_number
 from loglinear.structures.tree.pieces import Edges, PieceFeatures
 from loglinear.structures.tree.prior import ContextPrior
@@ -53,6 +53,8 @@ class SpanModel:
         Whether the outcomes of each edge are normalised by themselves, as in an MECFG.
     prior : ContextPrior, optional
         For a search with a beam; without it, searches are exact.
+    scaling : float64 [K], optional
+        Factors of the scores of each symbol's outcomes.
     """
 
     coder: TreeCoder
@@ -62,6 +64,7 @@ class SpanModel:
     weights: Float
     normalised: bool
     prior: ContextPrior | None = None
+    scaling: Float | None = None
 
     @property
     def grammar(self) -> CFGGrammar:
@@ -79,7 +82,8 @@ class SpanModel:
         """The part scores of sentences."""
         corpus = self.encode(sentences)
         make = self.features.local_scores if self.normalised else self.features.scores
-        return make(self.weights, corpus, 0, len(sentences))
+        scores = make(self.weights, corpus, 0, len(sentences))
+        return scores if self.scaling is None else scaled(self.features.outcomes, scores, self.scaling)
 
     def sum_scores(self, sentences: Sentences) -> CFGScores:
         """The part scores for sums over trees, which are the same."""
@@ -117,7 +121,9 @@ class SpanModel:
         known = np.repeat(np.arange(len(mine.pointer) - 1), np.diff(mine.pointer)) * n + mine.codes
         place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
         shared = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-        start[n + place[shared]] = other.weights[m:][shared]
+        start[n + place[shared]] = other.weights[m : m + len(theirs.codes)][shared]
+        if self.features.pieces.base is not None and other.features.pieces.base is not None:
+            start[-1] = other.weights[-1]
         return start
 
     def best_tags(self, words: Sequence[str]) -> list[str]:
@@ -155,11 +161,14 @@ class SpanProblem:
         base: PCFG | None = None,
         normalised: bool = False,
         prior: bool = True,
+        learn_base: bool = False,
     ) -> SpanProblem:
         """The problem of binary trees, with or without a prior from them.
 
-        With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base.
-        Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of the same kind.
+        With a ``base``: its grammar, lexicon and log-probabilities, so that the model with zero weights is the base;
+        with ``learn_base`` its log-probabilities have a weight, which is that of words too unless edges are
+        ``normalised``. Without: the grammar of the trees' rules and unary chains, all with score zero, and a lexicon of
+        the same kind.
         """
         coder = TreeCoder.of_trees(binary) if base is None else base.coder
         labels = np.concatenate([labels for tree in binary if (labels := coder.labels(tree)) is not None])
@@ -174,7 +183,10 @@ class SpanProblem:
         if base is not None:
             offsets[outcomes.of_rule], offsets[outcomes.of_step] = base.log_rules
         pieces = PieceFeatures.observed(outcomes.first, spans, attributes.n_attributes, learnt, offsets)
-        features = SpanFeatures(outcomes, pieces)
+        if learn_base:
+            possible = np.isfinite(offsets)
+            pieces = replace(pieces, offsets=np.where(possible, 0.0, -np.inf), base=np.where(possible, offsets, 0.0))
+        features = SpanFeatures(outcomes, pieces, base_of_words=learn_base and not normalised)
         contexts = ContextPrior.of_labels(coder.grammar, lengths, labels) if prior else None
         model = SpanModel(coder, lexicon, attributes, features, np.zeros(features.n_features), normalised, contexts)
         terminals = np.concatenate([lexicon.terminal_of(sentence) for sentence in sentences])

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from scipy.sparse import csr_matrix
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int64
 from loglinear.criteria.costs import hamming_factor
-from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of
+from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of, make_criterion
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
@@ -44,9 +44,10 @@ from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.pcfg.counts import treebank_pcfg
-from loglinear.generative.pcfg.em import SENTENCES_AT_ONCE, InsideOutside, perturbed, random_pcfg
-from loglinear.generative.pcfg.expectations import Expectations
+from loglinear.generative.pcfg.em import InsideOutside, perturbed, random_pcfg
+from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
+from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import (
@@ -62,16 +63,18 @@ from loglinear.options import (
     warn_of_old_spelling,
 )
 from loglinear.structures.tree.best import best_chart
-from loglinear.structures.tree.features import SpanFeatures
+from loglinear.structures.tree.features import SpanFeatures, scaled, scaling_gradient
 from loglinear.structures.tree.grammar import ANY_ROOT
 from loglinear.structures.tree.pieces import Edges, PieceObjective
 from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads, thread_count
-from loglinear.training.plan import Trained, check_training, phases_of
+from loglinear.training.plan import Trained, check_training, l2_factor, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
+STREAM = 4  # of random numbers, different from those of chains
+SCALING, SCALING_STEPS = "scaling", 20
 OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
 OTHERWISE = (
     "m-estimation",  # trees have their own, over a PCFG
@@ -113,7 +116,7 @@ class TreeCriterion(ABC):
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs",)
     most_iterations: ClassVar[int] = 100
     most_passes: ClassVar[int] = 10
-    only_with: ClassVar[dict[str, tuple[str, str]]] = {}
+    only_with: ClassVar[dict[str, tuple[str, Any]]] = {}
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
@@ -290,6 +293,7 @@ class SpanCriterion(TreeCriterion):
     l2: float | None = option("L2 factor", default=None, least=0, instead="l2")
     iterations: int | None = option("most iterations", default=None, least=1, instead="max_iter")
     optimizer: str | None = option("how to get to good weights", default=None, instead="optimizer")
+    scaling = False  # of the labels' edges to each other, afterwards
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
@@ -333,6 +337,12 @@ class MaximumEntropyGrammar(SpanCriterion):
     name = "mecfg"
     summary = "log p of each expansion given its label and span: no parsing to train (MECFG)"
 
+    base: bool = option("the log-probabilities of the pcfg are a feature, its weight learnt from 1", default=False)
+
+    def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
+        base = {"base": treebank_pcfg(binary), "learn_base": True} if self.base else {}
+        return {"normalised": True, **base}
+
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         return _of_edges(training.problem, training.problem.edges, False, l2, n_threads)
 
@@ -363,25 +373,36 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
     after: int = option("near: iterations of mecfg before the training trees are parsed", default=10, least=1)
     rounds: int = option("near: how often they are parsed to choose wrong edges again", default=1, least=1)
     rate: float = option("sample: probability with which a wrong edge counts", default=0.01, above=0, most=1)
+    parsed: float = option(
+        "share of the training trees that are parsed to find wrong edges", default=1.0, above=0, most=1
+    )
     local: bool = option("decode by normalised edges, not by trees as a whole", default=False)
+    scaling: bool = option("scale the labels' edges to each other afterwards, by cll of whole trees", default=False)
     decoding: str | None = option("global or local", default=None, choices=("global", "local"), instead="local")
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> None:
+        super().check(values)
+        if values.get("scaling") and (values.get("local") or values.get("decoding") == "local"):
+            raise OptionError("scaling calibrates edges for decoding by trees as a whole; leave it out, or local")
 
     def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase]:
         problem = training.problem
 
-        def with_wrong_edges(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
-            found = wrong_edges(problem, start, self, training.parser.seed, n_threads) if kept is None else _edges(kept)
+        def with_wrong_edges(turn: int, start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            seed = training.parser.seed
+            found = wrong_edges(problem, start, self, seed, n_threads, turn) if kept is None else _edges(kept)
             training.n_wrong = len(found)
             objective = _of_edges(problem, problem.edges.and_also(found), True, l2, n_threads)
             return objective, {"spans": found.spans, "symbols": found.symbols, "weights": found.weights}
 
         if self.wrong != "near":
-            return [Phase(MAIN, optimizer, with_wrong_edges)]
+            return [Phase(MAIN, optimizer, partial(with_wrong_edges, 0))]
         first = replace(optimizer, max_iter=self.after)  # type: ignore[type-var]  # optimizers are dataclasses
         names = [*(f"round {turn + 1}" for turn in range(self.rounds - 1)), MAIN]
         return [
             Phase("mecfg", first, lambda start, kept: (self.objective(training, l2, n_threads), {})),
-            *(Phase(name, optimizer, with_wrong_edges) for name in names),
+            *(Phase(name, optimizer, partial(with_wrong_edges, turn)) for turn, name in enumerate(names)),
         ]
 
     def finished(self, model: SpanModel) -> SpanModel:
@@ -398,8 +419,13 @@ def _edges(kept: Arrays) -> Edges:
     return Edges(spans, symbols, np.full(len(spans), -1, dtype=np.int32), weights)
 
 
-def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int) -> Edges:
-    """Edges that a chart may have and the gold tree does not, selected by the criterion's options."""
+def wrong_edges(
+    problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove, seed: int, n_threads: int, turn: int = 0
+) -> Edges:
+    """Edges that a chart may have and the gold tree does not, selected by the criterion's options.
+
+    If only a share of the trees is parsed, another one in each ``turn``, their edges weigh as much as those of all.
+    """
     model, corpus = problem.with_weights(weights), problem.corpus
     outcomes = model.features.outcomes
     phrases = outcomes.has_choice & (np.arange(model.grammar.n_symbols) >= model.coder.n_tags)
@@ -429,10 +455,40 @@ def wrong_edges(problem: SpanProblem, weights: Float, chosen_by: NoneOfTheAbove,
         found[:, 0] += lo
         return found.astype(np.int64)
 
-    found = np.concatenate([right[:0], *in_threads(choose, range(corpus.n_sequences), n_threads)])
-    weight = 1.0 / chosen_by.rate if chosen_by.wrong == "sample" else 1.0
+    parsed = np.arange(corpus.n_sequences)
+    if chosen_by.parsed < 1.0:
+        size = max(1, round(chosen_by.parsed * len(parsed)))
+        parsed = np.sort(np.random.default_rng([seed, STREAM, turn]).permutation(len(parsed))[:size])
+    found = np.concatenate([right[:0], *in_threads(choose, parsed.tolist(), n_threads)])
+    weight = (1.0 / chosen_by.rate if chosen_by.wrong == "sample" else 1.0) * (corpus.n_sequences / len(parsed))
     nothing = np.full(len(found), -1, dtype=np.int32)
     return Edges(found[:, 0], found[:, 1].astype(np.int32), nothing, np.full(len(found), weight))
+
+
+def scaling_objective(
+    problem: SpanProblem, weights: Float, l2: float, n_threads: int
+) -> Callable[[Float], tuple[float, Float]]:
+    """-log p of whole trees + l2 ||alpha - 1||^2 as a function of the factors alpha [K] of each symbol's outcomes.
+
+    There may be many symbols, most of them rare: without the penalty factors fit the training trees alone.
+    """
+    features, corpus, likelihood = problem.model.features, problem.corpus, make_criterion("cll")
+    blocks = features.blocks(corpus.offsets, 0, corpus.n_sequences)
+
+    def objective(alpha: Float) -> tuple[float, Float]:
+        def evaluate(block: tuple[int, int]) -> tuple[float, Float]:
+            tree, scores = features.structure(corpus, *block), features.scores(weights, corpus, *block)
+            gold = problem.gold.slice(*corpus.offsets[list(block)].tolist())
+            losses, parts = likelihood.evaluate(
+                tree, scaled(features.outcomes, scores, alpha), gold, np.ones(tree.n_sequences)
+            )
+            return float(losses.sum()), scaling_gradient(features.outcomes, scores, parts)
+
+        values, gradients = zip(*in_threads(evaluate, blocks, n_threads), strict=True)
+        off = alpha - 1.0
+        return sum(values) + l2 * float(off @ off), np.sum(gradients, axis=0) + 2.0 * l2 * off
+
+    return objective
 
 
 @options
@@ -443,9 +499,11 @@ class TreeByTree(SpanCriterion):
     most_iterations: ClassVar[int] = 50
 
     base: bool = option("begin with the log-probabilities of the pcfg", default=True)
+    learn_base: bool = option("learn the weight of the pcfg's log-probabilities, from 1", default=False)
+    only_with: ClassVar[dict[str, tuple[str, Any]]] = {"learn_base": ("base", True)}
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        return {"base": treebank_pcfg(binary) if self.base else None}
+        return {"base": treebank_pcfg(binary) if self.base else None, "learn_base": self.learn_base}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         problem = training.problem
@@ -478,6 +536,7 @@ def _tree_by_tree(name: str) -> None:
         "__annotations__": {own: annotation for own, (annotation, _) in fields.items()},
         "__doc__": f"{chain.__doc__} Of trees.", "__module__": __name__,
         "name": name, "summary": chain.summary, "chain": chain, "uses_cost": chain.uses_cost,
+        "starts_from": chain.starts_from,
         "takes_prior": "viterbi" not in chain.needs,  # what is learnt from best trees has a scale of its own
         "optimizers": tuple(dict.fromkeys([*kinks_first, *chain.optimizers])),
     }  # fmt: skip
@@ -496,12 +555,12 @@ for _name, _criterion in criteria_of(CFGTree).items():
 #     F(w) = (1/n) sum_i exp(-w . f_i) + w . E_q0[f] + l2 ||w||^2
 #
 # E_q0[f] is exact for the features of an outcome alone, a binary rule, a unary chain or a tag, which are contiguous
-# fragments of a tree (:mod:`~loglinear.generative.pcfg.expectations`). Those that also look at words are counted in
+# fragments of a tree, and for those with the first or the last word of its span
+# (:mod:`~loglinear.generative.pcfg.expectations`). Those that look beyond the span, and a user's own, are counted in
 # trees drawn from q0; so that no expectation is 0, the training trees count as if a few of them had been drawn.
 
 
 DRAWS_AT_ONCE = 1_000
-STREAM = 4  # of random numbers, different from those of chains
 
 
 def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets: Int64) -> csr_matrix:
@@ -524,8 +583,37 @@ def tree_counts(features: SpanFeatures, spans: Incidence, edges: Edges, offsets:
     return counts
 
 
+EXACT_PLACES = ("first", "last")
+
+
+def expected_at_edges(model: SpanModel, exact: Expectations) -> tuple[Int64, Float]:
+    """The features of outcomes with the first or the last word of their span [n], and their expectations [n]."""
+    outcomes, block, attributes = model.features.outcomes, model.features.pieces.block, model.attributes
+    of_feature = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer))
+    place, length, value = attributes.described(of_feature)
+    boundaries = Boundaries(exact)
+    terminals = [attributes.value_of(word) for word in exact.model.lexicon.terminals]
+    words = boundaries.of_values(np.array(terminals, dtype=np.int64), len(attributes.values))
+    kinds = {"rule": outcomes.of_rule, "step": outcomes.of_step, "tag": outcomes.of_tag}
+    found, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    for kind, own in kinds.items():
+        number = np.full(outcomes.n_outcomes, -1, dtype=np.int64)
+        number[own] = np.arange(len(own))
+        for edge in (each for each in EXACT_PLACES if each in attributes.places):
+            for words_long in range(3):
+                here = (place == attributes.places.index(edge)) & (length == words_long) & (number[block.codes] >= 0)
+                some = np.flatnonzero(here)
+                which = number[block.codes[some]]
+                values.append(boundaries.expected_with_value(kind, which, edge, words_long, words, value[some]))
+                found.append(outcomes.n_outcomes + some)
+    return np.concatenate(found), np.concatenate(values)
+
+
 def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: Float, n_threads: int) -> Float:
-    """E_q0[f] [D]: exact for outcomes alone, else means of drawn trees, smoothed by those of the training trees."""
+    """E_q0[f] [D]: exact for outcomes alone and with words at the edges of their span, else means of drawn trees.
+
+    Means are smoothed by those of the training trees, and so are exact expectations of 0.
+    """
 
     def batch(number: int) -> Float:
         n = min(DRAWS_AT_ONCE, sampling.samples - number * DRAWS_AT_ONCE)
@@ -539,13 +627,43 @@ def expected_counts(model: SpanModel, base: PCFG, sampling: Sampling, observed: 
         counts = tree_counts(model.features, model.attributes.transform(sentences), edges, structure.offsets)
         return np.asarray(counts.sum(axis=0)).ravel()
 
-    numbers = range(-(-sampling.samples // DRAWS_AT_ONCE))
-    drawn = np.sum(in_threads(batch, numbers, n_threads), axis=0) / sampling.samples
-    expected = sampling.smoothed(drawn, observed)
     exact, outcomes = Expectations(base), model.features.outcomes
+    drawn, (edges, at_edges) = np.zeros(model.features.n_features), expected_at_edges(model, exact)
+    if has_drawn_features(model):
+        numbers = range(-(-sampling.samples // DRAWS_AT_ONCE))
+        drawn = np.sum(in_threads(batch, numbers, n_threads), axis=0) / sampling.samples
+    drawn[edges] = 0.0
+    expected = sampling.smoothed(drawn, observed)
+    expected[edges] = np.where(at_edges > 0.0, at_edges, expected[edges])
     expected[outcomes.of_rule], expected[outcomes.of_step] = exact.binary, exact.steps
     expected[outcomes.of_tag] = exact.outside[: base.n_tags]
+    if (scores := model.features.pieces.base) is not None:
+        possible = np.isfinite(base.lexicon.log_p)
+        words = exact.lexical[possible] @ base.lexicon.log_p[possible]
+        expected[-1] = scores[outcomes.of_rule] @ exact.binary + scores[outcomes.of_step] @ exact.steps + words
     return expected
+
+
+def base_scores(problem: SpanProblem) -> Float:
+    """log q0 [S] of the training trees with their words."""
+    features, corpus = problem.model.features, problem.corpus
+    nothing, found = np.zeros(features.n_features), [np.zeros(0)]
+    for first, end in features.blocks(corpus.offsets, 0, corpus.n_sequences):
+        labels = problem.gold.labels[corpus.offsets[first] : corpus.offsets[end]]
+        tree, scores = features.structure(corpus, first, end), features.scores(nothing, corpus, first, end)
+        found.append(tree.score(scores, labels))
+    return np.concatenate(found)
+
+
+def with_last_column(counts: csr_matrix, values: Float) -> csr_matrix:
+    """Counts [S, D] whose last column, of zeros so far, is ``values`` [S]."""
+    n, d = counts.shape
+    return csr_matrix(counts + csr_matrix((values, (np.arange(n), np.full(n, d - 1))), shape=(n, d)))
+
+
+def has_drawn_features(model: SpanModel) -> bool:
+    """Whether there are features whose expectations are not known exactly."""
+    return bool(set(model.attributes.places) - set(EXACT_PLACES)) or model.attributes.own is not None
 
 
 @register
@@ -556,21 +674,29 @@ class MEstimationOfTrees(SpanCriterion):
     name = "m-estimation"
     summary = "M-estimation over the pcfg: no parsing and no normaliser to train"
 
-    samples: int = option("trees drawn from the pcfg for the expectations", default=20_000, least=1)
+    samples: int = option(
+        "trees drawn from the pcfg for the expectations of words beside the span and of own features",
+        default=20_000,
+        least=1,
+    )
     smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
+    learn_base: bool = option("learn the weight of the pcfg's log-probabilities, from 1", default=False)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
-        return {"base": treebank_pcfg(binary)}
+        return {"base": treebank_pcfg(binary), "learn_base": self.learn_base}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
         problem, base = training.problem, treebank_pcfg(training.treebank.binary)
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
+        if self.learn_base:
+            counts = with_last_column(counts, base_scores(problem))
         sampling = Sampling(self.samples, self.smoothing, training.parser.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()
         return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
 
     def counts(self, training: TreeTraining) -> str:
-        return f"{training.problem.corpus.n_sequences:,} trees, {self.samples:,} drawn"
+        drawn = f"{self.samples:,} drawn" if has_drawn_features(training.problem.model) else "none drawn"
+        return f"{training.problem.corpus.n_sequences:,} trees, {drawn}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -670,10 +796,26 @@ class TreeTraining(ParserTraining, Learnable):
                 raise OptionError("init: a pcfg has no weights to start from")
             start = self.problem.model.weights_from(init)
         phases = phases_of(self, options, self.n_threads, init is None)
-        return [Stage(lambda done: (start, phases), score_start=init is not None)]
+        stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
+        if self.made.scaling:
+            l2 = l2_factor(options.l2, options.variance)
+            stages.append(Stage(lambda done: self._scaling(done[0], l2), counts=False))
+        return stages
+
+    def _scaling(self, weights: Float, l2: float) -> tuple[Float, list[Phase]]:
+        """What to multiply the outcomes of each symbol by [K], so that the trees as a whole are most likely."""
+        objective = scaling_objective(self.problem, weights, l2, self.n_threads)
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            if kept is not None:  # the edges were chosen before the checkpoint
+                self.n_wrong = int(kept["n_wrong"][0])
+            return objective, {"n_wrong": np.array([self.n_wrong])}
+
+        return np.ones(self.problem.model.grammar.n_symbols), [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), prepare)]
 
     def trained_model(self, weights: Sequence[Float]) -> SpanModel:
-        return self.made.finished(self.problem.with_weights(weights[0]))
+        model = self.made.finished(self.problem.with_weights(weights[0]))
+        return model if len(weights) == 1 else replace(model, scaling=weights[1])
 
     def arrays(self) -> list[Array | None]:
         return [_as_array(map(str, self.treebank.binary)), self.problem.corpus.spans.ids, self.problem.gold.labels]
@@ -687,13 +829,14 @@ class TreeTraining(ParserTraining, Learnable):
     # -- by a criterion ----------------------------------------------------------------------------------------------
 
     def criterion(self, spec: str, cost: Any = None) -> Any:
-        return self.made
+        """The criterion itself, or the one that its training starts from, on the same problem."""
+        return TREE_CRITERIA.spec(spec).make() if spec == self.made.starts_from else self.made
 
     def objective(self, criterion: Any, l2: float, n_threads: int) -> Any:
-        return self.made.objective(self, l2, n_threads)
+        return criterion.objective(self, l2, n_threads)
 
     def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
-        return PARSERS.optimizers(type(self.made))[0]
+        return PARSERS.optimizers(type(criterion))[0]
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
         return self.made.most_iterations if optimizer.name == "lbfgs" else self.made.most_passes
@@ -802,12 +945,7 @@ class DevSentences:
 
     def score(self, model: PCFG) -> float:
         """The geometric mean of the words' probabilities, from 0 to 1: one over the perplexity."""
-        assert model.grammar.n_symbols  # made once, before there are threads
-
-        def log_p(first: int) -> float:
-            return float(model.log_probability(self.sentences[first : first + SENTENCES_AT_ONCE]).sum())
-
-        total = sum(in_threads(log_p, range(0, len(self.sentences), SENTENCES_AT_ONCE), self.n_threads))
+        total = model.log_probability(self.sentences, self.n_threads).sum()
         return float(np.exp(total / sum(map(len, self.sentences))))
 
     @property

@@ -29,9 +29,10 @@ import numpy as np
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
 from loglinear.errors import OptionError
+from loglinear.estimators.estimator import MOST_DRAWS, whole_number
 from loglinear.estimators.tagger.inputs import Annotation
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
-from loglinear.estimators.tagger.predict import SequencePredictor, whole_number
+from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
@@ -401,7 +402,6 @@ def _rows(encoder: TemplateEncoder) -> tuple[int, int] | None:
 
 DRAWS = 10_000
 SWEEPS = 20
-MOST_DRAWS = 10_000_000  # at a time: memory holds all of them at once
 
 
 class DensityPredictor(SequencePredictor):

@@ -7,6 +7,7 @@ the estimator turns users' data into those.
       SequenceModel       part scores from features and weights; one subclass for each of :data:`MODELS`
         ChainModel        a linear chain
         SegmentModel      segments of several tokens (:mod:`~loglinear.estimators.tagger.segments`)
+      CombinedModel       weighted sums of other models' part scores (:mod:`~loglinear.estimators.tagger.combined`)
 """
 
 from __future__ import annotations
@@ -89,6 +90,16 @@ class SequenceInference(ABC):
     def why_infeasible(self) -> str:
         """What besides constraints and given labels may leave a sequence without a labelling, for error messages."""
         return ""
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a token is a row of columns, not a collection of features."""
+        return isinstance(self.encoder, TemplateEncoder)
+
+    @property
+    def input_columns(self) -> set[int]:
+        """The columns that features look at; none if tokens come as features."""
+        return set(self.encoder.templates.columns) if isinstance(self.encoder, TemplateEncoder) else set()
 
     @property
     def one_by_one(self) -> bool:

@@ -10,27 +10,18 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
-from loglinear.errors import DataError, OptionError
-from loglinear.estimators.estimator import Fitted
+from loglinear.errors import DataError, ModelKindError, OptionError
+from loglinear.estimators.estimator import Fitted, whole_number
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import SequenceModel
-from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.model_file import Reader
 from loglinear.options import check
 from loglinear.system import thread_count
 
 T = TypeVar("T")
 DECODINGS = ("viterbi", "posterior", "min-risk")
-
-
-def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Check an argument that is a number from ``least`` up; ``most`` limits how many can be drawn at a time."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OptionError(f"{name}={value!r} must be a whole number from {least} up")
-    if most is not None and value > most:
-        raise OptionError(f"{name}={value!r} is too many at a time; draw at most {most:,}, each time by another seed")
-    return int(value)
 
 
 class SequencePredictor(Fitted[SequenceModel]):
@@ -178,7 +169,7 @@ class SequencePredictor(Fitted[SequenceModel]):
         return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads), table)
 
     def _corpus(self, X: Any) -> Corpus:
-        return corpus_of(X, as_rows=isinstance(self._fitted().encoder, TemplateEncoder))
+        return corpus_of(X, as_rows=self._fitted().takes_rows)
 
     def _encode(self, X: Any, given: Any) -> tuple[Any, UInt8 | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
@@ -242,22 +233,34 @@ class LoadedTagger(SequencePredictor):
 
     Parameters
     ----------
-    model : SequenceModel
+    model : SequenceModel or CombinedModel
     threads : int or None
         All cores if None.
     """
 
-    def __init__(self, model: SequenceModel, threads: int | None = None) -> None:
+    def __init__(self, model: Any, threads: int | None = None) -> None:
         self.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
         self.classes_ = list(model.labels)
         self.threads = threads
 
     @classmethod
     def load(cls, path: str | Path, threads: int | None = None) -> LoadedTagger:
-        """Read a model file, with the errors that ``Tagger.load`` has."""
-        read = model_file.read(path, tagger_file.KIND)
-        tagger_file.own_base(read, None)  # refuses a base that only Python can give
-        options = read.options()
-        with read.building("options"):
-            check(TaggerOptions(**options))
-        return cls(tagger_file.from_storage(read), threads)
+        """Read the model file of a tagger or of a combination, with the errors that their ``load`` has."""
+        read = model_file.read(path)
+        if read.kind == tagger_file.KIND:
+            return cls(stored_model(read), threads)
+        from loglinear.estimators.tagger import combined
+
+        if read.kind != combined.KIND:
+            raise ModelKindError(read.file, read.kind[:40], tagger_file.KIND)
+        return cls(combined.from_storage(read), threads)
+
+
+def stored_model(read: Reader) -> SequenceModel:
+    """The model of a tagger's file, without the estimator around it."""
+    tagger_file.own_base(read, None)  # refuses a base that only Python can give
+    options = read.options()
+    with read.building("options"):
+        check(TaggerOptions(**options))
+    model: SequenceModel = tagger_file.from_storage(read)
+    return model

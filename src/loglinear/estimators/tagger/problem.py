@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from loglinear.arrays import Array, Float, Int32, Int64, UInt8
-from loglinear.criteria.costs import make_cost
-from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion
+from loglinear.criteria.costs import LabellingCost, is_of_labellings, make_cost
+from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion, uses_lists
 from loglinear.criteria.field_likelihood import FieldLikelihood
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.criteria.local import scaled, scaling_gradient
@@ -70,7 +70,11 @@ class Problem:
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion of that spec over this problem's labels; ``cost`` is what a user gives, None for Hamming."""
         if not CRITERIA.part(spec).uses_cost:
-            return make_criterion(spec, None)
+            return make_criterion(spec).for_labels(np.repeat(self.model.labels, self.model.sub_labels).tolist())
+        if is_of_labellings(cost) and uses_lists(spec):
+            if self.model.sub_labels > 1 or self.gold.allowed is not None:
+                raise OptionError("a cost of whole labellings needs one label for each token, and no sub-labels")
+            return make_criterion(spec, LabellingCost(cost, self.model.labels))
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
         if CRITERIA.part(spec).starts_from and table.is_zero:
             raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")

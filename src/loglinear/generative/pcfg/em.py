@@ -20,14 +20,13 @@ from loglinear.arrays import Bool, Float, Int32
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.generative.em import EM, EMState, Observed
 from loglinear.generative.pcfg.lexicon import Lexicon
-from loglinear.generative.pcfg.model import PCFG, check_constant
+from loglinear.generative.pcfg.model import PCFG, SENTENCES_AT_ONCE, check_constant
 from loglinear.structures.tree.grammar import spans_of
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
 
 A = TypeVar("A")
 Bracket = tuple[int, int]
-SENTENCES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)

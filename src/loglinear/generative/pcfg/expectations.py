@@ -128,11 +128,17 @@ class Expectations:
         A chain begins at an A that is not the child of a unary rule and ends at a B that is not expanded by one.
         """
         a, b = self.model.unary_rules.T
-        tops, bottoms = self.outside.copy(), self.inside.copy()
-        np.subtract.at(tops, b, self.outside[a] * self.model.unary)
+        bottoms = self.inside.copy()
         np.subtract.at(bottoms, a, self.model.unary * self.inside[b])
-        parent, child = self.model.closure.steps.T
-        return tops[parent] * np.exp(self.model.closure.log_total) * bottoms[child]
+        return self.begun_steps * bottoms[self.model.closure.steps[:, 1]]
+
+    @cached_property
+    def begun_steps(self) -> Float:
+        """The same [U], whatever is below B and whether it ends."""
+        a, b = self.model.unary_rules.T
+        tops = self.outside.copy()
+        np.subtract.at(tops, b, self.outside[a] * self.model.unary)
+        return tops[self.model.closure.steps[:, 0]] * np.exp(self.model.closure.log_total)
 
     @cached_property
     def lexical(self) -> Float:
@@ -201,8 +207,12 @@ class Expectations:
 #     E[A -> B C, first word w, last word v]                    = o_A p first(B, w) last(C, v)
 #     E[A -> B C, first word w, last word v, two words long]    = o_A p alone(B, w) alone(C, v)
 #
-# where first(B, w) = sum over t of first(B, t) p(w given t). A feature that looks further into the span than its edges
-# is not such a product: draw trees (:mod:`~loglinear.generative.pcfg.model`) and count.
+# where first(B, w) = sum over t of first(B, t) p(w given t). A chain of unary rules from A down to B is expected
+#
+#     tops_A total(A, B) (sum over B -> C D of p first(C, w) i_D,  or  p(w given B) if B is a tag)
+#
+# times with a first word w. A feature that looks further into the span than its edges, or beyond it, is not such a
+# product: draw trees (:mod:`~loglinear.generative.pcfg.model`) and count.
 
 EDGES = ("first", "last", "alone")
 
@@ -295,6 +305,72 @@ class Boundaries:
             found.append(value)
         return found[0], found[1]
 
+    # -- values of words: of rules, steps and tags with one word at an edge of their span ------------------------------
+
+    def of_values(self, value_of: npt.ArrayLike, n_values: int) -> csr_matrix:
+        """p(value given tag) [V, P], where each terminal has the value ``value_of`` [terminals] of V = ``n_values``."""
+        lexicon = self.model.lexicon
+        rows = np.repeat(np.asarray(value_of), np.diff(lexicon.pointer))
+        table = csr_matrix((lexicon.probabilities, (rows, lexicon.tags)), shape=(n_values, lexicon.n_tags))
+        table.sum_duplicates()
+        return table
+
+    def expected_with_value(
+        self, kind: str, numbers: Int64, edge: str, length: int, words: csr_matrix, values: Int64
+    ) -> Float:
+        """Expected uses [n] of rules, steps or tags over spans with a given value at one edge.
+
+        Parameters
+        ----------
+        kind : {"rule", "step", "tag"}
+        numbers : int [n]
+            Which ones.
+        edge : {"first", "last"}
+        length : {0, 1, 2}
+            Over spans of that many words; 0 is any number.
+        words : csr_matrix [V, P]
+            p(value given tag), of :meth:`of_values`.
+        values : int [n]
+        """
+        model, expected = self.model, self.expectations
+        if kind == "rule":
+            _, left, right = model.binary_rules[numbers].T
+            child, sibling = (left, right) if edge == "first" else (right, left)
+            begun = expected.outside[model.binary_rules[numbers, 0]] * model.binary[numbers]
+            if length == 1:
+                return np.zeros(len(numbers))
+            table, ends = (getattr(self, edge), expected.inside) if length == 0 else (self.alone, self._single)
+            return begun * ends[sibling] * _at_values(table, child, words, values)
+        if kind == "step":
+            below = model.closure.steps[numbers, 1]
+            return expected.begun_steps[numbers] * _at_values(self._unchained(edge, length), below, words, values)
+        if length == 2:
+            return np.zeros(len(numbers))
+        return expected.outside[numbers] * _at_values(np.eye(model.n_tags), numbers, words, values)
+
+    @cached_property
+    def _single(self) -> Float:
+        """Probability [K] that a symbol's tree is one word."""
+        return self.alone.sum(axis=1)
+
+    def _unchained(self, edge: str, length: int) -> Float:
+        """Probability [K, P] that a symbol is not expanded by a unary rule, ends, and has a tag at an edge.
+
+        Of trees of ``length`` words; 0 is any number.
+        """
+        model, inside = self.model, self.expectations.inside
+        parent, left, right = model.binary_rules.T
+        child, sibling = (left, right) if edge == "first" else (right, left)
+        result = np.zeros((model.n_symbols, model.n_tags))
+        if length != 1:
+            table, ends = (getattr(self, edge), inside) if length == 0 else (self.alone, self._single)
+            places = parent, np.arange(len(parent))
+            sums = csr_matrix((model.binary * ends[sibling], places), shape=(model.n_symbols, len(parent)))
+            result = np.asarray(sums @ table[child])
+        if length != 2:
+            result[: model.n_tags] += np.eye(model.n_tags)
+        return result
+
     def _pairs(self, edge: str, symbols: Int32, terminals: Int64) -> Float:
         """Probability [n] of a terminal [n] at an edge of a symbol's [n] tree."""
         table: Float = getattr(self, edge)
@@ -304,3 +380,13 @@ class Boundaries:
         result = np.zeros(len(terminals))
         np.add.at(result, rows, values)
         return result
+
+
+def _at_values(table: Float, symbols: npt.NDArray[np.integer[Any]], words: csr_matrix, values: Int64) -> Float:
+    """sum over tags t of table[symbol, t] p(value given t), for symbols [n] and values [n]; table [K, P]."""
+    sizes = np.diff(words.indptr)[values]
+    rows = np.repeat(np.arange(len(values)), sizes)
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places = words.indptr[values][rows] + within
+    shares: Float = table[symbols[rows], words.indices[places]] * words.data[places]
+    return np.bincount(rows, shares, minlength=len(values)).astype(np.float64)

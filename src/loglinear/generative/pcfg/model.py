@@ -35,8 +35,10 @@ from loglinear.model_file import Reader
 from loglinear.structures.tree.grammar import ANY_ROOT, CFGGrammar, TreeCoder, constituents
 from loglinear.structures.tree.prior import ContextPrior
 from loglinear.structures.tree.structure import CFGScores, CFGTree
+from loglinear.system import in_threads
 
 Sentences = Sequence[Sequence[str]]
+SENTENCES_AT_ONCE = 16
 ROUNDING = 1e-9  # by which a probability in a file may be above one
 
 
@@ -157,9 +159,16 @@ class PCFG:
         with np.errstate(divide="ignore"):
             return np.log(self.binary)[None, :]
 
-    def log_probability(self, sentences: Sentences) -> Float:
+    def log_probability(self, sentences: Sentences, n_threads: int = 1) -> Float:
         """log p(words) [S], the sum over all their trees; -inf for sentences without one."""
-        return self.structure(sentences).log_partition(self.scores(sentences, sums=True))
+        assert self.grammar.n_symbols  # made once, before there are threads
+
+        def of_block(first: int) -> Float:
+            block = sentences[first : first + SENTENCES_AT_ONCE]
+            return self.structure(block).log_partition(self.scores(block, sums=True))
+
+        blocks = in_threads(of_block, range(0, len(sentences), SENTENCES_AT_ONCE), n_threads)
+        return np.concatenate([np.zeros(0), *blocks])
 
     def tree(self, words: Sequence[str], labels: npt.ArrayLike) -> Tree:
         """The binary tree of a labelling [N, 3] of the spans of one sentence."""

@@ -229,6 +229,8 @@ def flat_dual_unsupported_reason(criterion: Criterion, features: PartFeatures, g
         return "it goes over rows of numbers whose labels have weights of their own"
     if criterion.name not in CRITERIA:
         return f"it is for {', '.join(CRITERIA)}"
+    if criterion.own_form:
+        return f"it does not do {criterion.own_form}"
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
     if gold.allowed is not None:

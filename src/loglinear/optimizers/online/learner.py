@@ -25,6 +25,8 @@ class Learner(NamedTuple):
 
 def learner_of(criterion: Criterion) -> Learner | None:
     """A criterion's learner for compiled passes, or None if they do not support it."""
+    if criterion.own_form:
+        return None
     if type(criterion) is Perceptron:
         return Learner(PERCEPTRON)
     if type(criterion) is MarginInfusedRelaxed:

@@ -268,7 +268,9 @@ class ChainPass:
             return None
         if features.input_only or objective.gold.allowed is not None or objective.criterion.name not in LOSSES:
             return None
-        if is_too_wide(features, objective.penalties):  # the general loop goes over lists
+        if objective.criterion.own_form or is_too_wide(
+            features, objective.penalties
+        ):  # the general loop goes over lists
             return None
         return cls(objective)
 

@@ -68,6 +68,10 @@ class ArcScores:
         """The sum, as a new array."""
         return replace(self, arcs=self.arcs + other.arcs)
 
+    def times(self, factor: float) -> ArcScores:
+        """The scores times a factor above 0, as a new array."""
+        return replace(self, arcs=factor * self.arcs)
+
     def with_costs(self, costs: npt.ArrayLike) -> ArcScores:
         """The scores plus a cost for each head of each token [N, H]."""
         return replace(self, arcs=self.arcs + _arcs_of(self.offsets, costs, "costs"))

@@ -265,10 +265,27 @@ class ListedChain(Sequences):
         return values
 
     def add_given_neighbours(
-        self, gradient: ListedScores, scores: ListedScores, labels: npt.ArrayLike, weights: npt.ArrayLike
+        self,
+        gradient: ListedScores,
+        scores: ListedScores,
+        labels: npt.ArrayLike,
+        weights: npt.ArrayLike,
+        any_neighbours: bool = False,
     ) -> Float:
-        """- sum_t log p(label of t given all other labels) [S]; their gradient times ``weights`` [S] is added."""
+        """- sum_t log p(label of t given all other labels) [S]; their gradient times ``weights`` [S] is added.
+
+        With ``any_neighbours``, other neighbours count too, over the matrix: O(Y^3) a position in any form.
+        """
         parts, shaped, factors = self._parts(scores), self._parts(gradient, "writable"), self._weights(weights)
+        if any_neighbours:
+            whole = scores.over_matrix()
+            more = whole.zeros_like()
+            found = Chain(self.offsets).add_given_neighbours(more, whole, labels, factors, True)
+            shaped.emission[:] += more.emission
+            shaped.transition[:] += more.transition.ravel()[codes_of(scores.steps)]
+            shaped.start[:] += more.start
+            shaped.stop[:] += more.stop
+            return found
         values, numbers = np.empty(self.n_sequences), self._checked_labels(labels, scores.n_labels)
         add_given(self.offsets, parts, scores.steps, numbers, True, False, factors, values, shaped)
         return values

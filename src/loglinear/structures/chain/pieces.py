@@ -600,3 +600,173 @@ def add_conditionals(
             if own:
                 row[labels[t]] -= weights[i]
             _add_gradient(t, first, last, row, labels, after, gradient)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Each position's label given any neighbours, right and wrong ones, with none of the above as one more answer.
+#
+# With the scores r_t(y) of above, now a function of the neighbours' labels, a sequence's value is::
+#
+#     sum_t [ sum over neighbours log(1 + sum_y exp r_t(y)) - r_t(y*_t) ]           the neighbours in r_t(y*_t) are y*'s
+#
+# At order 1 the neighbours are a pair (a, b), and the sums over y are products of matrices, ``L e R`` with::
+#
+#     L(a, y) = exp(transition(a, y) + edge_t(a, y))    R(y, b) = exp(transition(y, b) + edge_{t+1}(y, b))
+#
+# each divided by its greatest entry, so that nothing underflows if their spreads add up to less than ``MAX_SPREAD``;
+# O(Y^3) for a position. Where they do not, and at order 2, where up to four labels are neighbours, each row is summed
+# by its logarithms: O(Y^3) and O(Y^5).
+
+
+@kernel
+def _fill_side(t: int, first: int, last: int, parts: Parts, raw: Float, powers: Float) -> tuple[float, float]:
+    """Scores of the steps into position ``t`` as ``raw`` [Y, Y], their powers over the greatest; that, and the spread.
+
+    Into the first position and out of the last there is one step to or from each label: row 0, and column 0.
+    """
+    n_labels, peak, least = raw.shape[0], -np.inf, np.inf
+    raw[:], powers[:] = -np.inf, 0.0
+    for a in range(n_labels if t > first else 1):
+        for y in range(n_labels if t <= last else 1):
+            if t == first:
+                x = parts.start[y]
+            elif t > last:
+                x = parts.stop[a]
+            else:
+                x = parts.transition[a, y] + (parts.edge[t, a, y] if parts.edge.shape[0] > 0 else 0.0)
+            raw[a, y] = x
+            peak = max(peak, x)
+            least = min(least, x if x > -np.inf else np.inf)
+    if peak == -np.inf:
+        return 0.0, 0.0
+    for a in range(n_labels):
+        for y in range(n_labels):
+            powers[a, y] = math.exp(raw[a, y] - peak)
+    return peak, peak - least
+
+
+@kernel
+def _add_side(t: int, first: int, last: int, flow: Float, gradient: Parts) -> None:
+    """Adds a gradient ``flow`` [Y, Y] by the scores of :func:`_fill_side` to that by the parts."""
+    n_labels = flow.shape[0]
+    for a in range(n_labels if t > first else 1):
+        for y in range(n_labels if t <= last else 1):
+            if t == first:
+                gradient.start[y] += flow[a, y]
+            elif t > last:
+                gradient.stop[a] += flow[a, y]
+            else:
+                gradient.transition[a, y] += flow[a, y]
+                if gradient.edge.shape[0] > 0:
+                    gradient.edge[t, a, y] += flow[a, y]
+
+
+@kernel
+def _pairs_by_products(
+    peak: float, n_before: int, n_after: int, left: Float, own: Float, right: Float, share: float, flows: Float
+) -> float:
+    """Sum over pairs (a, b) of log(1 + exp(peak) sum_y L(a, y) e(y) R(y, b)).
+
+    Fills ``flows`` [2, Y, Y] with its gradient, times ``share``, by the logarithms of L and of R.
+    """
+    n_labels, value = own.shape[0], 0.0
+    scale, nothing = math.exp(min(peak, 0.0)), math.exp(-max(peak, 0.0))  # both sides times exp(-peak) if that is less
+    sums = np.empty(n_after)
+    flows[:] = 0.0
+    for a in range(n_before):
+        sums[:] = 0.0
+        for y in range(n_labels):
+            factor, row = scale * left[a, y] * own[y], right[y]
+            for b in range(n_after):
+                sums[b] += factor * row[b]
+        for b in range(n_after):
+            if sums[b] > 0.0:
+                value += max(peak, 0.0) + math.log(nothing + sums[b])
+                sums[b] = share / (nothing + sums[b])
+        for y in range(n_labels):
+            factor, row, out, total = scale * left[a, y] * own[y], right[y], flows[1, y], 0.0
+            for b in range(n_after):
+                part = factor * row[b] * sums[b]
+                out[b] += part
+                total += part
+            flows[0, a, y] = total
+    return value
+
+
+@kernel
+def _add_pairs_in_logs(
+    t: int, first: int, last: int, parts: Parts, share: float, labels: Int32, row: Float, gradient: Parts
+) -> float:
+    """Sum over the neighbours of position ``t`` of log(1 + sum_y exp r_t(y)); adds its gradient times ``share``.
+
+    ``labels`` [N] and ``row`` [Y] are scratch.
+    """
+    n_labels, order, value = row.shape[0], 2 if parts.trigram.shape[0] > 0 else 1, 0.0
+    begin, end = max(first, t - order), min(last, t + order)
+    for s in range(begin, end + 1):
+        labels[s] = 0
+    while True:
+        row[:] = 0.0
+        _add_scores(t, first, last, parts, labels, True, row)
+        peak = max(0.0, np.max(row))
+        total = math.exp(-peak)
+        for y in range(n_labels):
+            row[y] = math.exp(row[y] - peak)
+            total += row[y]
+        value += peak + math.log(total)
+        for y in range(n_labels):
+            row[y] *= share / total
+        _add_gradient(t, first, last, row, labels, True, gradient)
+        s = begin  # count up to the next neighbours
+        while s <= end:
+            if s != t:
+                labels[s] += 1
+                if labels[s] < n_labels:
+                    break
+                labels[s] = 0
+            s += 1
+        if s > end:
+            return value
+
+
+@kernel
+def add_any_neighbours(
+    offsets: Int64, parts: Parts, labels: Int32, weights: Float, values: Float, gradient: Parts
+) -> None:
+    """Values [S] of the sequences into ``values``; their gradient times ``weights`` [S] is added to ``gradient``.
+
+    Parameters are as for :func:`add_conditionals`. A value is inf where the labelling is impossible.
+    """
+    n_labels, by_products = parts.emission.shape[1], parts.trigram.shape[0] == 0
+    sides, powers, scratch = np.empty((2, n_labels, n_labels)), np.empty((2, n_labels, n_labels)), labels.copy()
+    flows, own, row = np.empty((2, n_labels, n_labels)), np.empty(n_labels), np.empty(n_labels)
+    for i in range(offsets.shape[0] - 1):
+        first, last, weight = offsets[i], offsets[i + 1] - 1, weights[i]
+        values[i] = 0.0
+        peak_after, spread_after = _fill_side(first, first, last, parts, sides[0], powers[0])
+        for t in range(first, last + 1):
+            here, there = (t - first) % 2, (t - first + 1) % 2
+            peak_before, spread_before = peak_after, spread_after
+            peak_after, spread_after = _fill_side(t + 1, first, last, parts, sides[there], powers[there])
+            peak, least = -np.inf, np.inf
+            for y in range(n_labels):
+                x = parts.emission[t, y]
+                peak, least = max(peak, x), min(least, x if x > -np.inf else np.inf)
+            if peak > -np.inf and by_products and spread_before + spread_after + peak - least < MAX_SPREAD:
+                for y in range(n_labels):
+                    own[y] = math.exp(parts.emission[t, y] - peak)
+                top = peak_before + peak + peak_after
+                n_before, n_after = n_labels if t > first else 1, n_labels if t < last else 1
+                values[i] += _pairs_by_products(top, n_before, n_after, powers[here], own, powers[there], weight, flows)
+                _add_side(t, first, last, flows[0], gradient)
+                _add_side(t + 1, first, last, flows[1], gradient)
+                for y in range(n_labels):
+                    gradient.emission[t, y] += np.sum(flows[0, :n_before, y])
+            elif peak > -np.inf:
+                values[i] += _add_pairs_in_logs(t, first, last, parts, weight, scratch, row, gradient)
+            row[:] = 0.0
+            _add_scores(t, first, last, parts, labels, True, row)
+            values[i] -= row[labels[t]]
+            row[:] = 0.0
+            row[labels[t]] = -weight
+            _add_gradient(t, first, last, row, labels, True, gradient)

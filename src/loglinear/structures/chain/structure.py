@@ -271,17 +271,27 @@ class Chain(Sequences):
         return values
 
     def add_given_neighbours(
-        self, gradient: ChainScores, scores: ChainScores, labels: npt.ArrayLike, weights: npt.ArrayLike
+        self,
+        gradient: ChainScores,
+        scores: ChainScores,
+        labels: npt.ArrayLike,
+        weights: npt.ArrayLike,
+        any_neighbours: bool = False,
     ) -> Float:
         """- sum_t log p(label of t given all other labels) [S] of the labelling ``labels`` int32[N].
 
-        The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of ``scores``.
+        With ``any_neighbours`` other neighbours count too, for which none of the above is right (``pieces`` has the
+        sum). The gradient of these sums times ``weights`` [S] is added to ``gradient``, which has the parts of
+        ``scores``.
         """
         from loglinear.structures.chain import pieces  # here: labelling has no use for it
 
-        parts, shaped = self._checked(scores), self._shaped(gradient, "writable")
+        parts, shaped, factors = self._checked(scores), self._shaped(gradient, "writable"), self._weights(weights)
         values, numbers = np.empty(self.n_sequences), self._checked_labels(labels, scores.n_labels)
-        pieces.add_conditionals(self.offsets, parts, numbers, True, True, False, self._weights(weights), values, shaped)
+        if any_neighbours:
+            pieces.add_any_neighbours(self.offsets, parts, numbers, factors, values, shaped)
+        else:
+            pieces.add_conditionals(self.offsets, parts, numbers, True, True, False, factors, values, shaped)
         return values
 
     # -- checks and conversions ---------------------------------------------------------------------------------------

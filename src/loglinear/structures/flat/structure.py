@@ -36,6 +36,10 @@ class FlatScores:
         """``self -= other``."""
         np.subtract(self.labels, other.labels, out=self.labels)
 
+    def times(self, factor: float) -> FlatScores:
+        """The scores times a factor above 0."""
+        return FlatScores(factor * self.labels)
+
     def with_costs(self, costs: Float) -> FlatScores:
         """The scores plus costs [N, Y]."""
         return FlatScores(self.labels + costs)
@@ -100,6 +104,10 @@ class Flat:
         if weights is not None:
             probabilities *= np.asarray(weights)[:, np.newaxis]
         return log_z, FlatScores(probabilities)
+
+    def marginals(self, scores: FlatScores) -> Float:
+        """The labels' probabilities [N, Y]."""
+        return self._normalised(scores)[1]
 
     def cost_covariance(
         self, scores: FlatScores, cost: npt.ArrayLike, weights: npt.ArrayLike | None = None

@@ -213,10 +213,7 @@ class Segments(Sequences):
         A part is in some allowed segmentation if its expectation is above zero. -inf, and no parts, where the
         annotation allows none.
         """
-        allowed = gold.allowed
-        if allowed is None:
-            allowed = (np.arange(self.scheme.n_token_labels) == gold.labels[:, None]).astype(np.uint8)
-        scores = self.restrict(_as_scores(self._blank(False), False), allowed)
+        scores = self.restrict(_as_scores(self._blank(False), False), gold.mask(self.scheme.n_token_labels))
         return self._expectations(scores, with_segments=True, may_fail=True)[:2]
 
     # -- at the door -------------------------------------------------------------------------------------------------

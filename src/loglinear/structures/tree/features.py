@@ -6,6 +6,8 @@ normalised tree by tree have the same features. The scores of a base, the log-pr
 lexicon, are added, so that with weights of zero the model is the base itself:
 
     s(A -> B C at (i, j)) = log q0(A -> B C) + w(A -> B C) + sum over attributes a of (i, j) of  w(a, A -> B C)
+
+If the weight of the base is learnt, its scores are multiplied by 1 + v, where v is the last of the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.features.encoding import Incidence, runs
 from loglinear.features.spans import span_offsets
 from loglinear.kernels import kernel
@@ -133,20 +135,24 @@ class SpanFeatures(ListFeatures):
         Of the grammar.
     pieces : PieceFeatures
         Which pairs have a weight, and the base's scores.
+    base_of_words : bool
+        Whether the weight of the base, if it is learnt, is also that of the lexicon's scores of words.
     """
 
     outcomes: Outcomes
     pieces: PieceFeatures
+    base_of_words: bool = False
 
     @property
     def n_features(self) -> int:  # type: ignore[override]  # it follows from the pieces
-        """D = E + F."""
+        """D = E + F, and one more if the base's weight is learnt."""
         return self.pieces.n_features
 
     @cached_property
     def groups(self) -> Int64:
-        """The outcomes alone are the first group; each attribute is another one."""
-        return np.concatenate([[0], self.outcomes.n_outcomes + self.pieces.block.pointer]).astype(np.int64)
+        """The outcomes alone are the first group; each attribute is another one, and the base's weight is the last."""
+        last = [] if self.pieces.base is None else [self.n_features]
+        return np.concatenate([[0], self.outcomes.n_outcomes + self.pieces.block.pointer, last]).astype(np.int64)
 
     def blocks(self, offsets: Int64, first: int, end: int) -> list[tuple[int, int]]:
         """Cut sentences ``first`` to ``end`` into runs whose part scores stay small."""
@@ -176,8 +182,10 @@ class SpanFeatures(ListFeatures):
     def scores(self, weights: Float, corpus: EncodedTrees, first: int, end: int) -> CFGScores:
         """Part scores of sentences ``first`` to ``end``."""
         e, n = self.outcomes.n_outcomes, int(corpus.offsets[end] - corpus.offsets[first])
-        alone = self.pieces.offsets + weights[:e]
-        lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
+        alone = self.pieces.alone(weights)
+        lexical = self._lexical(corpus, first, end)
+        if self.pieces.base is not None and self.base_of_words:
+            lexical = np.where(np.isneginf(lexical), -np.inf, (1.0 + weights[-1]) * _finite(lexical))
         lexical = lexical + alone[self.outcomes.of_tag]
         binary, steps = (np.tile(alone[kind], (n, 1)) for kind in (self.outcomes.of_rule, self.outcomes.of_step))
         _add_features(self._walk(corpus, first, end), weights[e:], binary, steps, lexical)
@@ -188,9 +196,8 @@ class SpanFeatures(ListFeatures):
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         rows = self.pieces.scores(corpus.spans, lo, hi, weights, normalise=True)
         words = word_spans(corpus.lengths[first:end])
-        lexical = corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
         return CFGScores(
-            lexical + rows[words][:, self.outcomes.of_tag],
+            self._lexical(corpus, first, end) + rows[words][:, self.outcomes.of_tag],
             rows.take(self.outcomes.of_rule, axis=1),
             rows.take(self.outcomes.of_step, axis=1),
             np.arange(hi - lo, dtype=np.int32),
@@ -198,12 +205,22 @@ class SpanFeatures(ListFeatures):
 
     def add_gradient(self, corpus: EncodedTrees, first: int, end: int, parts: CFGScores, gradient: Float) -> None:
         """Add the gradient by the part scores of sentences ``first`` to ``end`` to that by the weights [D]."""
-        alone = gradient[: self.outcomes.n_outcomes]
-        alone[self.outcomes.of_rule] += parts.binary.sum(axis=0)
-        alone[self.outcomes.of_step] += parts.steps.sum(axis=0)
-        alone[self.outcomes.of_tag] += parts.lexical.sum(axis=0)
+        alone = np.zeros(self.outcomes.n_outcomes)
+        alone[self.outcomes.of_rule] = parts.binary.sum(axis=0)
+        alone[self.outcomes.of_step] = parts.steps.sum(axis=0)
+        alone[self.outcomes.of_tag] = parts.lexical.sum(axis=0)
+        gradient[: len(alone)] += alone
+        if self.pieces.base is not None:
+            gradient[-1] += self.pieces.base @ alone
+            if self.base_of_words:
+                gradient[-1] += np.sum(parts.lexical * _finite(self._lexical(corpus, first, end)))
         pairs = gradient[self.outcomes.n_outcomes :]
         _add_gradient(self._walk(corpus, first, end), parts.binary, parts.steps, parts.lexical, pairs)
+
+    @staticmethod
+    def _lexical(corpus: EncodedTrees, first: int, end: int) -> Float:
+        """The base's scores [words, P] of the tags of sentences ``first`` to ``end``."""
+        return corpus.lexical(int(corpus.word_offsets[first]), int(corpus.word_offsets[end]))
 
     def dense_gradient(self) -> SpanGradient:
         """A gradient of all features."""
@@ -218,6 +235,45 @@ class SpanFeatures(ListFeatures):
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
         yield np.array([0, 1]), np.zeros(1, dtype=np.int32), 0
         yield corpus.spans.pointer[lo : hi + 1], corpus.spans.ids, 1
+        if self.pieces.base is not None:
+            yield np.array([0, 1]), np.zeros(1, dtype=np.int32), len(self.groups) - 2
+
+
+def scaled(outcomes: Outcomes, scores: CFGScores, alpha: Float) -> CFGScores:
+    """The scores with the outcomes of each symbol A multiplied by ``alpha[A]`` [K]; what is ruled out remains so.
+
+    Pieces trained one by one are each right, but not on a common scale (Sutton & McCallum 2005, section 3). The factor
+    of a tag multiplies the scores of its words.
+    """
+    lexical, binary, steps = (
+        np.where(np.isneginf(array), -np.inf, factors * _finite(array))
+        for array, factors in zip(_arrays(scores), _factors(outcomes, alpha), strict=True)
+    )
+    return CFGScores(lexical, binary, steps, scores.row_of_span, scores.allowed)
+
+
+def scaling_gradient(outcomes: Outcomes, scores: CFGScores, gradient_of_scaled: CFGScores) -> Float:
+    """Derivative by alpha [K] of what has ``gradient_of_scaled`` by the parts of :func:`scaled`."""
+    gradient = np.zeros(outcomes.grammar.n_symbols)
+    symbols = _factors(outcomes, np.arange(len(gradient)))
+    for array, slopes, owners in zip(_arrays(scores), _arrays(gradient_of_scaled), symbols, strict=True):
+        np.add.at(gradient, owners, np.sum(slopes * _finite(array), axis=0))
+    return gradient
+
+
+def _arrays(scores: CFGScores) -> tuple[Float, Float, Float]:
+    return scores.lexical, scores.binary, scores.steps
+
+
+def _factors(outcomes: Outcomes, of_symbol: Array) -> tuple[Array, Array, Array]:
+    """What a symbol has [K], for the tags [P], rules [R] and steps [U] that are outcomes of it."""
+    grammar = outcomes.grammar
+    return of_symbol[grammar.preterminals], of_symbol[grammar.binary[:, 0]], of_symbol[grammar.steps[:, 0]]
+
+
+def _finite(array: Float) -> Float:
+    """The array with 0 instead of -inf."""
+    return np.where(np.isneginf(array), 0.0, array)
 
 
 class SpanGradient(VectorGradient):

@@ -63,7 +63,7 @@ def _step_up(n_active: int, rules: Rules, scores: Float, allowed: UInt8, rows: R
 
 
 @kernel
-def _up(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, rows: Rows) -> Inside:
+def up(sentence: Sentence, rules: Rules, parts: Parts, items: Inside, rows: Rows) -> Inside:
     """The chart of one sentence, O(n^3) times the number of applicable rules."""
     lexical, binary, steps, row_of_span, allowed = parts
     (row0, row, active), filled = rows, 0
@@ -222,7 +222,7 @@ def inside_outside(
     for s in which:
         n, spans, end = word_offsets[s + 1] - word_offsets[s], span_offsets[s], span_offsets[s + 1]
         sentence = Sentence(n, word_offsets[s], spans)
-        items = _up(sentence, rules, parts, items, rows)
+        items = up(sentence, rules, parts, items, rows)
         top = find(rules.root, n * (n - 1) // 2, items.chart)
         log_z[s] = items.value[top] if top >= 0 else -np.inf
         if top < 0:

@@ -8,8 +8,10 @@ of pairs (attribute of the span, outcome) and of the outcome alone, and an edge 
     with none of the above, a score of 0:      log(1 + Z(A, i, j)) - s(e),  and for an edge that should not be there
                                                log(1 + Z(A, i, j))                       (Sutton & McCallum 2005, 5)
 
-The offsets b are given: log-probabilities of a base grammar, or 0. Outcomes are numbered symbol by symbol, so those of
-A are ``first[A]`` to ``first[A + 1]``, and the features that an attribute has with them are found by bisection.
+The offsets b are given: log-probabilities of a base grammar, or 0. If the weight of the base is learnt, they are
+(1 + v) log q0(e), where v is the last of the weights, so that with weights of zero the model is the base itself.
+Outcomes are numbered symbol by symbol, so those of A are ``first[A]`` to ``first[A + 1]``, and the features that an
+attribute has with them are found by bisection.
 """
 
 from __future__ import annotations
@@ -188,11 +190,14 @@ class PieceFeatures:
         (attribute of a span, outcome), as lists.
     offsets : float64 [E]
         Scores that outcomes have before any weight.
+    base : float64 [E], optional
+        Finite scores of a base, whose weight is learnt: 1 + v, where v is the last of the weights.
     """
 
     first: Int64
     block: FeatureBlock
     offsets: Float
+    base: Float | None = None
 
     @classmethod
     def observed(cls, first: Int64, spans: Incidence, n_attributes: int, edges: Edges, offsets: Float) -> PieceFeatures:
@@ -207,18 +212,27 @@ class PieceFeatures:
 
     @property
     def n_features(self) -> int:
-        """D = E + F."""
-        return len(self.offsets) + self.block.n_features
+        """D = E + F, and one more if the base's weight is learnt."""
+        return len(self.offsets) + self.block.n_features + (self.base is not None)
+
+    def of_base(self, weights: Float) -> Float:
+        """Scores [E] that outcomes have apart from their own weights: the offsets, and the base times its weight."""
+        return self.offsets if self.base is None else self.offsets + (1.0 + weights[-1]) * self.base
+
+    def alone(self, weights: Float) -> Float:
+        """Scores [E] of the outcomes alone, without attributes of a span."""
+        return self.of_base(weights) + weights[: len(self.offsets)]
 
     def scores(self, spans: Incidence, begin: int, end: int, weights: Float, normalise: bool) -> Float:
         """Scores [end - begin, E] of all outcomes at spans; log-probabilities given the symbol if ``normalise``."""
         out = np.empty((end - begin, len(self.offsets)))
-        _fill_scores(begin, self.walk(spans), weights, normalise, out)
+        _fill_scores(begin, self.walk(spans, weights), weights, normalise, out)
         return out
 
-    def walk(self, spans: Incidence) -> Walk:
-        """The arguments of kernels, given the attributes of the spans."""
-        return Walk(spans.pointer, spans.ids, self.block.pointer, self.block.codes, self.offsets, self.first)
+    def walk(self, spans: Incidence, weights: Float) -> Walk:
+        """The arguments of kernels, given the attributes of the spans and the weights."""
+        block = self.block
+        return Walk(spans.pointer, spans.ids, block.pointer, block.codes, self.of_base(weights), self.first)
 
 
 class PieceObjective:
@@ -247,11 +261,13 @@ class PieceObjective:
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]."""
-        walk, edges = self.features.walk(self.spans), self.edges.arrays
+        walk, edges, base = self.features.walk(self.spans, weights), self.edges.arrays, self.features.base
 
         def evaluate(chosen: Int64) -> tuple[float, Float]:
             gradient = np.zeros(self.features.n_features)
             value = _evaluate(chosen, edges, self.nothing, walk, weights, gradient)
+            if base is not None:  # its slope is that of the outcomes alone, times its scores of them
+                gradient[-1] = base @ gradient[: len(base)]
             return value, gradient
 
         losses = in_threads(evaluate, self._shards, self.n_threads)

@@ -25,9 +25,9 @@ import numpy.typing as npt
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
-from loglinear.kernels.numbers import NEEDS_LOG_SPACE
+from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
 from loglinear.structures.tree import best as tree_best
-from loglinear.structures.tree import log_sums, sums
+from loglinear.structures.tree import covariance, log_sums, sums
 from loglinear.structures.tree.best import BracketLabels, Parts, Search, Sentence, push
 from loglinear.structures.tree.grammar import CFGGrammar, Rules
 from loglinear.structures.tree.prior import ContextPrior
@@ -75,6 +75,10 @@ class CFGScores:
             raise DataError(f"scores in {len(other.binary)} rows cannot be subtracted from {len(self.binary)} rows")
         for mine, theirs in ((self.lexical, other.lexical), (self.binary, other.binary), (self.steps, other.steps)):
             np.subtract(mine, theirs, out=mine)
+
+    def times(self, factor: float) -> CFGScores:
+        """The scores times a factor above 0, as new arrays."""
+        return replace(self, lexical=factor * self.lexical, binary=factor * self.binary, steps=factor * self.steps)
 
     def with_any_tag(self, penalty: float = 10.0) -> CFGScores:
         """The scores with every tag possible: an impossible one gets ``penalty`` less than the worst possible tag."""
@@ -260,6 +264,34 @@ class CFGTree:
         if np.isneginf(log_z).any():
             raise InfeasibleError(int(np.argmax(np.isneginf(log_z))))
         return log_z, expected
+
+    def cost_covariance(
+        self, scores: CFGScores, costs: CFGScores, weights: npt.ArrayLike | None = None
+    ) -> tuple[Float, CFGScores]:
+        """E[c] [S] of a cost that is a sum over parts, and its covariances with the parts, times the weights [S].
+
+        The covariance with a part is E[c part] - E[c] E[part], in the shapes of :meth:`expectations`: the gradient of
+        ``weights @ E[c]``.
+
+        Parameters
+        ----------
+        scores : CFGScores
+        costs : CFGScores
+            A finite cost for each part, in rows of its own.
+        weights : float [S], optional
+        """
+        parts, prices, result = self._checked(scores), self._shaped(costs), scores.zeros_like()
+        for name, array in zip(("lexical", "binary", "steps"), prices[:3], strict=True):
+            if not np.isfinite(array).all():
+                raise DataError(f"the {name} costs must be finite numbers")
+        mean, status = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
+        covariance.covariance(
+            self.word_offsets, self.offsets, self.grammar.rules, parts, prices, self._weights(weights), mean, status,
+            self._shaped(result),
+        )  # fmt: skip
+        if (status == INFEASIBLE).any():
+            raise InfeasibleError(int(np.argmax(status == INFEASIBLE)))
+        return mean, result
 
     def sample(self, scores: CFGScores, n: int, rng: np.random.Generator) -> Int32:
         """``n`` independent draws of trees from p, int32[n, N, 3]."""

@@ -120,7 +120,7 @@ def new_inside(word_offsets: Int64, rules: Rules) -> Inside:
 
 
 @kernel
-def _hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
+def hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
     """Make ``weights`` those of row ``x`` of the scores; returns whether its steps can be trusted."""
     row = weights.row
     if row[0] != x:
@@ -138,7 +138,7 @@ def _hold(x: int, binary: Float, steps: Float, weights: Weights) -> bool:
 
 
 @kernel
-def _weight(score: float) -> float:
+def exponential(score: float) -> float:
     """exp(score), but zero only for -inf: products with a tiny weight are then noticed as too small.
 
     It is never infinite: rows with steps above MOST_STEP are not trusted anyway.
@@ -175,7 +175,7 @@ def _combine(
                 c = here[right[r]]
                 if c >= 0:
                     if weights[r] < 0.0:
-                        weights[r] = _weight(scores[r] - shift)
+                        weights[r] = exponential(scores[r] - shift)
                     product = share * value[c] * weights[r]
                     if product < SMALLEST:
                         n_low += weights[r] > 0.0
@@ -202,7 +202,7 @@ def _step_up(n_active: int, rules: Rules, scores: Float, weights: Float, allowed
         for u in range(child_pointer[b], child_pointer[b + 1]):
             a = steps[u, 0]
             if weights[u] < 0.0:
-                weights[u] = _weight(scores[u])
+                weights[u] = exponential(scores[u])
             if weights[u] == 0.0 or (width > 0 and not allowed[a if width > 1 else 0]):
                 continue
             product = row0[b] * weights[u]
@@ -239,7 +239,7 @@ def _store(
 
 
 @kernel
-def _up(
+def up(
     sentence: Sentence, rules: Rules, parts: Parts, held: Weights, items: Inside, scale: Float, rows: Rows
 ) -> tuple[Inside, int]:
     """The scaled chart of one sentence and a status, O(n^3) times the number of applicable rules."""
@@ -253,7 +253,7 @@ def _up(
         for i in range(j - 1, -1, -1):
             span = j * (j - 1) // 2 + i
             x, mask = row_of_span[sentence.span + span], allowed_at(sentence.span + span, allowed)
-            n_low += not _hold(x, binary, steps, held)
+            n_low += not hold(x, binary, steps, held)
             n_active, peak, n_small = 0, 0.0, 0
             if j - i == 1:
                 tags = lexical[sentence.word + i]
@@ -331,7 +331,7 @@ def _unstep(
             rho = row[steps[u, 0]]
             if rho > 0.0:
                 if weights[u] < 0.0:
-                    weights[u] = _weight(scores[u])
+                    weights[u] = exponential(scores[u])
                 share = rho * weights[u]
                 total += share
                 expected[u] += weight * (share * value0[item])
@@ -369,7 +369,7 @@ def _share_out(
                     c = here[right[r]]
                     if c >= 0:
                         if weights[r] < 0.0:
-                            weights[r] = _weight(scores[r] - shift)
+                            weights[r] = exponential(scores[r] - shift)
                         share = rho * ((weights[r] * value[c]) * left_value * factor)
                         sums[r] += weight * share
                         chance[c] += share
@@ -394,7 +394,7 @@ def _down(
             span = j * (j - 1) // 2 + i
             at = sentence.span + span
             x = row_of_span[at]
-            _hold(x, binary, steps, held)
+            hold(x, binary, steps, held)
             if _unstep(x, span, at, rules, steps[x], held.steps, items, rows, down):
                 if j - i == 1:
                     tags = down.expected.lexical[sentence.word + i]
@@ -433,7 +433,7 @@ def inside_outside(
     held = Weights(np.full(2, -1), np.zeros(1), np.zeros(parts.binary.shape[1]), np.zeros(parts.steps.shape[1]))
     for s in range(word_offsets.shape[0] - 1):
         sentence = Sentence(word_offsets[s + 1] - word_offsets[s], word_offsets[s], span_offsets[s])
-        items, status[s] = _up(sentence, rules, parts, held, items, scale, rows)
+        items, status[s] = up(sentence, rules, parts, held, items, scale, rows)
         log_z[s] = -np.inf
         if status[s] != DONE:
             continue

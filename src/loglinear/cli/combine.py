@@ -1,0 +1,106 @@
+"""``loglinear combine``: several taggers as one, with weights tuned on dev data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loglinear.cli import common
+from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, Quiet
+from loglinear.errors import OptionError
+from loglinear.estimators.options import DEV, CombinationOptions
+
+if TYPE_CHECKING:
+    from loglinear.data import Attributes, Columns
+    from loglinear.estimators.tagger.combined import Combination
+    from loglinear.experiments.tables import Table
+
+TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance")  # options without a meaning where weights are given
+
+
+def combine_command(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of two or more taggers.")],
+    output: ModelOutput,
+    asked: CombinationOptions,
+    files: Annotated[CorpusOptions, Flags(without=("weights",))],
+    given: Given,
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Annotated file that no model was trained on, to tune the weights on.",
+            rich_help_panel=DEV,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Combine taggers log-linearly: p(y given x) is the product of their probabilities, each to the power of a weight.
+
+    Examples
+    --------
+    loglinear combine hmm.model crf.model --dev dev.txt -o both.model
+    loglinear combine words.model tags.model shapes.model --dev dev.txt --criterion risk --cost recall:2 -o all.model
+    loglinear combine hmm.model crf.model --weights 0.1,1 -o both.model     (no tuning)
+    loglinear eval test.txt --model both.model --against crf.model
+    """
+    from loglinear.estimators.tagger.combined import Combination
+
+    out = common.console(quiet, tables=True)
+    common.check_outputs(None, {"-o": output}, [*models, dev])
+    if asked.weights is not None and (dev is not None or (idle := _flags_among(given))):
+        what = "--dev" if dev is not None else idle[0]
+        raise OptionError(f"--weights says what {what} would find; leave out one of them")
+    if asked.weights is None and dev is None:
+        raise OptionError("give dev data to tune the weights on (--dev), or the weights themselves (--weights)")
+    weights = None if asked.weights is None else common.numbers("weights", asked.weights)
+    combination = Combination(**{**vars(asked), "taggers": models, "weights": weights})
+    combination.check_options()
+    corpus = None
+    if dev is not None:
+        with common.working(out, f"reading {dev}"):
+            corpus = files.read(dev)
+    run = FitOptions(quiet=quiet)
+    common.fit(combination, corpus, run, out, output=output, label_column=files.label_column, partial=files.partial)
+    common.save(combination, output)
+    common.show_table(_table(combination, models, corpus, files), out)
+    data = "none" if corpus is None else f"{len(corpus):,} sentences, {corpus.n_tokens:,} tokens to tune on"
+    common.summarise(
+        combination, out, output,
+        data=data if not combination.n_left_out_ else f"{data}; {combination.n_left_out_:,} sentences left out",
+        following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
+    )  # fmt: skip
+
+
+def _flags_among(given: Given) -> list[str]:
+    """The flags of tuning that were given."""
+    return [flag for name in TUNING if (flag := f"--{name.replace('_', '-')}") in given]
+
+
+def _table(
+    combination: Combination, models: list[Path], corpus: Columns | Attributes | None, files: CorpusOptions
+) -> Table:
+    """Each model with its weight and, if there is dev data with one label a token, its score there alone."""
+    from loglinear.experiments.tables import Table, number
+    from loglinear.structures.constraints import detect_scheme
+
+    metric = "accuracy" if detect_scheme(combination.classes_) is None else "f1"
+    scored = corpus is not None and not files.partial
+    name = {"f1": "F1", "accuracy": "accuracy"}[metric]
+    table = Table("Combination", ["model", "weight", *([f"dev {name}"] if scored else [])])
+    rows = [*zip(map(str, models), combination.weights_.tolist(), combination.taggers_, strict=True)]
+    for model, weight, tagger in [*rows, *([("all", None, combination)] if scored else [])]:
+        score = None
+        if corpus is not None and scored:
+            tagger.set_params(threads=combination.threads)
+            score = 100.0 * _score(tagger, corpus, files.label_column, metric)
+        table.add(model, [weight, score], [number(weight, 4), *([number(score, 2)] if scored else [])])
+    return table
+
+
+def _score(tagger: Combination, corpus: Columns | Attributes, label_column: int, metric: str) -> float:
+    from loglinear.estimators.tagger.inputs import annotation_of, score_labels
+
+    annotation = annotation_of(corpus, None, label_column)
+    return score_labels(metric, annotation, tagger.predict_numbers(corpus)[0], tagger.classes_, corpus.offsets)
