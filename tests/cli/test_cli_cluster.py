@@ -175,6 +175,13 @@ def test_the_number_of_components_is_chosen_by_the_least_of_the_curve(numbers, r
     assert sorted(path.name for path in tmp_path.glob("*.checkpoint")) == []
 
 
+def test_a_dev_score_is_the_log_likelihood_of_a_row(numbers, run):
+    result = run("cluster", numbers, "-k", 2, "--number", "width", "--number", "height", "--dev", numbers)
+    total = float(result.err.split("; log-likelihood ")[1].split("\n")[0])
+    score = float(result.err.split("dev score")[1].split(" at ")[0])
+    assert score == pytest.approx(total / 80, rel=0.02) and result.status == 0
+
+
 def test_bic_finds_as_many_components_as_there_are(numbers, run):
     result = run("cluster", numbers, "-k", "1-5", "--number", "width", "--number", "height")
     assert result.status == 0 and "Chosen by bic: 2 components" in result.err

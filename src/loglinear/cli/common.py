@@ -400,6 +400,7 @@ def summarise(
     ``seconds`` are those that the estimator recorded, if they are not given.
     """
     from loglinear.experiments.tables import size
+    from loglinear.training.run import score_text
 
     at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
     pruned, value = getattr(estimator, "pruned_score_", None), getattr(estimator, "objective_", None)
@@ -410,7 +411,7 @@ def summarise(
         "features": features,
         "training": f"{estimator.message_}; {estimator.seconds_ if seconds is None else seconds:.1f} s",
         "objective": objective,
-        "dev score": "" if score is None else f"{100 * score:.2f}{metric} at iteration {at}, whose weights are kept",
+        "dev score": "" if score is None else f"{score_text(score)}{metric} at iteration {at}, whose weights are kept",
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
         "model": "" if output is None else f"{output} ({size(output.stat().st_size)})",
         "next": "" if output is None else following.replace("MODEL", str(output)),
@@ -462,13 +463,16 @@ class TrainingDisplay(_Display):
 
     def observe(self, progress: Progress) -> None:
         """Show an iteration; before it the phase of the training, where a new one begins."""
+        from loglinear.training.run import score_text
+
         if progress.phase != self._phase:
             self._phase = progress.phase
             other = self._phase if " " in self._phase else f"first a {self._phase} model, to start from"
             self._console.print(PHASES.get(self._phase, other))
         text = f"iteration {progress.iteration}  objective {progress.objective:,.2f}"
         if progress.dev_score is not None and progress.best_dev_score is not None:
-            text += f"  dev {self._metric} {100 * progress.dev_score:.2f} (best {100 * progress.best_dev_score:.2f})"
+            best = score_text(progress.best_dev_score)
+            text += f"  dev {self._metric} {score_text(progress.dev_score)} (best {best})"
         text += f"  {progress.seconds:.1f} s"
         if self._status is not None:
             self._status.update(text)

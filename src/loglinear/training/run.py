@@ -51,11 +51,14 @@ class Progress:
     phase: str = MAIN
 
 
+def score_text(score: float) -> str:
+    """A dev score in print: a share as a percentage, a log-likelihood as it is."""
+    return f"{100 * score if 0.0 <= score <= 1.0 else score:.2f}"
+
+
 def print_progress(progress: Progress) -> None:
     """A line for an iteration."""
-    score, dev = progress.dev_score, ""
-    if score is not None:  # a share, or a log-likelihood
-        dev = f"  dev {100 * score if 0.0 <= score <= 1.0 else score:.2f}"
+    dev = "" if progress.dev_score is None else f"  dev {score_text(progress.dev_score)}"
     print(
         f"iteration {progress.iteration:4d}  objective {progress.objective:.4f}{dev}  {progress.seconds:.1f} s",
         flush=True,
