@@ -175,6 +175,11 @@ def test_the_number_of_components_is_chosen_by_the_least_of_the_curve(numbers, r
     assert sorted(path.name for path in tmp_path.glob("*.checkpoint")) == []
 
 
+def test_standard_output_has_room_for_one_table(numbers, run):
+    result = run("cluster", numbers, "-k", "1-2", "--number", "width", "--curve", "-", "--rows", "-")
+    assert (result.status, result.out) == (2, "") and "write the other to a file" in result.err
+
+
 def test_a_dev_score_is_the_log_likelihood_of_a_row(numbers, run):
     result = run("cluster", numbers, "-k", 2, "--number", "width", "--number", "height", "--dev", numbers)
     total = float(result.err.split("; log-likelihood ")[1].split("\n")[0])

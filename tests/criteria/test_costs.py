@@ -33,6 +33,9 @@ def test_costs_by_name(tmp_path):
     path.write_text(json.dumps({"B-PER": {"O": 5}}), encoding="utf-8")
     assert np.array_equal(table(str(path)), table({("B-PER", "O"): 5}))
     assert np.array_equal(table(2 * wrong), 2 * wrong)
+    path.write_text('{"B-PER": {"O": "x"}}', encoding="utf-8")
+    with pytest.raises(OptionError, match=r"costs\.json: the cost of 'O' where 'B-PER' is right is 'x', not a number"):
+        table(str(path))
 
 
 @pytest.mark.parametrize(

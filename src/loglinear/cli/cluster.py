@@ -134,6 +134,8 @@ def cluster_command(
         raise OptionError(f"--plot-columns {asked.plot_columns}: for which chart? give --plot FILE.svg with it")
     for output in (asked.output, *(_output_of(asked, k) for k in numbers if len(numbers) > 1)):
         common.check_training(output, run)
+    if asked.curve == asked.rows == "-":
+        raise OptionError("--curve - and --rows -: standard output has room for one table; write the other to a file")
     curve = None if asked.curve in (None, "-") else Path(asked.curve)
     for place in (asked.plot, asked.plot_rounds, asked.plot_curve, curve):
         common.check_place(place)
@@ -267,7 +269,7 @@ class Clustering:
             best, seconds = self.fitted(curve.best.components)
             total += seconds
         for k in numbers if asked.output is not None else ():
-            common.checkpoint_of(_output_of(asked, k)).unlink(missing_ok=True)  # type: ignore[union-attr]
+            common.checkpoint_of(_output_of(asked, k)).unlink(missing_ok=True)  # type: ignore[union-attr]  # there is an output
         assert best is not None
         return best, total
 

@@ -183,18 +183,24 @@ class LabellingCost:
         Lists change little from one iteration to the next, so that answers are remembered.
         """
         right, key = [self._labels[y] for y in gold.tolist()], gold.tobytes()
+        if (key, key) not in self._known and (cost := self._remember(key, key, right, right)) != 0.0:
+            raise OptionError(f"cost({right!r:.60}, the same) is {cost:g}; the right labelling must cost 0")
         costs = np.empty(len(predicted))
         for k, labels in enumerate(predicted):
-            pair = key, labels.tobytes()
-            if pair not in self._known:
-                if len(self._known) >= MOST_REMEMBERED:
-                    self._known.clear()
-                self._known[pair] = self._call(right, [self._labels[y] for y in labels.tolist()])
-            costs[k] = self._known[pair]
+            known = self._known.get((key, labels.tobytes()))
+            if known is None:
+                known = self._remember(key, labels.tobytes(), right, [self._labels[y] for y in labels.tolist()])
+            costs[k] = known
         return costs
 
+    def _remember(self, gold: bytes, predicted: bytes, right: list[Any], labels: list[Any]) -> float:
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        cost = self._known[gold, predicted] = self._call(right, labels)
+        return cost
+
     def _call(self, right: list[Any], predicted: list[Any]) -> float:
-        cost = self._function(list(right), predicted)
+        cost = self._function(list(right), list(predicted))
         if isinstance(cost, bool | np.bool_ | int | float | np.integer | np.floating) and 0.0 <= cost <= MOST_COST:
             return float(cost)
         raise OptionError(
@@ -237,12 +243,25 @@ def is_of_labellings(cost: Any) -> bool:
     if not callable(cost):
         return False
     try:
-        inspect.signature(cost).bind("gold", "predicted", "kind")
-    except TypeError:
-        return True
+        signature = inspect.signature(cost)
     except ValueError:  # a function without a signature
         return False
-    return False
+    if _takes(signature, "gold", "predicted", "kind"):
+        return False
+    if not _takes(signature, "gold", "predicted"):
+        raise OptionError(
+            f"cost is a function of {signature}; a cost of two labels is cost(gold, predicted, kind), and one of two "
+            "whole labellings cost(gold, predicted)"
+        )
+    return True
+
+
+def _takes(signature: inspect.Signature, *arguments: str) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _kinds(offsets: Int64) -> Int64:
@@ -277,7 +296,7 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
     if isinstance(spec, Mapping):
         return Cost(_listed(spec, labels))
     if callable(spec):
-        table = np.array([[[float(spec(g, p, kind)) for p in labels] for g in labels] for kind in KINDS])
+        table = np.array([[[_of_labels(spec, g, p, kind) for p in labels] for g in labels] for kind in KINDS])
     else:
         table = np.asarray(spec, dtype=np.float64)
     if table.shape == (len(labels), len(labels)):
@@ -286,14 +305,30 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
     return Cost(np.ascontiguousarray(table))
 
 
+def _of_labels(function: Callable[..., Any], gold: str, predicted: str, kind: str) -> float:
+    advice = "a cost of two whole labellings takes two arguments, and no third one with a default"
+    try:
+        cost = function(gold, predicted, kind)
+    except TypeError as error:
+        raise OptionError(f"cost({gold!r}, {predicted!r}, {kind!r}) fails: {error}; {advice}") from error
+    try:
+        return float(cost)
+    except (TypeError, ValueError):
+        raise OptionError(f"cost({gold!r}, {predicted!r}, {kind!r}) is {cost!r:.40}, not a number; {advice}") from None
+
+
 def _named(spec: str, labels: Sequence[str], counts: Float) -> CostLists:
     if spec.endswith(".json"):
         try:
-            return _listed(json.loads(Path(spec).read_text(encoding="utf-8")), labels)
+            costs = json.loads(Path(spec).read_text(encoding="utf-8"))
         except OSError as error:
             raise OptionError(f"cost {spec}: cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise OptionError(f"cost {spec}: not valid JSON: {error}") from None
+        try:
+            return _listed(costs, labels)
+        except OptionError as error:
+            raise OptionError(f"cost {spec}: {error}") from None
     name, _, number = spec.partition(":")
     ones = np.ones(len(labels))
     if name == "balanced" and not number:

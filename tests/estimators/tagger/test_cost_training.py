@@ -35,6 +35,29 @@ def test_a_tagger_learns_by_a_cost_of_whole_labellings(data, criterion, cost, st
     assert again.criterion == criterion and again.predict(data[0]) == tagger.predict(data[0])
 
 
+@pytest.mark.parametrize(
+    ("cost", "reason"),
+    [
+        (lambda gold, predicted: 1.0, "the right labelling must cost 0"),
+        (lambda gold, predicted, times=2: times * float(gold != predicted), r"fails: .* takes two arguments"),
+        (lambda gold, predicted, most=2: [most], r"is \[.*, not a number; .* takes two arguments"),
+        (lambda gold: 0.0, r"cost is a function of \(gold\); a cost of two labels is cost\(gold, predicted, kind\)"),
+        (len, r"cost is a function of \(obj, /\)"),
+    ],
+)
+def test_a_function_that_is_no_cost_is_refused(data, cost, reason):
+    with pytest.raises(OptionError, match=reason):
+        Tagger("risk:k=5", cost=cost, **OPTIONS).fit(*data)
+
+
+@pytest.mark.parametrize("criterion", ["risk:k=5", "risk:temperature=2", "risk:anneal=4", "softmax-margin:k=5"])
+def test_dual_ascent_is_refused_before_anything_is_trained(data, criterion):
+    seen = []
+    with pytest.raises(OptionError, match=r"optimizer='dual': it does not do .*; use lbfgs"):
+        Tagger(criterion, optimizer="dual", **OPTIONS).fit(*data, observe=seen.append)
+    assert not seen
+
+
 def test_training_lowers_the_cost_that_it_minimises(data):
     X, y = data
     options = {"template": "U:%x[0,1]\nB\n", "l2": 0.01}

@@ -268,10 +268,8 @@ class ChainPass:
             return None
         if features.input_only or objective.gold.allowed is not None or objective.criterion.name not in LOSSES:
             return None
-        if objective.criterion.own_form or is_too_wide(
-            features, objective.penalties
-        ):  # the general loop goes over lists
-            return None
+        if objective.criterion.own_form or is_too_wide(features, objective.penalties):
+            return None  # the general loop does these, and goes over lists
         return cls(objective)
 
     def __call__(self, order: Int64, steps: Float, lazy: LazyWeights, groups: Groups) -> float:
