@@ -44,6 +44,8 @@ class MEstimation(Counted):
 
     input_only: bool = option("features of the input alone too, whatever the label", default=False)
     rounds: int = option("most rounds, where labels are hidden", default=5, least=1)
+    unbounded: bool = option("keep the last weights where the objective falls without end", default=False)
+    expectation: float = option("factor of E_q0[f]: 1 but to show what a wrong one does", default=1.0, least=0)
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

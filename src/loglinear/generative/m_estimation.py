@@ -24,6 +24,8 @@ from loglinear.structures.chain.features import ChainFeatures
 if TYPE_CHECKING:  # imported where it is used: most taggers do without SciPy
     from scipy.sparse import csr_matrix
 
+    from loglinear.criteria.m_estimation import MEstimation
+
 LOWEST = -1e4  # an objective below this is unbounded in practice: that of zero weights is 1
 
 
@@ -118,9 +120,15 @@ class MEstimationObjective:
     ) -> None:
         self.n_penalised = len(expected) if n_penalised is None else n_penalised
         self._counts, self._turned = counts, counts.T.tocsr()
-        self._expected, self.l2 = expected, l2
+        self._expected, self.l2, self._lowest = expected, l2, LOWEST
         weights = np.ones(counts.shape[0]) if sequence_weights is None else sequence_weights
         self._shares = weights / weights.sum()
+
+    def by(self, criterion: MEstimation) -> MEstimationObjective:
+        """The objective with the criterion's factor of E_q0[f], and without end if it is ``unbounded``."""
+        self._expected = criterion.expectation * self._expected
+        self._lowest = -np.inf if criterion.unbounded else LOWEST
+        return self
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]; inf where exp overflows."""
@@ -130,7 +138,7 @@ class MEstimationObjective:
             value = float(shares.sum() + weights @ self._expected + self.l2 * (penalised @ penalised))
         if not np.isfinite(value):
             return np.inf, np.zeros_like(weights)
-        if value < LOWEST:
+        if value < self._lowest:
             raise OptionError(
                 f"the objective of m-estimation falls without end (l2 is {self.l2:g}): some sum of features is "
                 "never negative in the training data but is so on average under the base; give a greater penalty, as "

@@ -50,6 +50,28 @@ def test_what_makes_no_sense_is_refused(data, options, reason):
         Tagger(**{"template": "words", **options} if options["criterion"] != "hmm" else options).fit(*data)
 
 
+def test_an_objective_without_end_is_refused_or_cut_off(data):
+    options = {"base": "locally-uniform", "template": "words", "l2": 0.0, "max_iter": 60}
+    with pytest.raises(OptionError, match="falls without end"):
+        Tagger("m-estimation", **options).fit(*data)
+    tagger = Tagger("m-estimation:unbounded", **options).fit(*data)
+    assert tagger.objective_ < -1e4
+
+
+def test_a_factor_of_the_expectations_is_one_of_the_gradient(data):
+    """At zero weights the gradient is the factor times E_q0[f], less the mean feature counts."""
+
+    def gradient(spec):
+        problem = Tagger(spec, template="words").problem(*data)
+        objective = problem.objective(problem.criterion(spec), 0.0, 1)
+        return objective(np.zeros(problem.model.features.n_features))[1]
+
+    none, once, twice = (gradient(f"m-estimation:expectation={factor}") for factor in (0, 1, 2))
+    np.testing.assert_allclose(twice - once, once - none)
+    np.testing.assert_array_equal(once, gradient("m-estimation"))
+    assert np.abs(once - none).max() > 0.1
+
+
 def test_features_that_come_ready_made_have_no_columns_to_emit():
     with pytest.raises(OptionError, match="ready-made features"):
         Tagger(criterion="hmm").fit(attributes_of([[["w=a"]]]), [["X"]])

@@ -37,8 +37,11 @@ words = st.sampled_from(["a", "b", "c", "aa", "dé"])
 corpora = st.lists(st.lists(words, min_size=1, max_size=5), min_size=1, max_size=6).map(Columns.from_rows)
 
 
-def encoders():
-    templates, names = TemplateSet.parse(TEMPLATES), {"names": Gazetteer("names", [("a", "b"), ("c",)])}
+def encoders(inside=False):
+    templates, names = (
+        TemplateSet.parse(TEMPLATES + "%inside\n" * inside),
+        {"names": Gazetteer("names", [("a", "b"), ("c",)])},
+    )
     return TemplateEncoder(templates, names), HashedTemplateEncoder(templates, names, False, Buckets(BITS))
 
 
@@ -48,9 +51,9 @@ def lists(incidence):
 
 
 @settings(deadline=None)
-@given(corpora, corpora, st.integers(1, 4), st.integers(1, 3))
-def test_attributes_and_buckets_go_together(corpus, other, block, n_threads):
-    plain, hashed = encoders()
+@given(corpora, corpora, st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_attributes_and_buckets_go_together(corpus, other, block, n_threads, inside):
+    plain, hashed = encoders(inside)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoding, "BLOCK", block)
         expected, found = plain.fit(corpus), hashed.fit(corpus, 1, n_threads)

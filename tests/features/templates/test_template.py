@@ -66,6 +66,12 @@ def test_templates_that_no_file_could_hold_are_refused(template):
         TemplateSet((template,))
 
 
+def test_a_set_of_templates_inside_the_sequence_reads_back_as_it_was_written():
+    parsed = TemplateSet.parse("U0:%x[-1,0]\n%inside\nB\n")
+    assert parsed.inside and len(parsed) == 2
+    assert TemplateSet.parse(str(parsed)) == parsed
+
+
 def test_an_empty_set_is_refused():
     with pytest.raises(TemplateError, match="there is no template"):
         TemplateSet(())

@@ -31,8 +31,10 @@ LINES = [
 ]
 words = st.sampled_from(["a", "b", "A", "ab", "B-b", "ba", "é"])
 rows = st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=5), min_size=1, max_size=5)
-template_sets = st.lists(st.sampled_from(LINES), min_size=1, max_size=6, unique=True).map(
-    lambda lines: TemplateSet.parse("\n".join(lines))
+template_sets = st.builds(
+    lambda lines, first: TemplateSet.parse("\n".join([*first, *lines])),
+    st.lists(st.sampled_from(LINES), min_size=1, max_size=6, unique=True),
+    st.sampled_from([[], ["%inside"]]),
 )
 
 
@@ -47,7 +49,9 @@ def names_by_strings(templates, sentence, position, scopes):
             place = position + macro.row
             if macro.absolute:
                 place = macro.row - 1 if macro.row > 0 else len(sentence) + macro.row
-            if place < 0:
+            if templates.inside and not 0 <= place < len(sentence):
+                values.append(None)
+            elif place < 0:
                 values.append(f"_B{place}")
             elif place >= len(sentence):
                 values.append(f"_B+{place - len(sentence) + 1}")

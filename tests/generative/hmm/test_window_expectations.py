@@ -71,16 +71,16 @@ def feature_counts(features, encoded, labels):
 @given(
     seed=st.integers(0, 2**32 - 1), order=st.sampled_from([1, 2]), chain_order=st.sampled_from([1, 2]),
     lines=st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=4, unique=True), pair_features=st.booleans(),
-    input_only=st.booleans(),
+    input_only=st.booleans(), inside=st.sampled_from([[], ["%inside"]]),
 )  # fmt: skip
-def test_expectations_equal_enumeration(seed, order, chain_order, lines, pair_features, input_only):
+def test_expectations_equal_enumeration(seed, order, chain_order, lines, pair_features, input_only, inside):
     rng, n_labels = np.random.default_rng(seed), 3
     model = rising_model(rng, n_labels, order)
     everything = list(all_sequences(n_labels))
     offsets = np.concatenate([[0], np.cumsum([len(labels) for labels, _ in everything])]).astype(np.int64)
     labels = np.concatenate([labels for labels, _ in everything]).astype(np.int32)
     fields = [np.concatenate([f[i] for _, f in everything]).astype(np.int32) for i in range(2)]
-    encoder = TemplateEncoder(TemplateSet.parse("\n".join([*lines, "B"])), pair_features=pair_features)
+    encoder = TemplateEncoder(TemplateSet.parse("\n".join([*inside, *lines, "B"])), pair_features=pair_features)
     encoded = encoder.fit(corpus_of(fields, offsets))
     mask = rng.random(encoder.n_attributes) < 0.5 if input_only else None
     features = ChainFeatures.collect(

@@ -25,6 +25,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from loglinear.arrays import Array, Float, Int32
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.tables import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
@@ -153,8 +154,8 @@ class LabelProblem(Learnable):
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> AnyObjective:
         """Losses and penalty; with two labels the factor of the squares is that of one weight vector."""
         features, data = self.features, self.data
-        if criterion.uses_base:
-            return self.m_estimation(self.base, l2)
+        if isinstance(criterion, MEstimation):
+            return self.m_estimation(self.base, l2).by(criterion)
         if isinstance(features, FlatFeatures) and features.n_labels == 2 and criterion.name != LEAST_SQUARES:
             l2 = 2.0 * l2
         return Objective(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.costs import make_head_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, make_criterion
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.dependencies import Dependencies
 from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError
@@ -222,8 +223,9 @@ class DependencyTraining(Learnable):
 
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> Any:
         problem = self.problem
-        if criterion.uses_base:
-            return problem.m_estimation(read_base(self.parser.base), self.parser.seed, l2, n_threads)
+        if isinstance(criterion, MEstimation):
+            base = read_base(self.parser.base)
+            return problem.m_estimation(base, self.parser.seed, l2, n_threads).by(criterion)
         return Objective(
             problem.model.features, self.arcs, Gold(problem.heads), criterion, None, l2, problem.sequence_weights,
             n_threads,

@@ -138,14 +138,15 @@ class Problem:
         model = self.model
         if isinstance(criterion, MEstimation):
             counts = model.counts(self.encoded, self.gold.labels)
-            return MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
-        objective = Objective(
+            objective = MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
+            return objective.by(criterion)
+        losses = Objective(
             model.features, self.encoded, self.gold, criterion, model.penalties, l2, self.sequence_weights, n_threads,
             single_precision,
         )  # fmt: skip
         if criterion.predicts_fields:
-            objective.terms.append(self._field_likelihood(n_threads))
-        return objective
+            losses.terms.append(self._field_likelihood(n_threads))
+        return losses
 
     def _expected(self, counts: Any, n_threads: int) -> Float:
         """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data."""

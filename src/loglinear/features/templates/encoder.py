@@ -195,8 +195,10 @@ class TemplateEncoder:
                 yield column.ids, [compute(value) if is_used else None for value, is_used in values]
 
     @property
-    def boundaries(self) -> list[list[str]]:
-        """The values before and after a sequence, by distance from it."""
+    def boundaries(self) -> list[list[str | None]]:
+        """The values before and after a sequence, by distance from it; None if rows there give no attribute."""
+        if self.templates.inside:
+            return [[None] * self.reach] * 2
         return [[f"_B{sign}{k}" for k in range(1, self.reach + 1)] for sign in "-+"]
 
     def scopes(self) -> tuple[Int64, Int64]:

@@ -170,7 +170,7 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         blocks = AttributeBlocks(len(self._observing), corpus.offsets)
 
         def fill(run: tuple[int, int]) -> None:
-            window = _Window(sources, corpus.offsets[run[0] : run[1] + 1], before, after)
+            window = _Window(sources, corpus.offsets[run[0] : run[1] + 1], before, after, not self.templates.inside)
             block = blocks.block(*run)
             for k, macros in enumerate(self._macros):
                 hashes, known = window.hashes(self._seeds[k], [tuple(macro) for macro in macros.tolist()])
@@ -203,14 +203,20 @@ class _Source:
 
 
 class _Window:
-    """The hashes of values around each position of some sequences, each computed once."""
+    """The hashes of values around each position of some sequences, each computed once.
 
-    def __init__(self, sources: Sequence[_Source], offsets: Int64, before: UInt64, after: UInt64) -> None:
+    Values outside a sequence have the hashes ``before`` and ``after``, by distance, if they are ``known_outside``.
+    """
+
+    def __init__(
+        self, sources: Sequence[_Source], offsets: Int64, before: UInt64, after: UInt64, known_outside: bool
+    ) -> None:
         self._lo, self._hi = int(offsets[0]), int(offsets[-1])
         lengths = np.diff(offsets)
         self._starts = np.repeat(offsets[:-1], lengths)
         self._ends = np.repeat(offsets[1:], lengths)
         self._sources, self._before, self._after = sources, before, after
+        self._known_outside = known_outside
         self._seen: dict[tuple[int, ...], tuple[UInt64, Bool]] = {}
 
     def hashes(self, seed: np.uint64, macros: Sequence[tuple[int, ...]]) -> tuple[UInt64, Bool]:
@@ -235,7 +241,7 @@ class _Window:
         values, known = self._sources[source].hashes[ids], self._sources[source].known[ids]
         values[left] = self._before[starts[left] - place[left] - 1]
         values[right] = self._after[place[right] - ends[right]]
-        known[left], known[right] = True, True
+        known[left] = known[right] = self._known_outside
         return values, known
 
 

@@ -33,6 +33,8 @@ sequence, ``@-1`` the last. For any macro, a row outside the sequence gives ``_B
 
 Two templates that differ only in rows and columns (``U:%x[-1,0]`` and ``U:%x[1,0]``) share their attributes, as in
 CRF++, where an attribute is its string. This is how to write a bag of words.
+
+A line ``%inside`` leaves out all attributes that look outside the sequence, in place of ``_B-1`` and the like.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ _WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
     "p": lambda character: character in string.punctuation,
 }
 FARTHEST = 1000  # largest row: boundary values are numbered by their distance
+INSIDE = "%inside"
 SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
 
 
@@ -313,9 +316,13 @@ def _is_writable(template: Template) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class TemplateSet:
-    """All templates of a model, in order; model files store them as text, so each must be expressible as a line."""
+    """All templates of a model, in order; model files store them as text, so each must be expressible as a line.
+
+    With ``inside``, a template has no attribute where one of its rows is outside the sequence.
+    """
 
     templates: tuple[Template, ...]
+    inside: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "templates", tuple(self.templates))
@@ -333,10 +340,13 @@ class TemplateSet:
     @classmethod
     def parse(cls, text: str, name: str = "template") -> TemplateSet:
         """Read a template file's text; errors name ``name`` and the line."""
-        templates = []
+        templates, inside = [], False
         for number, raw_line in enumerate(text.split("\n"), 1):
             line = _without_end(raw_line)
             if not line or line.startswith("#"):
+                continue
+            if line == INSIDE:
+                inside = True
                 continue
             try:
                 templates.append(Template.parse(line))
@@ -344,7 +354,7 @@ class TemplateSet:
                 raise TemplateError(f"{name}:{number}: {error}") from None
         if not templates:
             raise TemplateError(f"{name}: there is no template in it; write lines such as U00:%x[0,0]")
-        return cls(tuple(templates))
+        return cls(tuple(templates), inside)
 
     @property
     def observing(self) -> tuple[Template, ...]:
@@ -372,7 +382,7 @@ class TemplateSet:
         return len(self.templates)
 
     def __str__(self) -> str:
-        return "".join(f"{template}\n" for template in self.templates)
+        return (f"{INSIDE}\n" if self.inside else "") + "".join(f"{template}\n" for template in self.templates)
 
     def __repr__(self) -> str:
         first = ", ".join(map(str, self.templates[:2]))
