@@ -39,7 +39,8 @@ class PaperOptions:
     threads: int | None = option(
         "trainings at a time, each on one thread; all cores if not given", default=None, least=1
     )
-    seed: int = option("seed of the tuning sentences, and of training", default=0, least=0)
+    seed: int = option("first seed of the tuning sentences, and of training", default=0, least=0)
+    seeds: int | None = option("seeds to repeat it with; 3 by default, 1 with --quick", default=None, least=1, most=100)
 
 
 @add(app, "m-estimation")
@@ -127,7 +128,9 @@ def _run(paper: str, asked: PaperOptions) -> None:
     check_outputs(json, {"--markdown": asked.markdown}, chain(*files.values()))
     out = console(tables=True)
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if asked.data is None else " --data DIR")
+    n_seeds = asked.seeds or (1 if quick else 3)
     command += "".join(f" --corpus {name}" for name in corpora) + (f" --seed {asked.seed}" if asked.seed else "")
+    command += "" if asked.seeds is None else f" --seeds {n_seeds}"
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
     with resumable(json), tempfile.TemporaryDirectory() as scratch, Pool(thread_count(asked.threads)) as pool:
@@ -135,7 +138,7 @@ def _run(paper: str, asked: PaperOptions) -> None:
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text, markup=False))
         with working(out, f"{paper}: {pool.n} at a time ..."):
-            tables, charts = PAPERS[paper].make(files, cells, asked.seed)
+            tables, charts = PAPERS[paper].make(files, cells, asked.seed, n_seeds)
         for table in tables if quick else []:
             table.notes.append(SMALL)
         store.finish({"tables": [*map(asdict, tables)], "charts": [*map(asdict, charts)]})
