@@ -70,7 +70,7 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
 @pytest.fixture
 def small(monkeypatch):
     """The M-estimation tables with one variance and one size."""
-    monkeypatch.setattr(m_estimation, "QUICK_VARIANCES", (1.0,))
+    monkeypatch.setattr(m_estimation, "FEW_VARIANCES", (1.0,))
     monkeypatch.setattr(m_estimation, "QUICK_SIZES", (40,))
     monkeypatch.setattr(m_estimation, "ITERATIONS", 5)
     monkeypatch.setattr("loglinear.experiments.reproduce.m_estimation.QUICK_DEPENDENCIES", ("generative",))

@@ -17,30 +17,79 @@ app = verbs("Run the founding papers' tables and figures again, with the publish
 
 
 @options
-class PaperOptions:
-    """On what a paper's comparisons are run, and where they are kept."""
+class RunOptions:
+    """On what comparisons are run, and how."""
 
     data: Path | None = option(
         "folder to search for the corpora, by their usual file names; those of `loglinear data get` are found anyway",
         default=None,
         metavar="DIR",
     )
+    quick: bool = option("a small version, on the bundled corpus: about a minute a paper", default=False)
+    threads: int | None = option(
+        "trainings at a time, each on one thread; all cores if not given", default=None, least=1
+    )
+    seed: int = option("first seed of the tuning sentences, and of training", default=0, least=0)
+    seeds: int | None = option("seeds to repeat it with; 3 by default, 1 with --quick", default=None, least=1, most=100)
+
+
+@options
+class PaperOptions(RunOptions):
+    """On what a paper's comparisons are run, and where they are kept."""
+
     corpora: list[str] | None = option(
         "only this corpus; see the paper's help",
         default=None,
         flags=("--corpus",),
         repeats=True,
     )
-    quick: bool = option("a small version, on the bundled corpus: about a minute", default=False)
     json: Path | None = option(
         "keep each finished training here; the same command continues from it", default=None, metavar="FILE"
     )
     markdown: Path | None = option("write the tables here too (- for standard output)", default=None, metavar="FILE")
-    threads: int | None = option(
-        "trainings at a time, each on one thread; all cores if not given", default=None, least=1
+
+
+@options
+class AllOptions(RunOptions):
+    """On what all papers' comparisons are run, and where they are kept."""
+
+    folder: Path | None = option(
+        "keep each finished training in a file for each paper here; the same command continues from them",
+        default=None,
+        metavar="DIR",
     )
-    seed: int = option("first seed of the tuning sentences, and of training", default=0, least=0)
-    seeds: int | None = option("seeds to repeat it with; 3 by default, 1 with --quick", default=None, least=1, most=100)
+    output: Path | None = option(
+        "write the page of results here, its figures beside it", default=None, flags=("-o", "--output"), metavar="FILE"
+    )
+
+
+@add(app, "all")
+def all_command(asked: AllOptions) -> None:
+    """All papers, on all corpora that are there: about three hours on two cores, or a few minutes with --quick.
+
+    Examples
+    --------
+    loglinear reproduce all --quick
+    loglinear reproduce all --data corpora --folder results --output results.md     (continues if it was stopped)
+    """
+    import tempfile
+
+    from loglinear.experiments.reproduce.papers import PAPERS, available
+
+    if str(asked.output) == "-":
+        raise OptionError("the page has figures beside it; name a file with -o")
+    check_outputs(None, {"--output": asked.output}, [])
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) if asked.folder is None else asked.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = []
+        for paper in PAPERS:
+            corpora = None if asked.quick else available(paper, asked.data)
+            shared = {name: getattr(asked, name) for name in ("data", "quick", "threads", "seed", "seeds")}
+            kept.append(folder / f"{paper}.json")
+            _run(paper, PaperOptions(**shared, corpora=corpora, json=kept[-1], markdown=None))
+        if asked.output is not None:
+            _write_page(kept, asked.output)
 
 
 @add(app, "m-estimation")
@@ -75,7 +124,7 @@ def softmax_margin_command(asked: PaperOptions) -> None:
 
 @add(app, "piecewise")
 def piecewise_command(asked: PaperOptions) -> None:
-    """Sutton & McCallum (2005): Table 1 on eng or esp (entities) and conll2000 (tags), 2 on craft and ptb (trees).
+    """Sutton & McCallum (2005): Table 1 on eng or esp (entities) and conll2000 (tags), 2 on craft, ptb, gum (trees).
 
     With --corpus ned, Dutch entities.
 
@@ -99,11 +148,15 @@ def report_command(
     --------
     loglinear reproduce report m-estimation.json softmax-margin.json --output docs/results.md
     """
-    from loglinear.experiments.reproduce.report import write_report
-
     if str(output) == "-":
         raise OptionError("the page has figures beside it; name a file with -o")
     check_outputs(None, {"--output": output}, results)
+    _write_page(results, output)
+
+
+def _write_page(results: list[Path], output: Path) -> None:
+    from loglinear.experiments.reproduce.report import write_report
+
     out = console()
     for path in write_report(results, output):
         out.print(f"written: {path}", markup=False)

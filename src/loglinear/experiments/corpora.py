@@ -186,7 +186,7 @@ def _write(path: Path, sentences: Iterable[Rows]) -> None:
 #
 # conll2000        train.txt, test.txt with words, tags and chunks
 # eng, esp, ned    NAME.train, NAME.testa, NAME.testb (CoNLL-2003 English, CoNLL-2002 Spanish and Dutch)
-# craft, ptb       craft15.PART.mrg, ptb.PART.mrg
+# craft, ptb, gum  craft15.PART.mrg, ptb.PART.mrg, gum.PART.mrg
 # ptbdep, ewt      NAME.PART.conllu
 
 
@@ -194,7 +194,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "conll2000": ("train.txt", "test.txt"),
     **{name: tuple(f"{name}.{part}" for part in ("train", "testa", "testb")) for name in ("eng", "esp", "ned")},
     "craft": ("craft15.train.mrg", "craft15.dev.mrg"),
-    "ptb": ("ptb.train.mrg", "ptb.dev.mrg", "ptb.test.mrg"),
+    **{name: tuple(f"{name}.{part}.mrg" for part in ("train", "dev", "test")) for name in ("ptb", "gum")},
     "ptbdep": ("ptbdep.train.conllu", "ptbdep.dev.conllu"),
     "ewt": ("ewt.train.conllu", "ewt.dev.conllu"),
 }

@@ -2,14 +2,17 @@
 
 import json
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from loglinear import Tagger
-from loglinear.errors import DataError, LoglinearError
+from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
 from loglinear.experiments.reproduce.tasks import (
     DEPENDENCIES,
+    ONES,
     TREES,
     Cells,
     Job,
@@ -17,9 +20,15 @@ from loglinear.experiments.reproduce.tasks import (
     beside,
     best,
     cell_shape,
+    ones,
+    pooled,
+    split_of,
+    standard_error,
+    wholly_right,
 )
 from loglinear.experiments.store import FORMAT, Store, read_results
 from loglinear.experiments.workers import Pool, warm_up
+from loglinear.features.templates.language import TemplateSet
 from loglinear.training.run import TrainingInterrupted
 from problems.workers import Sure
 
@@ -110,37 +119,61 @@ def test_mistakes_come_back_as_what_they_are(tmp_path):
         list(workers.run({"wrong": Job("entities", (), {"criterion": "cll", "no": "option"})}))
 
 
-def test_a_training_without_a_minimum_is_a_cell_that_is_never_chosen():
-    options = {"criterion": "m-estimation", "template": "chunking", "order": 2, "pair_features": True, "l2": 0.0}
-    cell = Job("noun-phrases", (), options).measure()
-    assert "falls without end" in cell["failed"]
-    fine = {"dev": {"f1": 1.0}}
-    assert best({"a": cell, "b": fine}) == "b"
-    with pytest.raises(DataError, match="falls without end"):
-        best({"a": cell})
+def test_without_a_penalty_the_last_weights_are_kept():
+    options = {"template": "chunking", "order": 2, "pair_features": True, "l2": 0.0, "max_iter": 20}
+    with pytest.raises(OptionError, match="falls without end"):
+        Job("noun-phrases", (), {"criterion": "m-estimation", **options}).measure()
+    assert Job("noun-phrases", (), {"criterion": "m-estimation:unbounded", **options}).measure()["test"]["f1"] > 0
+    run = Run("conll2000", ("x",), cells_in(None))
+    assert "unbounded" in m_estimation.job(run, "input-only", m_estimation.EXTENDED, float("inf")).options["criterion"]
+    assert "unbounded" not in m_estimation.job(run, "M-est.", m_estimation.EXTENDED, 1.0).options["criterion"]
 
 
-class NoMinimum(Sure):
-    """M-estimates without a penalty fail."""
-
-    def run(self, jobs):
-        for name, cell in super().run(jobs):
-            fails = "M-est." in name and "c=inf" in name
-            yield name, {"job": cell["job"], "failed": "no minimum", "seconds": 1.0} if fails else cell
-
-
-@pytest.mark.parametrize("workers", [Sure, NoMinimum])
-def test_the_third_figure_says_where_a_line_ends(workers, tmp_path):
-    files = [tmp_path / "train.txt", tmp_path / "test.txt"]
+def small_files(folder):
+    files = [folder / "train.txt", folder / "test.txt"]
     for file in files:
         file.write_text("")
-    charts = m_estimation.reproduce(Run("conll2000", tuple(map(str, files)), cells_in(None, workers())))[3:]
+    return tuple(map(str, files))
+
+
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_the_figures_have_a_line_for_each_system(n_seeds, tmp_path):
+    workers = Sure()
+    made = m_estimation.reproduce(Run("conll2000", small_files(tmp_path), cells_in(None, workers), n_seeds=n_seeds))
+    tables, charts = made[:4], made[4:]
     points = {line["name"]: len(line["x"]) for line in charts[2].lines}
-    fails = workers is NoMinimum
-    assert points["HMM"] == 1 and points["CRF"] == 8 and points["M-est."] == 8 - fails
-    assert "to none" in charts[2].note and ("M-est.: to c = 10" in charts[2].note) == fails
-    charts = m_estimation.reproduce(Run("bundled", (), cells_in(None, workers())))[3:]
+    assert points == {"HMM": 1, "CRF": 8, "PL": 8, "MEMM": 8, "M-est.": 8, "MEMM, rightmost": 8}
+    assert "to none" in charts[2].note
+    sizes = {len(line["x"]) for line in charts[1].lines}
+    assert sizes == {len(m_estimation.SIZES) + 1}
+    assert len(tables[2].rows) == 1 + len(m_estimation.EMPIRICAL)
+    assert all(("±" in row.cells[2]) == (n_seeds > 1) for row in tables[0].rows)
+    assert sum("seed 2" in name for name in workers.done) == sum("seed 1" in name for name in workers.done)
+    assert not any("last 973" in name and "seed" in name for name in workers.done), "one split, one seed"
+    charts = m_estimation.reproduce(Run("bundled", (), cells_in(None, Sure())))[3:]
     assert "to weak (c = 10)" in charts[2].note
+
+
+def test_features_complete_at_their_rightmost_position_do_not_look_ahead():
+    lines = TemplateSet.parse(m_estimation.NOT_AHEAD)
+    everything = TemplateSet.parse(m_estimation.CHUNKING)
+    assert max(macro.row for line in lines for macro in line.macros) == 0
+    assert len(everything) - len(lines) == sum(any(m.row > 0 for m in line.macros) for line in everything) > 5
+
+
+def test_cells_of_several_seeds_are_pooled():
+    def cell(f1, counts, seconds):
+        figures = {"precision": f1, "recall": f1, "f1": f1}
+        return {"job": {"kind": "entities"}, "dev": figures, "test": figures, "counts": counts, "seconds": seconds}
+
+    cells = [cell(80.0, [[2, 2, 1], [1, 1, 1]], 1.0), cell(90.0, [[2, 3, 2], [1, 0, 0]], 3.0)]
+    both = pooled(cells)
+    assert both["test"]["f1"] == 85.0 and both["seconds"] == 2.0 and both["counts"] == [[4, 5, 3], [2, 1, 1]]
+    low, high = stats.t.interval(0.95, 1, loc=85.0, scale=stats.sem([80.0, 90.0]))
+    assert both["spread"]["f1"] == pytest.approx((high - low) / 2)
+    assert pooled(cells[:1])["spread"]["f1"] == 0.0
+    assert wholly_right(both).tolist() == [False, True], "of the first seed"
+    assert standard_error(both, both) == 0.0
 
 
 def test_choosing_looks_at_dev_alone():
@@ -243,26 +276,77 @@ def test_cells_of_other_data_are_made_again(task, tmp_path):
     assert made == [1, 0, 1]
 
 
-def test_a_row_may_take_the_penalty_of_another_and_entities_are_trained_on_all_in_the_end(monkeypatch):
+def test_a_row_may_take_the_penalty_of_another(monkeypatch):
     asked = {}
 
     def trained(cells, jobs):
         asked.update(jobs)
-        scores = {"f1": 50.0, "accuracy": 50.0}
-        better = {"f1": 60.0, "accuracy": 60.0}
+        scores = dict.fromkeys(("f1", "precision", "recall", "accuracy"), 50.0)
+        better = dict.fromkeys(scores, 60.0)
         return {
             name: {"dev": better if "l2=0.1" in name else scores, "test": scores, "counts": [[2, 2, 1]], "seconds": 1.0,
-                   "sentences": 7, "job": {"options": job.options}}
+                   "sentences": 7, "job": {"options": job.options, "kind": job.kind}}
             for name, job in jobs.items()
         }  # fmt: skip
 
     monkeypatch.setattr(Cells, "trained", trained)
-    (table,) = piecewise.entities(Run("esp", ("x",), cells_in(None)))
-    finals = {name: job for name, job in asked.items() if job.kind == "entities-all"}
-    assert len(finals) == len(piecewise.ENTITIES) == len(table.rows)
-    assert all(job.options["l2"] == 0.1 and job.options["pair_features"] for job in finals.values())
-    assert sum("local" in name for name in asked) == 1, "its own penalties are not tried"
+    (table,) = piecewise.entities(Run("esp", ("x",), cells_in(None), n_seeds=2))
+    assert [row.name for row in table.rows] == list(piecewise.ENTITIES)
+    assert {job.kind for job in asked.values()} == {"entities-held"}
+    assert all(job.options["pair_features"] in ("only", True) for job in asked.values())
+    assert sum("local" in name for name in asked) == 4, "its own penalties are not tried: two rows, two seeds"
+    again = {name: job for name, job in asked.items() if "seed 1" in name}
+    assert all(job.options["l2"] == 0.1 and job.seed == 1 for job in again.values()) and len(again) == len(table.rows)
     asked.clear()
     rows = piecewise.tags(Run("conll2000", ("x",), cells_in(None)))[0].rows
     assert [row.name for row in rows] == list(piecewise.TAGS) and {job.kind for job in asked.values()} == {"tags"}
-    assert asked["conll2000 tags CRF, affixes and shapes, l2=0.1"].options["template"] == "pos"
+    assert asked["conll2000 tags CRF, labels, affixes and shapes, l2=0.1"].options["template"] == "pos"
+
+
+@pytest.mark.parametrize(
+    ("row", "crf"),
+    [
+        ("CRF-PT", "CRF"),
+        ("CRF-PT, local decoding", "CRF"),
+        ("MEMM", "CRF"),
+        ("MEMM, labels", "CRF, labels"),
+        ("CRF-PT, labels, affixes and shapes", "CRF, labels, affixes and shapes"),
+        ("CRF-PT, labels, global decoding", "CRF, labels"),
+        ("CRF, labels", "CRF, labels"),
+    ],
+)
+def test_a_row_is_compared_with_the_crf_of_the_same_features(row, crf):
+    assert piecewise.crf_of(row, piecewise.TAGS) == crf
+
+
+def test_the_recipe_takes_over_what_is_chosen_for_cll(tmp_path, monkeypatch):
+    asked = {}
+
+    def trained(cells, jobs):
+        asked.update(jobs)
+        figures = dict.fromkeys(("f1", "precision", "recall"), 50.0)
+        better = dict.fromkeys(figures, 60.0)
+        return {
+            name: {"dev": better if "C=0.1 average=yes" in name else figures, "test": figures, "counts": [[2, 2, 1]],
+                   "seconds": 1.0, "sentences": 7, "job": {"kind": "entities"}}
+            for name in jobs
+        }  # fmt: skip
+
+    monkeypatch.setattr(Cells, "trained", trained)
+    table = softmax_margin.recipe(Run("esp", ("x",), cells_in(tmp_path / "cells.json")))
+    assert [row.name for row in table.rows] == list(softmax_margin.RECIPE)
+    others = {name: job for name, job in asked.items() if "CLL" not in name}
+    assert all(job.options["l2"] == 0.1 and "average=yes" in job.options["optimizer"] for job in others.values())
+    starts = {name.split(" C=")[0].split("recipe, ")[1]: job.init for name, job in others.items()}
+    assert starts["risk, from ones"] == ONES and starts["max-margin"] == "" and starts["JRB"].endswith(".model")
+
+
+def test_training_can_start_from_ones():
+    options = {"criterion": "risk", "template": "ner", "l2": 1e-9, "max_iter": 1, "cost": "hamming:1"}
+    job = Job("entities", (), {**options, "optimizer": "sgd:step=1e-9,decay=0"}, init=ONES)
+    assert job.identity["warm"] == ONES
+    train = split_of("entities", (), 0)[0]
+    start = ones(job, train)
+    assert (start.model_.weights == 1.0).all()
+    tagger = Tagger(**job.options).fit(train, init=start)
+    np.testing.assert_allclose(tagger.model_.weights, 1.0, atol=1e-4)

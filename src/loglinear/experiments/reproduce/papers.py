@@ -79,6 +79,20 @@ PAPERS = {
 }
 
 
+def available(paper: str, folder: Path | None) -> list[str]:
+    """All corpora of a paper that are there; of the languages, the first.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    there = list(corpora.find(folder, PAPERS[paper].corpora))
+    if not there:
+        raise corpora.missing(PAPERS[paper].corpora, folder)
+    return [name for name in there if name not in LANGUAGES or name in _first_language(there)]
+
+
 def files_for(paper: str, folder: Path | None, asked: Sequence[str] = ()) -> Files:
     """The files of the corpora that are asked for, or of the paper's default ones.
 
