@@ -1,7 +1,8 @@
 """Base distributions q0(x, y) of M-estimation: easy to estimate, and with computable feature expectations.
 
     hmm               a hidden Markov model, counted (:mod:`~loglinear.generative.hmm.model`)
-    locally-uniform   uniform over what may follow a label, one unigram distribution a field (Smith et al. 2007, eq. 14)
+    locally-uniform   uniform over what may follow a label, one unigram distribution a field (Smith et al. 2007, eq. 14;
+                      there every state has three successors, here the start has those that were seen)
     empirical         q0(y given x) of the hidden Markov model, the inputs of the training data (eq. 15)
 
 The first two are hidden Markov models, so expectations are over all inputs: exact, or by drawing from them
