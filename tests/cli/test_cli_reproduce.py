@@ -13,6 +13,8 @@ import pytest
 import loglinear
 from loglinear.data.corpora.bundled import bundled_trees
 from loglinear.experiments.reproduce import m_estimation, piecewise
+from loglinear.experiments.reproduce.papers import PAPERS, Paper
+from loglinear.experiments.tables import Table
 from loglinear.experiments.workers import Pool
 from loglinear.system import cache_folder
 
@@ -98,6 +100,36 @@ def test_the_page_is_written_from_the_file_alone_and_is_the_same_each_time(run, 
     for place in (str(tmp_path), str(Path.home()), os.uname().nodename):
         assert place not in text
     assert run("reproduce", "m-estimation", "--quick", "--json", kept).status == 2, "another seed"
+
+
+def test_all_papers_are_kept_in_a_folder_and_written_on_a_page(run, corpora, tmp_path, monkeypatch):
+    asked = []
+
+    def make(paper, files, cells, seed, n_seeds):
+        asked.append((sorted(files), seed, n_seeds))
+        cells.store.put("one", {"seconds": 1.0})
+        table = Table(paper.title, ["system", "F1"])
+        table.add("one", [50.0], ["50.00"])
+        return [table], []
+
+    monkeypatch.setattr(Paper, "make", make)
+    folder, page = tmp_path / "results", tmp_path / "results.md"
+    made = run("reproduce", "all", "--quick", "--folder", folder, "--output", page, "--threads", "1")
+    assert made.status == 0, made.err
+    assert sorted(path.name for path in folder.iterdir()) == [f"{name}.json" for name in sorted(PAPERS)]
+    assert all(paper.title in page.read_text() for paper in PAPERS.values())
+    assert asked == [([], 0, 1)] * 3
+    lacking = run("reproduce", "all", "--data", corpora, "--threads", "1")
+    assert lacking.status == 2 and "conll2000" in lacking.err, "only trees are there"
+    assert "name a file" in run("reproduce", "all", "--quick", "--output", "-").err
+    (corpora / "conll2000").mkdir()
+    for part in ("train", "test"):
+        (corpora / "conll2000" / f"{part}.txt").write_text("a D B-NP\nb V B-VP\n\n" * 3)
+    for part in ("train", "testa", "testb"):
+        (corpora / f"esp.{part}").write_text("a D B-PER\n\n")
+    asked.clear()
+    assert run("reproduce", "all", "--data", corpora, "--seeds", "2", "--threads", "1").status == 0
+    assert asked == [(["conll2000"], 0, 2), (["esp"], 0, 2), (["conll2000", "craft", "esp"], 0, 2)]
 
 
 def test_an_unfinished_run_and_other_files_make_no_page(run, tmp_path):
