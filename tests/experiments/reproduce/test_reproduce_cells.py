@@ -17,6 +17,7 @@ from loglinear.experiments.reproduce.tasks import (
     Cells,
     Job,
     Run,
+    System,
     beside,
     best,
     cell_shape,
@@ -67,6 +68,18 @@ def test_parsers_are_trained_by_workers_too(task):
         there = dict(workers.run({"one": job}))["one"]
     assert without_seconds(there) == without_seconds(json.loads(json.dumps(job.measure())))
     assert there["job"] == job.identity and there["seconds"] > 0
+
+
+def test_trees_without_relations_have_no_labelled_score(tmp_path):
+    rows = ["1\ta\t_\tD\t_\t_\t2\t_\t_\t_", "2\tb\t_\tN\t_\t_\t0\t_\t_\t_"]
+    for name in ("train", "dev"):
+        (tmp_path / name).write_text("\n".join([*rows, "", ""]) * 3)
+    files = tuple(str(tmp_path / name) for name in ("train", "dev"))
+    run = Run("ptbdep", files, cells_in(tmp_path / "cells.json", Pool(1)))
+    with run.cells.pool:
+        cell = run.trained(DEPENDENCIES, {"generative": System(PARSERS[DEPENDENCIES])})["generative"]
+    assert cell["test"]["las"] is None and cell["test"]["uas"] == 100.0
+    assert cells_in(tmp_path / "cells.json").store.cells["ptbdep generative"] == cell
 
 
 def test_a_parser_whose_training_was_stopped_is_no_cell(monkeypatch):

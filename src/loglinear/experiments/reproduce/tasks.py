@@ -358,7 +358,8 @@ def cell_shape(key: str, cell: Cell) -> Any:
     if kind == TREES:
         return {**TRAINED, "test": {**dict.fromkeys(PRF, is_finite), **EXACT}, "wrong_edges": str}
     if kind == DEPENDENCIES:
-        return {**TRAINED, "test": {**dict.fromkeys(("uas", "las"), is_finite), **EXACT}}
+        las = (*NUMBER, NOTHING)  # there is none where trees have no relations
+        return {**TRAINED, "test": {"uas": is_finite, "las": las, **EXACT}}
     figures = dict.fromkeys(figures_of(kind), is_finite)
     return {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
 
@@ -410,7 +411,8 @@ class Cells:
 def _outcome(cell: Cell) -> str:
     """The result of a training in a few words: the figures it is chosen by, or those of the test sentences."""
     part = "dev" if "dev" in cell else "test"
-    shown = [f"{name} {cell[part][name]:.2f}" for name in (*PRF, "accuracy", "uas", "las") if name in cell[part]]
+    known = [name for name in (*PRF, "accuracy", "uas", "las") if cell[part].get(name) is not None]
+    shown = [f"{name} {cell[part][name]:.2f}" for name in known]
     return f"{', '.join(shown)} on {part}"
 
 
