@@ -82,6 +82,17 @@ def test_trees_without_relations_have_no_labelled_score(tmp_path):
     assert cells_in(tmp_path / "cells.json").store.cells["ptbdep generative"] == cell
 
 
+def test_other_decodings_of_the_same_weights_are_scored_too():
+    options = {"template": "words", "pair_features": "only", "max_iter": 10, "l2": 0.1}
+    job = Job("entities", (), {"criterion": "nota:scaling", **options}, also=("local", "global"))
+    cell = job.measure()
+    assert job.identity["also"] == ("local", "global")
+    assert "also" not in Job("entities", (), {"criterion": "nota", **options}).identity
+    for how, criterion in (("local", "nota:local"), ("global", "nota")):
+        alone = Job("entities", (), {"criterion": criterion, **options}).measure()
+        assert cell["also"][how] == {part: alone[part] for part in ("dev", "test", "counts")}
+
+
 def test_a_parser_whose_training_was_stopped_is_no_cell(monkeypatch):
     def stopped(parser, trees):
         raise TrainingInterrupted(1, None)
@@ -298,7 +309,8 @@ def test_a_row_may_take_the_penalty_of_another(monkeypatch):
         better = dict.fromkeys(scores, 60.0)
         return {
             name: {"dev": better if "l2=0.1" in name else scores, "test": scores, "counts": [[2, 2, 1]], "seconds": 1.0,
-                   "sentences": 7, "job": {"options": job.options, "kind": job.kind}}
+                   "sentences": 7, "job": {"options": job.options, "kind": job.kind},
+                   "also": {how: {"test": better, "counts": [[2, 2, 2]]} for how in job.also}}
             for name, job in jobs.items()
         }  # fmt: skip
 
@@ -307,9 +319,13 @@ def test_a_row_may_take_the_penalty_of_another(monkeypatch):
     assert [row.name for row in table.rows] == list(piecewise.ENTITIES)
     assert {job.kind for job in asked.values()} == {"entities-held"}
     assert all(job.options["pair_features"] in ("only", True) for job in asked.values())
-    assert sum("local" in name for name in asked) == 4, "its own penalties are not tried: two rows, two seeds"
+    assert not any("local" in name for name in asked), "other decodings have the same weights"
+    assert {row.name for row in table.rows if row.figures == [60.0]} == {
+        name for name, system in piecewise.ENTITIES.items() if system.decoding
+    }
     again = {name: job for name, job in asked.items() if "seed 1" in name}
-    assert all(job.options["l2"] == 0.1 and job.seed == 1 for job in again.values()) and len(again) == len(table.rows)
+    assert all(job.options["l2"] == 0.1 and job.seed == 1 for job in again.values())
+    assert len(again) == sum(not system.decoding for system in piecewise.ENTITIES.values())
     asked.clear()
     rows = piecewise.tags(Run("conll2000", ("x",), cells_in(None)))[0].rows
     assert [row.name for row in rows] == list(piecewise.TAGS) and {job.kind for job in asked.values()} == {"tags"}

@@ -42,7 +42,7 @@ from loglinear.experiments.reproduce.tasks import (
 from loglinear.experiments.store import Cell
 from loglinear.experiments.tables import Table, number
 
-PENALTIES = {"entities-held": (0.1, 1.0, 10.0), "tags": (0.01, 0.1, 1.0)}
+PENALTIES = {"entities-held": (0.1, 1.0), "tags": (0.01, 0.1, 1.0)}
 ITERATIONS = 100
 CRF = "CRF"
 JOINED = ", labels and pairs"
@@ -56,32 +56,37 @@ def _system(criterion: str, published: float | None = None, hours: str = "", lik
     return System({"criterion": criterion, **options}, published, hours, like)
 
 
+def _decoded(like: str, decoding: str) -> System:
+    """A row with the weights of another."""
+    return System({}, like=like, decoding=decoding)
+
+
 _BOTH: dict[str, Any] = {"pair_features": True}
 ENTITIES = {
     "MEMM": _system("memm", 88.90, "1 h", **SOURCE),
     CRF: _system("cll", 89.87, "9 h", **SOURCE),
     "CRF-PT": _system("nota:scaling", 90.47, "5:35 h", **SOURCE),
-    "CRF-PT, local decoding": _system("nota:decoding=local", like="CRF-PT", **SOURCE),
-    "CRF-PT, no factors": _system("nota", like="CRF-PT", **SOURCE),
+    "CRF-PT, local decoding": _decoded("CRF-PT", "local"),
+    "CRF-PT, no factors": _decoded("CRF-PT", "global"),
     f"MEMM{JOINED}": _system("memm", **_BOTH),
     f"CRF{JOINED}": _system("cll", **_BOTH),
     f"CRF-PT{JOINED}": _system("nota:scaling", **_BOTH),
-    f"CRF-PT{JOINED}, local decoding": _system("nota:decoding=local", like=f"CRF-PT{JOINED}", **_BOTH),
+    f"CRF-PT{JOINED}, local decoding": _decoded(f"CRF-PT{JOINED}", "local"),
 }
 _THRESHOLD = "nota:threshold=0.2,after=20"
 TAGS = {
     "MEMM": _system("memm", 88.1, "2:08 h", **SOURCE),
     CRF: _system("cll", 88.1, "14 h", **SOURCE),
-    "CRF-PT": _system(f"{_THRESHOLD},decoding=local", 88.8, "2:30 h", **SOURCE),
-    "CRF-PT, global decoding": _system(_THRESHOLD, like="CRF-PT", **SOURCE),
-    "CRF-PT, all wrong contexts": _system("nota:decoding=local", like="CRF-PT", **SOURCE),
+    "CRF-PT": _system(f"{_THRESHOLD},local", 88.8, "2:30 h", **SOURCE),
+    "CRF-PT, global decoding": _decoded("CRF-PT", "global"),
+    "CRF-PT, all wrong contexts": _system("nota:local", like="CRF-PT", **SOURCE),
     "MEMM, labels": _system("memm"),
     "CRF, labels": _system("cll"),
-    "CRF-PT, labels": _system(f"{_THRESHOLD},decoding=local"),
-    "CRF-PT, labels, global decoding": _system(_THRESHOLD, like="CRF-PT, labels"),
+    "CRF-PT, labels": _system(f"{_THRESHOLD},local"),
+    "CRF-PT, labels, global decoding": _decoded("CRF-PT, labels", "global"),
     "MEMM, labels, affixes and shapes": _system("memm", template="pos"),
     "CRF, labels, affixes and shapes": _system("cll", template="pos"),
-    "CRF-PT, labels, affixes and shapes": _system(f"{_THRESHOLD},decoding=local", template="pos"),
+    "CRF-PT, labels, affixes and shapes": _system(f"{_THRESHOLD},local", template="pos"),
 }
 TEMPLATES = {"entities-held": "ner", "tags": "words"}
 RETUNED = ("tags",)  # with each seed
@@ -91,23 +96,32 @@ def _trained(run: Run, task: str, systems: dict[str, System]) -> dict[str, Cell]
     """The cells of each row, one for each seed, with the L2 factor chosen for it, as one."""
     metric = "accuracy" if task == "tags" else "f1"
 
+    also = {name: tuple(s.decoding for s in systems.values() if s.like == name and s.decoding) for name in systems}
+
     def jobs(name: str, seed: int, factors: tuple[float, ...]) -> dict[str, Job]:
         options = {"template": TEMPLATES[task], **systems[name].options, "max_iter": ITERATIONS}
         return {
-            run.name(f"{task} {name}, l2={l2:g}", seed): run.job(task, {**options, "l2": l2}, seed=seed)
+            run.name(f"{task} {name}, l2={l2:g}", seed): run.job(
+                task, {**options, "l2": l2}, seed=seed, also=also[name]
+            )
             for l2 in factors
         }
 
+    trained = {name: system for name, system in systems.items() if not system.decoding}
     tuning = run.seeds if task in RETUNED else run.seeds[:1]
-    own = [name for name, system in systems.items() if not system.like]
+    own = [name for name, system in trained.items() if not system.like]
     tuned = run.cells.by_row({(name, seed): jobs(name, seed, PENALTIES[task]) for seed in tuning for name in own})
     chosen = {row: cells[best(cells, metric)]["job"]["options"]["l2"] for row, cells in tuned.items()}
     rows = {
         (name, seed): jobs(name, seed, (chosen[system.like or name, seed if seed in tuning else run.seed],))
         for seed in run.seeds
-        for name, system in systems.items()
+        for name, system in trained.items()
     }
     found = run.cells.single(rows)
+    for name, system in systems.items():
+        for seed in run.seeds if system.decoding else ():
+            cell = found[system.like, seed]
+            found[name, seed] = {**cell, **cell["also"][system.decoding]}
     return {name: pooled([found[name, seed] for seed in run.seeds]) for name in systems}
 
 
@@ -193,7 +207,7 @@ PARSING_SYSTEMS = {
     "generative": System({"criterion": "pcfg"}, "81.7, 83.1"),
     "mecfg": System({"criterion": "mecfg"}, "81.4, 82.7"),
     "pt-cfg": System({"criterion": "nota"}, "81.7, 83.2"),
-    "pt-cfg, local decoding": System({"criterion": "nota:decoding=local"}),
+    "pt-cfg, local decoding": System({"criterion": "nota:local"}),
     PAPERS_FEATURES: System({"criterion": "mecfg:places=first+last"}),
     "pt-cfg, the paper's features": System({"criterion": "nota:places=first+last"}, like=PAPERS_FEATURES),
     "pt-cfg, the paper's features, delta 3": System(

@@ -83,7 +83,7 @@ OTHERS: dict[str, System] = {
     "MEMM": System(_zero("memm")),
     "pseudolikelihood": System(_zero("pseudolikelihood")),
     "piecewise": System(_zero("piecewise")),
-    "NOTA, threshold 0.2, local decoding": System(_zero("nota:threshold=0.2,decoding=local")),
+    "NOTA, threshold 0.2, local decoding": System(_zero("nota:threshold=0.2,local")),
     "hidden Markov model": System({"criterion": "hmm"}, penalty=""),
     "M-estimation": System(_zero("m-estimation"), penalty="c", values=(0.1, 1.0, 10.0)),
 }

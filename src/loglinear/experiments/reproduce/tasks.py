@@ -22,7 +22,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -39,6 +40,7 @@ from loglinear.data.trees.tree import Tree
 from loglinear.estimators.dependency.estimator import DependencyParser
 from loglinear.estimators.parser.estimator import Parser
 from loglinear.estimators.tagger.estimator import Tagger
+from loglinear.estimators.tagger.model import ChainModel
 from loglinear.evaluation import accuracy_report, chunk_counts, chunk_scores, label_counts
 from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.brackets import bracket_scores
@@ -197,6 +199,8 @@ class Job(workers.Job):
         Model file to start from; ``ones`` starts with weights of one.
     keep : str
         Model file to write.
+    also : tuple of {"local", "global"}
+        Other decodings of the same weights to score: by normalised pieces, and as a chain without factors.
     """
 
     MEASURES: ClassVar[dict[str, str]] = {
@@ -212,12 +216,13 @@ class Job(workers.Job):
     n_train: int | None = None
     init: str = ""
     keep: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that the result depends on, without the paths of files."""
         fields = self.to_dict()
-        for place in ("files", "init", "keep", "threads"):
+        for place in ("files", "init", "keep", "threads", *([] if self.also else ["also"])):
             del fields[place]
         warm = self.init if self.init == ONES else bool(self.init)
         return {**fields, "data": [checksum(file) for file in self.files], "warm": warm}
@@ -251,9 +256,24 @@ def measure_tagger(job: Job, say: Say) -> Cell:
     tagger, cell = _fitted(job, Tagger, train, few, lambda tagger: tagger.predict_numbers(one), iterates, init=init)
     if job.keep:
         tagger.save(job.keep)
-    cell["dev"] = scores(tagger, dev)[0]
-    cell["test"], cell["counts"] = scores(tagger, test)
+    cell |= scored(tagger, dev, test)
+    if job.also:
+        cell["also"] = {how: scored(decoded(tagger, how), dev, test) for how in job.also}
     return {**cell, "iterations": tagger.n_iter_, "features": tagger.n_features_trained_}
+
+
+def scored(tagger: Tagger, dev: Columns, test: Columns) -> Cell:
+    """Figures on the tuning and test sentences, and the counts of each of the latter."""
+    figures, counts = scores(tagger, test)
+    return {"dev": scores(tagger, dev)[0], "test": figures, "counts": counts}
+
+
+def decoded(tagger: Tagger, how: str) -> Tagger:
+    """The tagger with another decoding of the same weights."""
+    other, model = copy(tagger), tagger.model_
+    assert isinstance(model, ChainModel)
+    other.model_ = replace(model, local=how == "local", scaling=None)
+    return other
 
 
 def ones(job: Job, train: Columns) -> Tagger:
@@ -361,7 +381,12 @@ def cell_shape(key: str, cell: Cell) -> Any:
         las = (*NUMBER, NOTHING)  # there is none where trees have no relations
         return {**TRAINED, "test": {"uas": is_finite, "las": las, **EXACT}}
     figures = dict.fromkeys(figures_of(kind), is_finite)
-    return {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
+    shape = {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
+    if also := cell["job"].get("also") if isinstance(cell.get("job"), dict) else None:
+        shape["also"] = {
+            key_0: {"dev": figures, "test": figures, "counts": TRAINED["counts"]} for key_0 in map(str, also)
+        }
+    return shape
 
 
 @dataclass
@@ -433,11 +458,11 @@ class System:
     hours : str
         The paper's time.
     like : str
-        The row that it is compared with, or whose penalty it takes.
+        The row that it is compared with, or whose penalty or weights it takes.
     seed : int
         Added to the run's.
-    cause : str
-        Why it differs from the paper's, in a few words.
+    decoding : str
+        Its weights are those of the row ``like``, decoded in this way.
     """
 
     options: dict[str, Any]
@@ -445,7 +470,7 @@ class System:
     hours: str = ""
     like: str = ""
     seed: int = 0
-    cause: str = ""
+    decoding: str = ""
 
 
 @dataclass(frozen=True)
