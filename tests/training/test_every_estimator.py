@@ -80,6 +80,10 @@ CASES = {
     "tagger-rounds": tagger(
         HIDDEN, criterion="m-estimation:rounds=3", l2=None, variance=1.0, max_iter=2, phases={"round 1", "main"},
     ),
+    "tagger-soft-rounds": tagger(
+        HIDDEN, criterion="m-estimation:em=soft,rounds=3", l2=None, variance=1.0, max_iter=2,
+        phases={"round 1", "round 2", "main"},
+    ),
     "tagger-segments": tagger(CHUNKS, structure="segments", l1=0.05),
     "tagger-segments-online": tagger(CHUNKS, structure="segments", criterion="mira", l2=None),
     "tagger-em": tagger(HIDDEN, criterion="hmm:rounds=8,tolerance=0", **COUNTED),
