@@ -15,6 +15,7 @@ from loglinear.estimators.tagger.model import ANY_LABEL
 from loglinear.estimators.tagger.problem import Problem
 from loglinear.features.names import attributes_of
 from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 from loglinear.training.run import TrainingInterrupted
 
@@ -178,6 +179,16 @@ def test_hidden_labels_are_completed_in_rounds(data, more_data, order):
     again = Tagger.load(tagger.to_bytes())
     assert again.predict_marginals(more_data[0]) == tagger.predict_marginals(more_data[0])
     assert np.isfinite(tagger.log_prob(X[:5], partly[:5], normalised=False)).all()
+
+
+@pytest.mark.parametrize("em", ["hard", "soft"])
+def test_rounds_where_all_labels_of_a_block_are_known(data, em, monkeypatch):
+    monkeypatch.setattr(
+        ChainFeatures, "blocks", lambda self, offsets, first, end: [(i, i + 1) for i in range(first, end)]
+    )
+    partly = [*data[1][:-1], [None] * len(data[1][-1])]
+    tagger = Tagger(criterion=f"m-estimation:em={em},rounds=2", template="words", l2=0.1).fit(data[0], partly)
+    assert tagger.score(*data) > 0.85
 
 
 def test_a_round_starts_from_the_labels_that_the_model_of_then_prefers(data):

@@ -102,10 +102,11 @@ class Problem:
 
     def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
+        assert self.gold.allowed is not None
+        n_labels = self.gold.allowed.shape[1]
 
         def complete(structure: Structure, scores: Scores, positions: slice) -> Int32:
-            allowed = self.gold.slice(positions.start, positions.stop).allowed
-            assert allowed is not None
+            allowed = self.gold.slice(positions.start, positions.stop).mask(n_labels)
             return structure.viterbi(structure.restrict(scores, allowed))[0]
 
         return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
