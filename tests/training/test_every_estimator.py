@@ -107,6 +107,13 @@ CASES = {
     "parser-online": parser("mira"),
     "parser-max-margin": parser("max-margin", cost="hamming:2"),
     "parser-m-estimation": parser("m-estimation:samples=300"),
+    "parser-hidden-trees": Case(
+        lambda: Parser(
+            "m-estimation:em=soft,rounds=3,places=first+last", annotation="none", variance=1.0, max_iter=3, threads=1
+        ),
+        ([*TREES, *(tree.leaves() for tree in TREES[:4])],), {"X_dev": TREES[:5]}, True,
+        {"round 1", "round 2", "main"},
+    ),
     "parser-em": parser("pcfg-em:smoothing=0.01"),
     "parser-em-of-sentences": Case(
         lambda: Parser("pcfg-em:start=random,phrases=3,tags=3,restarts=2", max_iter=4, tolerance=0, threads=1),
