@@ -4,9 +4,9 @@
 
 Noun phrases of CoNLL-2000 as in :mod:`benchmarks.m_estimation`: 1,000 training sentences keep their labels; of 3,000
 others all labels are hidden, or each with probability one half. First-order chains, template ``chunking``, variance
-0.3, 1, 3 or 10 and 1, 2 or 5 rounds, chosen on the tuning sentences, each L-BFGS of at most 100 iterations. Only the chosen
-models' test scores are shown. ``cll`` (l2 0.1, 0.3, 1 or 3) sums over what is hidden, and so learns nothing from sentences
-without a label.
+0.3, 1, 3 or 10 and 1, 2 or 5 rounds, chosen on the tuning sentences, each L-BFGS of at most 100 iterations. Only the
+chosen models' test scores are shown. ``cll`` (l2 0.1, 0.3, 1 or 3) sums over what is hidden, and so learns nothing from
+sentences without a label.
 """
 
 from __future__ import annotations
