@@ -197,6 +197,19 @@ def test_partial_labels_weights_and_gazetteers(files, run):
     assert wrong.status == 2 and "weights.txt:2: 'two' is not a number" in wrong.err
 
 
+@pytest.mark.parametrize("em", ["hard", "soft"])
+def test_hidden_labels_in_rounds(files, run, em):
+    lines = TRAIN.splitlines()
+    partly = [line.rpartition(" ")[0] + " *" if line and i % 5 == 1 else line for i, line in enumerate(lines)]
+    (files / "partial.txt").write_text("\n".join(partly) + "\n")
+    arguments = ("train", files / "partial.txt", "-o", files / "p.model", "--partial", "--template", "chunking")
+    result = run(*arguments, "--criterion", f"m-estimation:em={em},rounds=2", "--variance", "1")
+    assert result.status == 0 and "objective by round" in result.err
+    assert run("tag", files / "p.model", files / "train.txt").status == 0
+    wrong = run(*arguments, "--criterion", "m-estimation:em=firm")
+    assert wrong.status == 2 and "em='firm'" in wrong.err and "hard, soft" in wrong.err
+
+
 def test_partial_dev_labels_are_passed_over(files, run):
     (files / "dev.txt").write_text(TRAIN.replace("barks V B-VP", "barks V *"), encoding="utf-8")
     options = ("--template", "chunking", "--l2", "0.01", "--partial", "--dev", files / "dev.txt")

@@ -366,3 +366,18 @@ def test_the_beam_is_an_option_of_parsing(treebank, parse_model, run):
         refused = run("parse", "run", parse_model, "--beam", wrong, stdin=words)
         assert refused.status != 0 and "--beam" in refused.err
     assert run("parse", "train", treebank / "dev.mrg", "-o", treebank / "x.model", "--beam", "3").status != 0
+
+
+@pytest.mark.parametrize("em", ["hard", "soft"])
+def test_train_by_m_estimation_takes_sentences_and_brackets(tmp_path, run, em):
+    (tmp_path / "some.mrg").write_text("(S (NP (D the) (N dog)) (VP (V barks)))\n(S (NP (N dogs)) (VP (V bark)))\n" * 2)
+    (tmp_path / "raw.txt").write_text("the dog barks\n")
+    (tmp_path / "marked.txt").write_text("(the dogs) bark\n")
+    arguments = ["parse", "train", tmp_path / "some.mrg", "-o", tmp_path / "m.model", "--annotation", "none"]
+    arguments += ["--raw", tmp_path / "raw.txt", "--brackets", tmp_path / "marked.txt", "--variance", "1"]
+    result = run(*arguments, "--criterion", f"m-estimation:em={em},places=first+last,rounds=2")
+    assert result.status == 0, result.err
+    assert "4 trees, 2 sentences without, none drawn" in result.err and "objective by round" in result.err
+    assert "(NP (D the) (N dog))" in run("parse", "run", tmp_path / "m.model", stdin="the dog barks\n").out
+    wrong = run(*arguments, "--criterion", "cll")
+    assert wrong.status == 2 and "m-estimation learn from sentences, too" in wrong.err

@@ -80,6 +80,10 @@ CASES = {
     "tagger-rounds": tagger(
         HIDDEN, criterion="m-estimation:rounds=3", l2=None, variance=1.0, max_iter=2, phases={"round 1", "main"},
     ),
+    "tagger-soft-rounds": tagger(
+        HIDDEN, criterion="m-estimation:em=soft,rounds=3", l2=None, variance=1.0, max_iter=2,
+        phases={"round 1", "round 2", "main"},
+    ),
     "tagger-segments": tagger(CHUNKS, structure="segments", l1=0.05),
     "tagger-segments-online": tagger(CHUNKS, structure="segments", criterion="mira", l2=None),
     "tagger-em": tagger(HIDDEN, criterion="hmm:rounds=8,tolerance=0", **COUNTED),
@@ -103,6 +107,13 @@ CASES = {
     "parser-online": parser("mira"),
     "parser-max-margin": parser("max-margin", cost="hamming:2"),
     "parser-m-estimation": parser("m-estimation:samples=300"),
+    "parser-hidden-trees": Case(
+        lambda: Parser(
+            "m-estimation:em=soft,rounds=3,places=first+last", annotation="none", variance=1.0, max_iter=3, threads=1
+        ),
+        ([*TREES, *(tree.leaves() for tree in TREES[:4])],), {"X_dev": TREES[:5]}, True,
+        {"round 1", "round 2", "main"},
+    ),
     "parser-em": parser("pcfg-em:smoothing=0.01"),
     "parser-em-of-sentences": Case(
         lambda: Parser("pcfg-em:start=random,phrases=3,tags=3,restarts=2", max_iter=4, tolerance=0, threads=1),

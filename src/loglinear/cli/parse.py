@@ -37,7 +37,7 @@ from loglinear.cli.options import (
 )
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DependencyOptions, ParserOptions
-from loglinear.options import declared, option, options
+from loglinear.options import declared, option, options, spec_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def train_command(
     raw: Annotated[
         str | None,
         typer.Option(
-            "--raw", metavar="FILE", help="Sentences without trees, one a line, to learn from too, by pcfg-em."
+            "--raw", metavar="FILE", help="Sentences without trees, one a line, to learn from too, by EM (pcfg-em)."
         ),
     ] = None,
     brackets: Annotated[
@@ -103,7 +103,7 @@ def train_command(
         typer.Option(
             "--brackets",
             metavar="FILE",
-            help="Sentences with some phrases in brackets, (the dog) barked, to learn from too, by pcfg-em.",
+            help="Sentences with some phrases in brackets, (the dog) barked, to learn from too, by EM (pcfg-em).",
         ),
     ] = None,
     dependencies: Annotated[bool, flag(UseOptions, "dependencies")] = False,
@@ -166,7 +166,7 @@ def _train_phrases(
     if (files := [flag for flag, file in sentences.items() if file is not None]) and not parser.takes_sentences:
         raise OptionError(
             f"{' and '.join(files)}: criterion={parser.criterion!r} learns from trees alone; "
-            "--criterion pcfg-em learns from sentences, too"
+            "--criterion pcfg-em and m-estimation learn from sentences, too"
         )
 
     def read(source: str) -> Sequence[Tree | list[str]]:
@@ -185,8 +185,8 @@ def _train_phrases(
     metric = "F1" if dev is None or all(isinstance(tree, Tree) for tree in dev) else "probability of a word"
     fit(parser, treebank, run, out, output=output, metric=metric, y=known, X_dev=dev)
     save(parser, output)
-    grammar, left_out = parser.model_.grammar, ""
-    what = "sentences" if parser.takes_sentences else "trees"
+    grammar, left_out, hidden = parser.model_.grammar, "", not all(isinstance(each, Tree) for each in treebank)
+    what = "sentences" if hidden or spec_name(parser.criterion) == "pcfg-em" else "trees"
     if parser.max_length is not None:
         longer = sum(len(example.words) > parser.max_length for example in given_examples(parser, treebank))
         left_out = f"; {longer:,} {what} longer than {parser.max_length:,} left out"

@@ -8,9 +8,32 @@ is convex and needs no inference at all: E_q0[f] is worked out once. In score sp
 the linear term belongs to the weights, and is added to the objective by the problem that knows q0
 (:mod:`~loglinear.generative.m_estimation`).
 
-Where labels or sub-labels are hidden, training proceeds in rounds, as EM does: the most probable labellings that the
-annotation allows are taken as the truth, and the M-estimate from them is the model of the next round. The base is a
-hidden Markov model trained by EM, and is not changed.
+Where labels or sub-labels are hidden, training proceeds in rounds, as EM does (section 6 of the paper). With A_i the
+labellings that the annotation of sequence i allows, each round learns from
+
+    em=hard    the most probable labelling in A_i under the model so far, as if it were the truth
+    em=soft    feature counts expected under the model so far, p_w(y given x_i, A_i)
+
+Soft rounds have an objective that cannot rise. What is observed is (x_i, A_i); the model tilts its probability by
+
+    exp(g_i(w)) = sum over y in A_i of  q0(y given x_i, A_i) exp(w . f(x_i, y))  =  Z_i(w) / Z_i(0)
+
+(Z_i: the sum of q0 exp(w . f) over A_i), so that g_i takes the place of w . f_i, which it is if A_i has one labelling:
+
+    L(w) = (1/n) sum_i exp(-g_i(w))  +  w . E_q0[f]  +  penalty
+
+By Jensen's inequality  g_i(w) >= E_r[w . f] - KL(r || q0(. given x_i, A_i))  for any distribution r over A_i, with
+equality if r is p_w(y given x_i, A_i). With r_i from the weights v that a round starts with, and F_i = E_r_i[f],
+
+    M(w) = (1/n) sum_i c_i exp(-w . F_i)  +  w . E_q0[f]  +  penalty         log c_i = KL(r_i || q0) = v . F_i - g_i(v)
+
+is therefore an M-estimator's convex objective, of expected counts and a factor for each sequence, with M >= L and
+M(v) = L(v): a round that lowers M lowers L at least as much, whatever the penalty. Without the factors c_i, or with the
+mean of E_r_i[exp(-w . f)], no function of w is known to fall: the r_i of the next round may raise either.
+
+L leaves the base's term as it is. Of the observed alone it would be E_q0[g(w)] >= w . E_q0[f], which needs inference
+over draws of the base; both are the same where nothing is hidden. The base is not changed by the rounds: a hidden
+Markov model trained by EM (``hmm``, ``empirical``), or one that knows no label from another (``locally-uniform``).
 """
 
 from __future__ import annotations
@@ -40,12 +63,17 @@ class MEstimation(Counted):
     needs = ("score", "add_labelling")
     takes_partial, completes = False, True
     optimizers = ("lbfgs", "newton")
-    for_hidden = ("rounds",)
+    for_hidden = ("rounds", "em")
 
     input_only: bool = option("features of the input alone too, whatever the label", default=False)
     rounds: int = option("most rounds, where labels are hidden", default=5, least=1)
     unbounded: bool = option("keep the last weights where the objective falls without end", default=False)
     expectation: float = option("factor of E_q0[f]: 1 but to show what a wrong one does", default=1.0, least=0)
+    em: str = option(
+        "what a round learns from where labels are hidden: the best labelling, or expected counts",
+        default="hard",
+        choices=("hard", "soft"),
+    )
 
     def evaluate(self, structure: Chain, scores: ChainScores, gold: Gold, weights: Float) -> tuple[Float, ChainScores]:
         gradient = scores.zeros_like()

@@ -411,11 +411,7 @@ class OwnBase:
         text, (lo, hi) = corpus.text, corpus.offsets[sequence : sequence + 2].tolist()
         assert text is not None
         if isinstance(text, Attributes):
-            bounds, values = text.pointer[lo : hi + 1].tolist(), text.weights
-            names = [text.values[i] for i in text.ids[bounds[0] : bounds[-1]].tolist()]
-            given = [1.0] * len(names) if values is None else values[bounds[0] : bounds[-1]].tolist()
-            pairs = list(zip(names, given, strict=True))
-            return [dict(pairs[a - bounds[0] : b - bounds[0]]) for a, b in pairwise(bounds)]
+            return named_values(text, lo, hi)
         columns = [text.column(c) for c in self.columns or ()]
         return list(zip(*([c.values[i] for i in c.ids[lo:hi].tolist()] for c in columns), strict=True))
 
@@ -535,6 +531,15 @@ class OwnBase:
         for c, column in zip(self.columns, drawn.columns, strict=True):
             columns[c] = column
         return replace(drawn, columns=columns)
+
+
+def named_values(text: Attributes, lo: int, hi: int) -> list[dict[str, float]]:
+    """Ready-made features of the positions ``lo`` to ``hi``: a dict from names to values for each."""
+    bounds, values = text.pointer[lo : hi + 1].tolist(), text.weights
+    names = [text.values[i] for i in text.ids[bounds[0] : bounds[-1]].tolist()]
+    given = [1.0] * len(names) if values is None else values[bounds[0] : bounds[-1]].tolist()
+    pairs = list(zip(names, given, strict=True))
+    return [dict(pairs[a - bounds[0] : b - bounds[0]]) for a, b in pairwise(bounds)]
 
 
 def _are_counts(features: ChainFeatures, corpus: EncodedCorpus) -> Bool:

@@ -4,22 +4,27 @@
     dF   = -(1/n) sum_i c_i exp(-w . f_i) f_i  +  E_q0[f]  +  2 l2 w
 
 with weights c_i (1 unless given) that add up to n. The counts are collected once, S rows with about T times the number
-of templates entries each; no pass needs a label again.
+of templates entries each; no pass needs a label again. Where labels are hidden, the counts are expected ones and
+sentence i has one more factor (:mod:`~loglinear.criteria.m_estimation` derives it).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Arrays, Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.block import FeatureBlock, Features
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures
+from loglinear.structures.chain.structure import Chain, ChainScores
 
 if TYPE_CHECKING:  # imported where it is used: most taggers do without SciPy
     from scipy.sparse import csr_matrix
@@ -93,6 +98,136 @@ def _block_counts(
     return np.repeat(sentence, counts), out, out_values
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# Soft EM, where labels are hidden: expected counts, and factors that make an upper bound of each round's objective.
+
+SETTLED = 1e-6  # rounds end when one changes the objective by no more than this share of it
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a round learns from.
+
+    Parameters
+    ----------
+    counts : csr_matrix [S, D]
+        Feature counts F_i of each sentence, expected given its annotation and the weights v that the round starts with.
+    log_factors : float64 [S]
+        KL divergence of those labellings' distribution from the base's: v . F_i - g_i(v), zero where all is known.
+    """
+
+    counts: csr_matrix
+    log_factors: Float
+
+    @classmethod
+    def of(cls, counts: csr_matrix, weights: Float, tilted: Float, untilted: Float) -> Expected:
+        """From the counts, the ``weights`` [D] and log Z_i [S] with these and with weights of zero."""
+        return cls(counts, np.maximum(counts @ weights - (tilted - untilted), 0.0))
+
+
+def soft_rounds(
+    expect: Callable[[Float], Expected], objective: Callable[[Expected], MEstimationObjective]
+) -> Callable[[Float, Arrays | None], tuple[Any, Arrays]]:
+    """How to prepare each round of soft EM, a phase of training, from an E step and the objective given its result.
+
+    A checkpoint holds the weights that the round started with, from which everything follows.
+    """
+    last: tuple[float, MEstimationObjective, Arrays] | None = None
+
+    def prepare(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+        nonlocal last
+        begun = start.copy() if kept is None else np.array(kept["begun"])
+        found = objective(expect(begun))
+        value = found(begun)[0]
+        if kept is None and last is not None and abs(last[0] - value) <= SETTLED * max(1.0, abs(value)):
+            return last[1], last[2]
+        last = value, found, {"begun": begun}
+        return found, last[2]
+
+    return prepare
+
+
+@kernel
+def _expected_fired(
+    lists: Lists, features: Features, shares: Float, base: int, out: Int64, out_values: Float, ends: Int64
+) -> int:
+    """Features of each position's attributes, times the ``shares`` [N, C] of their codes there, if above zero.
+
+    ``ends`` and ``out`` are those of :func:`_fired`.
+    """
+    pointer, ids, values = lists
+    n, has_values = 0, values.shape[0] > 0
+    for t in range(shares.shape[0]):
+        share = shares[t]
+        for j in range(pointer[t], pointer[t + 1]):
+            for f in range(features.pointer[ids[j]], features.pointer[ids[j] + 1]):
+                if share[features.codes[f]] > 0.0:
+                    if out.shape[0]:
+                        out[n] = base + f
+                        out_values[n] = share[features.codes[f]] * (values[j] if has_values else 1.0)
+                    n += 1
+        ends[t] = n
+    return n
+
+
+def expected_sentence_counts(
+    features: ChainFeatures, corpus: EncodedCorpus, first: int, end: int, scores: ChainScores
+) -> tuple[csr_matrix, Float]:
+    """Expected feature counts [S, D] of sentences ``first`` to ``end`` given their part ``scores``, and log Z [S]."""
+    from scipy.sparse import csr_matrix
+
+    y, lo = features.n_labels, int(corpus.offsets[first])
+    offsets = corpus.offsets[first : end + 1] - lo
+    n, chain = int(offsets[-1]), Chain(offsets)
+    state, edge, transition, trigram = features.slices
+    sentence = np.repeat(np.arange(end - first), np.diff(offsets))
+    log_z, expected = chain.expectations(
+        scores if scores.edge is not None else replace(scores, edge=np.zeros((n, y, y)))
+    )
+    assert expected.edge is not None
+    labels, pairs = expected.emission, expected.edge.reshape(n, -1)
+    if features.input_only:
+        labels = np.concatenate([labels, np.ones((n, 1))], axis=1)
+    parts = [_block_shares(features.state, corpus.state.lists(lo, lo + n), labels, state.start, sentence)]
+    if features.edge is not None and corpus.edge is not None:
+        parts.append(_block_shares(features.edge, corpus.edge.lists(lo, lo + n), pairs, edge.start, sentence))
+    ngrams = [(np.add.reduceat(pairs, offsets[:-1])[:, features.transitions], transition)]
+    if len(features.trigrams):
+        ngrams.append((_expected_trigrams(chain, scores)[:, features.trigrams], trigram))
+    for table, segment in ngrams:
+        rows, columns = np.nonzero(table)
+        parts.append((rows, segment.start + columns, table[rows, columns]))
+    where, which, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    counts = csr_matrix((values, (where, which)), shape=(end - first, features.n_features))
+    counts.sum_duplicates()
+    return counts, log_z
+
+
+def _block_shares(
+    block: FeatureBlock, lists: Lists, shares: Float, base: int, sentence: Int64
+) -> tuple[Int64, Int64, Float]:
+    """Sentence, feature and expected value of each feature that may fire."""
+    ends = np.empty(len(shares), dtype=np.int64)
+    arguments = (lists, block.features, np.ascontiguousarray(shares), base)
+    n = _expected_fired(*arguments, np.zeros(0, dtype=np.int64), np.zeros(0), ends)
+    out, out_values = np.empty(n, dtype=np.int64), np.empty(n)
+    if n:
+        _expected_fired(*arguments, out, out_values, ends)
+    return np.repeat(sentence, np.diff(ends, prepend=0)), out, out_values
+
+
+def _expected_trigrams(chain: Chain, scores: ChainScores) -> Float:
+    """Expected label trigrams [S, Y^3] of each sentence."""
+    totals = np.empty((chain.n_sequences, scores.n_labels**3))
+    for i, (lo, hi) in enumerate(pairwise(chain.offsets.tolist())):
+        edge = None if scores.edge is None else scores.edge[lo:hi]
+        own = replace(scores, emission=scores.emission[lo:hi], edge=edge)
+        trigram = Chain([0, hi - lo]).expectations(own)[1].trigram
+        assert trigram is not None
+        totals[i] = trigram.ravel()
+    return totals
+
+
 class MEstimationObjective:
     """The objective as a function of the weights.
 
@@ -108,6 +243,8 @@ class MEstimationObjective:
         Weight of each sentence; one if not given.
     n_penalised : int, optional
         Only the first ``n_penalised`` weights are penalised; all if not given.
+    log_factors : float64 [S], optional
+        log of one more factor of each sentence's exp(-w . f_i), which the weights' sum does not count.
     """
 
     def __init__(
@@ -117,12 +254,13 @@ class MEstimationObjective:
         l2: float = 0.0,
         sequence_weights: Float | None = None,
         n_penalised: int | None = None,
+        log_factors: Float | None = None,
     ) -> None:
         self.n_penalised = len(expected) if n_penalised is None else n_penalised
         self._counts, self._turned = counts, counts.T.tocsr()
         self._expected, self.l2, self._lowest = expected, l2, LOWEST
         weights = np.ones(counts.shape[0]) if sequence_weights is None else sequence_weights
-        self._shares = weights / weights.sum()
+        self._shares, self._log_factors = weights / weights.sum(), log_factors
 
     def by(self, criterion: MEstimation) -> MEstimationObjective:
         """The objective with the criterion's factor of E_q0[f], and without end if it is ``unbounded``."""
@@ -133,7 +271,7 @@ class MEstimationObjective:
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]; inf where exp overflows."""
         with np.errstate(over="ignore"):
-            shares = self._shares * np.exp(-(self._counts @ weights))
+            shares = self._losses(weights)
             penalised = np.where(np.arange(len(weights)) < self.n_penalised, weights, 0.0)
             value = float(shares.sum() + weights @ self._expected + self.l2 * (penalised @ penalised))
         if not np.isfinite(value):
@@ -146,9 +284,16 @@ class MEstimationObjective:
             )
         return value, self._expected + 2.0 * self.l2 * penalised - self._turned @ shares
 
+    def _losses(self, weights: Float) -> Float:
+        """What each sentence adds to the mean of the losses [S]."""
+        exponents = -(self._counts @ weights)
+        if self._log_factors is not None:
+            exponents += self._log_factors
+        return self._shares * np.exp(exponents)
+
     def hessian(self, weights: Float) -> Float:
         """Second derivatives [D, D], for models of few features."""
-        shares = self._shares * np.exp(-(self._counts @ weights))
+        shares = self._losses(weights)
         from scipy.sparse import diags
 
         penalty = diags(np.where(np.arange(len(weights)) < self.n_penalised, 2.0 * self.l2, 0.0))

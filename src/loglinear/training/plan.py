@@ -255,10 +255,10 @@ def phases_of(part: Learnable, options: Any, n_threads: int, from_zero: bool) ->
     return [replace(phase, l1=options.l1) for phase in phases]
 
 
-def unused_options_note(spec: str) -> str:
-    """A note for the training message: options that only affect hidden labels, when there are none."""
-    parsed = CRITERIA.spec(spec)
+def unused_options_note(spec: str, registry: Registry[Any] = CRITERIA, known: str = "labels") -> str:
+    """A note for the training message: options that only affect what is hidden, when all the ``known`` are known."""
+    parsed = registry.spec(spec)
     moot = [f"{name}={parsed.values[name]!r}" for name in parsed.part.for_hidden if name in parsed.values]
     if not moot:
         return ""
-    return f"; all labels are known, so {', '.join(moot)} {'has' if len(moot) == 1 else 'have'} no effect"
+    return f"; all {known} are known, so {', '.join(moot)} {'has' if len(moot) == 1 else 'have'} no effect"

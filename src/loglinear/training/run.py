@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
@@ -54,6 +54,12 @@ class Progress:
 def score_text(score: float) -> str:
     """A dev score in print: a share as a percentage, a log-likelihood as it is."""
     return f"{100 * score if 0.0 <= score <= 1.0 else score:.2f}"
+
+
+def rounds_note(history: Sequence[Progress]) -> str:
+    """A note for the training message: the objective at the end of each round."""
+    ends = {progress.phase: progress.objective for progress in history}
+    return f"; objective by round {', '.join(f'{value:.4f}' for value in ends.values())}" if ends else ""
 
 
 def print_progress(progress: Progress) -> None:

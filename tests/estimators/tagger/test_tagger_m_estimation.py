@@ -15,6 +15,7 @@ from loglinear.estimators.tagger.model import ANY_LABEL
 from loglinear.estimators.tagger.problem import Problem
 from loglinear.features.names import attributes_of
 from loglinear.optimizers.lbfgs import LBFGS
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 from loglinear.training.run import TrainingInterrupted
 
@@ -202,6 +203,16 @@ def test_hidden_labels_are_completed_in_rounds(data, more_data, order):
     assert np.isfinite(tagger.log_prob(X[:5], partly[:5], normalised=False)).all()
 
 
+@pytest.mark.parametrize("em", ["hard", "soft"])
+def test_rounds_where_all_labels_of_a_block_are_known(data, em, monkeypatch):
+    monkeypatch.setattr(
+        ChainFeatures, "blocks", lambda self, offsets, first, end: [(i, i + 1) for i in range(first, end)]
+    )
+    partly = [*data[1][:-1], [None] * len(data[1][-1])]
+    tagger = Tagger(criterion=f"m-estimation:em={em},rounds=2", template="words", l2=0.1).fit(data[0], partly)
+    assert tagger.score(*data) > 0.85
+
+
 def test_a_round_starts_from_the_labels_that_the_model_of_then_prefers(data):
     X, partly = data[0], hidden(data[1], 0.3, seed=3)
     options = {"template": "words", "l2": 0.1}
@@ -218,9 +229,15 @@ def test_a_round_starts_from_the_labels_that_the_model_of_then_prefers(data):
         assert tagger.objective_ == pytest.approx(objective(weights)[0], rel=1e-4)
 
 
-@pytest.mark.parametrize("base", ["locally-uniform", "empirical", "hmm:samples=100"])
-def test_hidden_labels_want_a_base_that_can_be_found(data, base):
-    with pytest.raises(OptionError, match="base='hmm' alone can be found"):
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [
+        ("hmm:samples=100", "the base is found from the data"),
+        ("locally-uniform", "em=soft takes all of them"),
+    ],
+)
+def test_hidden_labels_want_a_base_that_can_be_found(data, base, reason):
+    with pytest.raises(OptionError, match=reason):
         Tagger(criterion="m-estimation", base=base, template="words", sub_labels=2).fit(*data)
 
 

@@ -54,8 +54,8 @@ from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
-from loglinear.training.plan import refuse_iterating
-from loglinear.training.run import train
+from loglinear.training.plan import refuse_iterating, unused_options_note
+from loglinear.training.run import rounds_note, train
 
 
 @documented
@@ -103,7 +103,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
 
     @property
     def takes_sentences(self) -> bool:
-        """Whether training also takes sentences without a tree, as EM does."""
+        """Whether training also takes sentences without a tree, as that by EM does."""
         return TREE_CRITERIA.part(self.criterion).takes_sentences
 
     def _transform(self) -> TreeTransform:
@@ -127,15 +127,16 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         init: Parser | str | Path | None = None,
         **run: Unpack[RunKeywords],
     ) -> Parser:
-        """Train on trees, or by EM on sentences with some brackets or none.
+        """Train on trees, or by EM also on sentences with some brackets or none.
 
         Parameters
         ----------
         X : list of Tree or of str
             A treebank; strings are bracketed trees. Traces are removed, and function tags unless they are kept.
-            ``pcfg-em`` also takes sentences without trees: lists of words, or strings that do not begin with a bracket.
+            ``pcfg-em`` and ``m-estimation`` also take sentences without trees: lists of words, or strings that do not
+            begin with a bracket.
         y : list, optional
-            For ``pcfg-em``, what is known of each sentence: a tree, a list of brackets (first word, end) that no
+            For these two, what is known of each sentence: a tree, a list of brackets (first word, end) that no
             constituent may cross, or None. Others ignore it.
         X_dev, y_dev : list of Tree or of str, optional
             Trees to stop early by; the weights with the best F1 of brackets are kept. For ``pcfg-em`` as ``X`` and
@@ -168,6 +169,10 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         self.model_, outcome = train(training, options, dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         keep_outcome(self, outcome)
         self.message_ = f"{criterion.counts(training)}; {outcome.message}"
+        if getattr(training, "hidden", None) is not None:
+            self.message_ += rounds_note(outcome.history)
+        else:
+            self.message_ += unused_options_note(options.criterion, TREE_CRITERIA, "trees")
         self.interrupted_ = outcome.interruption is not None
         training.describe_in(self)
         self.seconds_ = time.perf_counter() - begin

@@ -200,6 +200,12 @@ class SpanProblem:
         """The model with weights [D]."""
         return replace(self.model, weights=weights)
 
+    def with_trees(self, labels: Int32) -> SpanProblem:
+        """The problem with other trees of the same sentences, as labellings [N, 3]; their words' tags are not new."""
+        structure = CFGTree(self.model.grammar, self.corpus.lengths)
+        edges = self.model.features.outcomes.edges(labels, structure.is_word)
+        return replace(self, gold=Gold(labels), edges=edges)
+
     @cached_property
     def brackets(self) -> tuple[list[int], list[list[int]]]:
         """The label of each rule's bracket (-1: none) and the labels of each step's, as numbers."""

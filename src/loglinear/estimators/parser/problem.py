@@ -4,7 +4,7 @@
     pcfg-em          the same of sentences whose trees are not known, or only brackets of them: expected by EM
     mecfg, nota      edges of charts one by one: no parsing to train, but once or a few times for nota
     cll, mira, ...   the criteria of chains, on whole trees
-    m-estimation     features of spans tilt a PCFG: no inference at all
+    m-estimation     features of spans tilt a PCFG: no inference at all, but once a round where trees are hidden
 
 A criterion called ``some-name`` is a class decorated with :func:`register`; what a spec may set (``nota:delta=3``) are
 its :func:`~loglinear.options.option` fields.
@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags
 
-from loglinear.arrays import Array, Arrays, Bool, Float, Int64
+from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
 from loglinear.criteria.costs import hamming_factor
 from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of, make_criterion
 from loglinear.data.trees.cleaning import clean, without_marks
@@ -42,9 +42,9 @@ from loglinear.features.encoding import Incidence
 from loglinear.features.spans import ANYTHING, SpanAttributes
 from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.generative.em import EM
-from loglinear.generative.m_estimation import MEstimationObjective
+from loglinear.generative.m_estimation import Expected, MEstimationObjective, soft_rounds
 from loglinear.generative.pcfg.counts import treebank_pcfg
-from loglinear.generative.pcfg.em import InsideOutside, perturbed, random_pcfg
+from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.optimizers.lbfgs import LBFGS
@@ -73,6 +73,7 @@ from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
+A = TypeVar("A")
 STREAM = 4  # of random numbers, different from those of chains
 SCALING, SCALING_STEPS = "scaling", 20
 OF_WEIGHTS = ("cost", "optimizer", "l1", "l2", "variance")  # options that only a training of weights has
@@ -110,6 +111,7 @@ class TreeCriterion(ABC):
     is_trained: ClassVar[str] = "is trained"
     unused: ClassVar[tuple[str, ...]] = ()
     takes_sentences: ClassVar[bool] = False
+    for_hidden: ClassVar[tuple[str, ...]] = ()
     takes_prior: ClassVar[bool] = True
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
@@ -303,10 +305,13 @@ class SpanCriterion(TreeCriterion):
 
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> TreeTraining:
         """The treebank in numbers, to be learnt as the options of a parser ask for."""
-        attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, parser.span_features)
-        made = self.problem_options(treebank.binary)
-        problem = SpanProblem.of(treebank.binary, attributes, prior=self.takes_prior, **made)
+        problem = self._problem(treebank.binary, parser, self.problem_options(treebank.binary))
         return TreeTraining(parser, treebank, self, problem)
+
+    def _problem(self, binary: list[Tree], parser: Any, made: dict[str, Any]) -> SpanProblem:
+        """Binary trees in numbers; ``made`` are further keywords of :meth:`SpanProblem.of`."""
+        attributes = SpanAttributes(tuple(self.places.split("+")), self.min_count, parser.span_features)
+        return SpanProblem.of(binary, attributes, prior=self.takes_prior, **made)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
         """Keywords for :meth:`SpanProblem.of`."""
@@ -666,6 +671,95 @@ def has_drawn_features(model: SpanModel) -> bool:
     return bool(set(model.attributes.places) - set(EXACT_PLACES)) or model.attributes.own is not None
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# Hidden trees: sentences of which only some brackets are known, or nothing.
+#
+# The base is the PCFG of the trees that are known. Rounds of EM (:mod:`~loglinear.criteria.m_estimation`) learn from
+# the best tree that crosses no bracket, or from counts expected under all such trees: of rules, chains and tags, and of
+# these with attributes of their spans. Features are those of the known trees and of the base's best trees of the
+# others, which also smooth the base's expectations, once for all rounds.
+
+
+@dataclass(frozen=True)
+class HiddenTrees:
+    """What is known of the sentences without a tree.
+
+    Parameters
+    ----------
+    numbers : list of int
+        Which of the sentences these are.
+    spans : list of bool [spans]
+        For each of them the spans that may be constituents.
+    """
+
+    numbers: list[int]
+    spans: list[Bool]
+
+    def completed(self, problem: SpanProblem, weights: Float, n_threads: int) -> Int32:
+        """The labelling [N, 3] of all sentences, with the best trees of those without one."""
+        features, corpus, labels = problem.model.features, problem.corpus, problem.gold.labels.copy()
+
+        def best(number: int, spans: Bool) -> Int32:
+            tree = features.structure(corpus, number, number + 1)
+            return tree.viterbi(tree.restrict(features.scores(weights, corpus, number, number + 1), spans))[0]
+
+        for number, found in zip(self.numbers, self._each(best, n_threads), strict=True):
+            labels[corpus.offsets[number] : corpus.offsets[number + 1]] = found
+        return labels
+
+    def expected(self, problem: SpanProblem, counts: csr_matrix, weights: Float, n_threads: int) -> Expected:
+        """Expected feature counts [S, D]; ``counts`` are those of the trees, of which the known ones stay."""
+        features, corpus, zeros = problem.model.features, problem.corpus, 0.0 * weights
+
+        def expect(number: int, spans: Bool) -> tuple[Int64, Float, float, float]:
+            run, total = (number, number + 1), np.zeros(features.n_features)
+            tree = features.structure(corpus, *run)
+            log_z, parts = tree.expectations(tree.restrict(features.scores(weights, corpus, *run), spans))
+            features.add_gradient(corpus, *run, parts, total)
+            plain = tree.log_partition(tree.restrict(features.scores(zeros, corpus, *run), spans))
+            columns = np.flatnonzero(total)
+            return columns, total[columns], float(log_z[0]), float(plain[0])
+
+        known = np.ones(counts.shape[0])
+        known[self.numbers] = 0.0
+        columns, values, *log_z = zip(*self._each(expect, n_threads), strict=True)
+        rows = np.repeat(self.numbers, [len(each) for each in columns])
+        hidden = csr_matrix((np.concatenate(values), (rows, np.concatenate(columns))), shape=counts.shape)
+        whole = csr_matrix(diags(known) @ counts + hidden)
+        tilted, untilted = whole @ weights, np.zeros(len(known))
+        tilted[self.numbers], untilted[self.numbers] = log_z
+        return Expected.of(whole, weights, tilted, untilted)
+
+    def _each(self, work: Callable[[int, Bool], A], n_threads: int) -> list[A]:
+        """What ``work`` makes of each sentence."""
+        pairs = list(zip(self.numbers, self.spans, strict=True))
+        return in_threads(lambda pair: work(*pair), pairs, n_threads)
+
+
+def completed_treebank(treebank: Treebank, base: PCFG, n_threads: int) -> tuple[Treebank, list[Tree], HiddenTrees]:
+    """The treebank without sentences that the base cannot parse, its trees and the base's best ones, what is hidden."""
+    examples = treebank.examples
+    without = [number for number, example in enumerate(examples) if example.tree is None]
+    brackets = [examples[number].brackets or [] for number in without]
+    data = InsideOutside([examples[number].words for number in without], brackets, n_threads=n_threads)
+    has_tree = np.ones(len(examples), dtype=bool)
+    has_tree[without] = data.has_tree(base)
+    treebank = treebank.with_tree(has_tree, "of the trees", "")
+    known, binary = iter(treebank.binary), []
+    hidden = HiddenTrees([], [])
+    for number, example in enumerate(treebank.examples):
+        if example.tree is not None:
+            binary.append(next(known))
+            continue
+        spans = compatible_spans(len(example.words), example.brackets or [])
+        tree = base.structure([example.words])
+        labels, _ = tree.viterbi(tree.restrict(base.scores([example.words]), spans))
+        binary.append(base.tree(example.words, labels))
+        hidden.numbers.append(number)
+        hidden.spans.append(spans)
+    return treebank, binary, hidden
+
+
 @register
 @options
 class MEstimationOfTrees(SpanCriterion):
@@ -673,6 +767,8 @@ class MEstimationOfTrees(SpanCriterion):
 
     name = "m-estimation"
     summary = "M-estimation over the pcfg: no parsing and no normaliser to train"
+    takes_sentences = True
+    for_hidden = ("rounds", "em")
 
     samples: int = option(
         "trees drawn from the pcfg for the expectations of words beside the span and of own features",
@@ -681,22 +777,71 @@ class MEstimationOfTrees(SpanCriterion):
     )
     smoothing: float = option(SMOOTHING.help, default=SMOOTHING.default, least=0, most=SMOOTHING.most)
     learn_base: bool = option("learn the weight of the pcfg's log-probabilities, from 1", default=False)
+    rounds: int = option("most rounds, where trees are hidden", default=5, least=1)
+    em: str = option(
+        "what a round learns from where trees are hidden: the best tree, or expected counts",
+        default="hard",
+        choices=("hard", "soft"),
+    )
+
+    def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> TreeTraining:
+        if all(example.tree is not None for example in treebank.examples):
+            return super().training(treebank, parser, init)
+        if not treebank.binary:
+            raise DataError("there is no tree whose grammar could be the base of m-estimation; give some")
+        base = treebank_pcfg(treebank.binary)
+        treebank, binary, hidden = completed_treebank(treebank, base, thread_count(parser.threads))
+        if not hidden.numbers:
+            return super().training(treebank, parser, init)
+        problem = self._problem(binary, parser, self.problem_options(treebank.binary))
+        return TreeTraining(parser, treebank, self, problem, hidden=hidden)
 
     def problem_options(self, binary: list[Tree]) -> dict[str, Any]:
         return {"base": treebank_pcfg(binary), "learn_base": self.learn_base}
 
     def objective(self, training: TreeTraining, l2: float, n_threads: int) -> Any:
-        problem, base = training.problem, treebank_pcfg(training.treebank.binary)
+        counts = self._tree_counts(training.problem)
+        return MEstimationObjective(counts, self._base_counts(training, counts, n_threads), l2)
+
+    def phases(self, training: TreeTraining, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        problem, hidden = training.problem, training.hidden
+        if hidden is None:
+            return None
+        first = self._tree_counts(problem)
+
+        @cache
+        def base_counts() -> Float:
+            return self._base_counts(training, first, n_threads)
+
+        def from_best_trees(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
+            labels = hidden.completed(problem, start, n_threads) if kept is None else np.array(kept["labels"])
+            counts = self._tree_counts(problem.with_trees(labels))
+            return MEstimationObjective(counts, base_counts(), l2), {"labels": labels}
+
+        def of_expected(found: Expected) -> MEstimationObjective:
+            return MEstimationObjective(found.counts, base_counts(), l2, log_factors=found.log_factors)
+
+        soft = soft_rounds(lambda start: hidden.expected(problem, first, start, n_threads), of_expected)
+        names = [*(f"round {turn + 1}" for turn in range(self.rounds - 1)), MAIN]
+        return [Phase(name, optimizer, soft if self.em == "soft" else from_best_trees) for name in names]
+
+    def _tree_counts(self, problem: SpanProblem) -> csr_matrix:
+        """Feature counts [S, D] of the trees."""
         counts = tree_counts(problem.model.features, problem.corpus.spans, problem.edges, problem.corpus.offsets)
-        if self.learn_base:
-            counts = with_last_column(counts, base_scores(problem))
+        return with_last_column(counts, base_scores(problem)) if self.learn_base else counts
+
+    def _base_counts(self, training: TreeTraining, counts: csr_matrix, n_threads: int) -> Float:
+        """E_q0[f] [D]."""
+        base = treebank_pcfg(training.treebank.binary)
         sampling = Sampling(self.samples, self.smoothing, training.parser.seed)
         observed = np.asarray(counts.mean(axis=0)).ravel()
-        return MEstimationObjective(counts, expected_counts(problem.model, base, sampling, observed, n_threads), l2)
+        return expected_counts(training.problem.model, base, sampling, observed, n_threads)
 
     def counts(self, training: TreeTraining) -> str:
         drawn = f"{self.samples:,} drawn" if has_drawn_features(training.problem.model) else "none drawn"
-        return f"{training.problem.corpus.n_sequences:,} trees, {drawn}"
+        n_hidden = 0 if training.hidden is None else len(training.hidden.numbers)
+        trees = f"{training.problem.corpus.n_sequences - n_hidden:,} trees"
+        return f"{trees}, {f'{n_hidden:,} sentences without, ' if n_hidden else ''}{drawn}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -709,21 +854,26 @@ class Treebank(NamedTuple):
     examples: list[Example]
     binary: list[Tree]
 
-    def with_tree(self, has_tree: Bool) -> Treebank:
-        """The treebank without sentences [S] that EM's start cannot parse; warns of these."""
+    def with_tree(
+        self,
+        has_tree: Bool,
+        which: str = "EM starts from",
+        otherwise: str = ", or start from a random grammar (pcfg-em:start=random)",
+    ) -> Treebank:
+        """The treebank without sentences [S] that a grammar cannot parse; warns of these.
+
+        ``which`` says in words what grammar that is, and ``otherwise`` what else one may do.
+        """
         if has_tree.all():
             return self
         first = self.examples[int(np.argmin(has_tree))]
         shown = f"{first.place}: {' '.join(first.words)!r:.100}"
-        remedy = "give more trees or a less detailed annotation (annotation='none', a smaller horizontal), "
-        remedy += "or start from a random grammar (pcfg-em:start=random)"
+        remedy = "give more trees or a less detailed annotation (annotation='none', a smaller horizontal)" + otherwise
         if not has_tree.any():
-            raise DataError(
-                f"{shown}: the grammar that EM starts from can parse neither this nor another sentence; {remedy}"
-            )
+            raise DataError(f"{shown}: the grammar {which} can parse neither this nor another sentence; {remedy}")
         count = int((~has_tree).sum())
         what = "a sentence" if count == 1 else f"{count:,} sentences"
-        left_out = f"{what} that the grammar EM starts from cannot parse {'is' if count == 1 else 'are'} left out"
+        left_out = f"{what} that the grammar {which} cannot parse {'is' if count == 1 else 'are'} left out"
         warnings.warn(f"{left_out}{'' if count == 1 else ', the first'}: {shown}; {remedy}", stacklevel=4)
         kept = [example for example, can in zip(self.examples, has_tree.tolist(), strict=True) if can]
         return self._replace(examples=kept)
@@ -784,10 +934,13 @@ class TreeTraining(ParserTraining, Learnable):
     problem : SpanProblem
     n_wrong : int or None
         Wrong edges that were chosen, if any were.
+    hidden : HiddenTrees or None
+        Sentences without a tree, if there are any; the problem's trees are their first ones.
     """
 
     problem: SpanProblem
     n_wrong: int | None = field(default=None)
+    hidden: HiddenTrees | None = field(default=None)
 
     def stages(self, options: Any, init: TreeModel | None) -> list[Stage]:
         start = self.problem.model.weights
@@ -818,7 +971,9 @@ class TreeTraining(ParserTraining, Learnable):
         return model if len(weights) == 1 else replace(model, scaling=weights[1])
 
     def arrays(self) -> list[Array | None]:
-        return [_as_array(map(str, self.treebank.binary)), self.problem.corpus.spans.ids, self.problem.gold.labels]
+        spans = [] if self.hidden is None else self.hidden.spans
+        trees = _as_array(map(str, self.treebank.binary))
+        return [trees, self.problem.corpus.spans.ids, self.problem.gold.labels, *spans]
 
     def identity(self, options: Any) -> dict[str, Any]:
         return {"cost": options.cost}

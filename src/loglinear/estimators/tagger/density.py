@@ -14,19 +14,27 @@ none of them normalised, and x_k is what moves that keep p_k make of x_k-1.
 
 Draws from p are those inputs resampled by v_i, with labels drawn exactly from p(y given x); or Markov chains that start
 from such a sample (:class:`Moves`).
+
+A base of the user's own (:class:`OwnDensity`) draws, too. If it says what its parts score, all of this is the same, but
+for the moves, which only a hidden Markov model has. If it has no more than log q0(x, y), labels are not summed out:
+
+    Z ~ (1/m) sum_i exp(w . f(x_i, y_i))        (x_1, y_1) ... (x_m, y_m) from q0
 """
 
 from __future__ import annotations
 
+import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32, Int64
+from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
 from loglinear.errors import OptionError
 from loglinear.estimators.estimator import MOST_DRAWS, whole_number
@@ -36,7 +44,7 @@ from loglinear.estimators.tagger.predict import SequencePredictor
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
-from loglinear.generative.base import HmmBase
+from loglinear.generative.base import Corpus, HmmBase, OwnBase, named_values
 from loglinear.generative.hmm.model import states_of
 from loglinear.generative.hmm.tilted import TiltedChain, joint_fields, tilted
 from loglinear.structures.chain.structure import Chain, ChainScores
@@ -75,7 +83,26 @@ class LogNormaliser:
         return self.draws == 0
 
 
-class Density:
+def density_of(model: SequenceModel) -> Density:
+    """The density of a chain model that has a base with inputs of its own."""
+    if model.base is None:
+        raise OptionError(
+            "this is a conditional model, of labels given the input: it has no p(x). Train one with "
+            "criterion='hmm' or 'm-estimation' for that; log_probability gives log p(y given x)"
+        )
+    assert isinstance(model, ChainModel)
+    if isinstance(model.base, OwnBase):
+        return OwnDensity(model, model.base)
+    assert isinstance(model.base, HmmBase)
+    if model.base.kind == "empirical":
+        raise OptionError(
+            "base='empirical' takes its inputs from the training data and gives none to others: there is no p(x). "
+            "Train with base='hmm' for that; log_probability gives log p(y given x)"
+        )
+    return HmmDensity(model, model.base)
+
+
+class Density(ABC):
     """The density of a chain model that has a base.
 
     Parameters
@@ -83,27 +110,9 @@ class Density:
     model : ChainModel
     """
 
-    def __init__(self, model: SequenceModel) -> None:
-        if model.base is None:
-            raise OptionError(
-                "this is a conditional model, of labels given the input: it has no p(x). Train one with "
-                "criterion='hmm' or 'm-estimation' for that; log_probability gives log p(y given x)"
-            )
-        if not isinstance(model.base, HmmBase):
-            raise OptionError(
-                "the model's base is your own object, which is asked for its probabilities itself: densities are "
-                "worked out over the bases hmm and locally-uniform"
-            )
-        if model.base.kind == "empirical":
-            raise OptionError(
-                "base='empirical' takes its inputs from the training data and gives none to others: there is no p(x). "
-                "Train with base='hmm' for that; log_probability gives log p(y given x)"
-            )
-        assert isinstance(model.encoder, TemplateEncoder) and isinstance(model, ChainModel)
-        self.model, self.base, self.encoder = model, model.base, model.encoder
+    def __init__(self, model: ChainModel) -> None:
+        self.model = model
         self._normalisers: dict[tuple[int, int, int], LogNormaliser] = {}
-
-    # -- probabilities -------------------------------------------------------------------------------------------
 
     def log_weights(
         self, encoded: EncodedCorpus, gold: Gold | None = None, n_threads: int = 1, model: ChainModel | None = None
@@ -122,6 +131,67 @@ class Density:
             return chain.log_partition(chain.restrict(scores, part.allowed))
 
         return np.concatenate([np.zeros(0), *(model or self.model).map_blocks(encoded, None, n_threads, total)])
+
+    def log_normaliser(self, draws: int, seed: int, steps: int = 1, n_threads: int = 1) -> LogNormaliser:
+        """log Z: zero for the base alone, exact if p is a hidden Markov model, else from ``draws`` sequences."""
+        if (known := self._known_normaliser()) is not None:
+            return LogNormaliser(known)
+        key = (draws, seed, steps)
+        if key not in self._normalisers:
+            found = _log_mean(self._annealed(draws, steps, np.random.default_rng([seed, 3]), n_threads))
+            if found.effective_sample_size < FEWEST_EFFECTIVE:
+                warnings.warn(
+                    f"log Z rests on {found.effective_sample_size:.1f} effective draws of {draws:,}, and is likely to "
+                    "be too small; take more draws or more steps, or train with a stronger penalty",
+                    stacklevel=3,
+                )
+            self._normalisers[key] = found
+        return self._normalisers[key]
+
+    @property
+    def _is_base(self) -> bool:
+        return not self.model.weights.any() and self.model.constraints is None
+
+    def _known_normaliser(self) -> float | None:
+        """log Z where it is known exactly."""
+        return 0.0 if self._is_base else None
+
+    @abstractmethod
+    def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
+        """log v [draws] of sequences led from the base to the model in ``steps`` steps."""
+
+    @abstractmethod
+    def sample(self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1) -> Any:
+        """``n`` draws from p, with their ``labels`` [N]; see :meth:`loglinear.Tagger.sample`."""
+
+    @abstractmethod
+    def corpus(self, drawn: Any, between: Column) -> Corpus:
+        """What was drawn as a corpus; ``between`` fills columns that the base does not draw."""
+
+    def _check_method(self, method: str) -> None:
+        if method not in METHODS:
+            raise OptionError(f"method={method!r} is not one of {', '.join(METHODS)}")
+
+    def _shares(self, log_weights: Float, n: int) -> Float:
+        """Probabilities [draws] to resample by; warns if they are worth fewer draws than the ``n`` asked for."""
+        effective, draws = _log_mean(log_weights).effective_sample_size, len(log_weights)
+        if effective < max(n, FEWEST_EFFECTIVE):
+            warnings.warn(
+                f"{draws:,} draws from the base are worth {effective:.1f} from the model, and {n:,} are asked for: "
+                "many will be the same; take more draws, or gibbs with more sweeps",
+                stacklevel=5,
+            )
+        shares = np.exp(log_weights - log_weights.max())
+        return shares / shares.sum()
+
+
+class HmmDensity(Density):
+    """The density of a model over a hidden Markov model."""
+
+    def __init__(self, model: ChainModel, base: HmmBase) -> None:
+        super().__init__(model)
+        assert isinstance(model.encoder, TemplateEncoder)
+        self.base, self.encoder = base, model.encoder
 
     @cached_property
     def exact(self) -> TiltedChain | None:
@@ -145,26 +215,11 @@ class Density:
         )
         return tilted(hmm, ngrams, groups, emission)
 
-    def log_normaliser(self, draws: int, seed: int, steps: int = 1, n_threads: int = 1) -> LogNormaliser:
-        """log Z: zero for the base alone, exact if p is a hidden Markov model, else from ``draws`` sequences."""
-        if self._is_base:
-            return LogNormaliser(0.0)
-        if self.exact is not None:
-            return LogNormaliser(self.exact.log_normaliser)
-        key = (draws, seed, steps)
-        if key not in self._normalisers:
-            found = _log_mean(self._annealed(draws, steps, np.random.default_rng([seed, 3]), n_threads))
-            if found.effective_sample_size < FEWEST_EFFECTIVE:
-                warnings.warn(
-                    f"log Z rests on {found.effective_sample_size:.1f} effective draws of {draws:,}, and is likely to "
-                    "be too small; take more draws or more steps, or train with a stronger penalty",
-                    stacklevel=3,
-                )
-            self._normalisers[key] = found
-        return self._normalisers[key]
+    def _known_normaliser(self) -> float | None:
+        known = super()._known_normaliser()
+        return self.exact.log_normaliser if known is None and self.exact is not None else known
 
     def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
-        """log v [draws] of sequences led from the base to the model in ``steps`` steps."""
         drawn, total = self._weighted(draws, rng, n_threads, self._step(1, steps))
         dead = np.isneginf(total)  # the constraints leave them no labelling
         drawn, total = drawn.chosen(np.flatnonzero(~dead)), total[~dead]
@@ -180,18 +235,12 @@ class Density:
         """The model k steps from the base."""
         return self.model if k == steps else self.model.with_weights(self.model.weights * (k / steps))
 
-    @property
-    def _is_base(self) -> bool:
-        return not self.model.weights.any() and self.model.constraints is None
-
     # -- draws ---------------------------------------------------------------------------------------------------
 
     def sample(
         self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
     ) -> Draws:
-        """``n`` draws from p; see :meth:`loglinear.Tagger.sample`."""
-        if method not in METHODS:
-            raise OptionError(f"method={method!r} is not one of {', '.join(METHODS)}")
+        self._check_method(method)
         if self._is_base and method in ("auto", "exact"):
             return Draws(*self.base.model.sample(n, rng))
         if method in ("auto", "exact") and self.exact is not None:
@@ -220,16 +269,7 @@ class Density:
 
     def _resampled(self, n: int, draws: int, rng: np.random.Generator, n_threads: int) -> Draws:
         drawn, log_weights = self._weighted(draws, rng, n_threads)
-        effective = _log_mean(log_weights).effective_sample_size
-        if effective < max(n, FEWEST_EFFECTIVE):
-            warnings.warn(
-                f"{draws:,} draws from the base are worth {effective:.1f} from the model, and {n:,} are asked for: "
-                "many will be the same; take more draws, or gibbs with more sweeps",
-                stacklevel=4,
-            )
-        shares = np.exp(log_weights - log_weights.max())
-        chosen = rng.choice(draws, size=n, p=shares / shares.sum())
-        return self.moved(drawn.chosen(chosen), 0, rng)
+        return self.moved(drawn.chosen(rng.choice(draws, size=n, p=self._shares(log_weights, n))), 0, rng)
 
     def moved(self, drawn: Draws, sweeps: int, rng: np.random.Generator, model: ChainModel | None = None) -> Draws:
         """Sequences after that many sweeps of :class:`Moves`, with labels drawn given the inputs."""
@@ -239,6 +279,9 @@ class Density:
         return moves.labels(drawn)
 
     # -- numbers and strings -------------------------------------------------------------------------------------
+
+    def corpus(self, drawn: Draws, between: Column) -> Columns:
+        return self.columns(drawn.fields, drawn.offsets, between)
 
     def columns(self, fields: list[Int32], offsets: Int64, between: Column | None = None) -> Columns:
         """A corpus of the base's values [N] of each field; ``between`` fills columns that the base does not emit."""
@@ -298,7 +341,7 @@ class Draws:
 class Moves:
     """The moves of a density, or of one over the same base whose features weigh as in ``model``."""
 
-    def __init__(self, density: Density, rng: np.random.Generator, model: ChainModel | None = None) -> None:
+    def __init__(self, density: HmmDensity, rng: np.random.Generator, model: ChainModel | None = None) -> None:
         self._density, self._base, self._rng = density, density.base.model, rng
         self._model = density.model if model is None else model
         self._rows = _rows(density.encoder)
@@ -388,6 +431,118 @@ def _taken(one: Draws, other: Draws, positions: Int64, lengths: Int64) -> Draws:
     return Draws(fields, np.concatenate([one.labels, other.labels])[positions], offsets_of(lengths))
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# The density of a model over a base of the user's own, by its draws and its log-probabilities.
+
+MOST_LABELLINGS = 10_000  # of a sequence, that are summed one by one where the base has no part scores
+
+
+class OwnDraws(NamedTuple):
+    """Sequences that a base of the user's own drew: a corpus, and their labels [N]."""
+
+    corpus: Corpus
+    labels: Int32
+
+    def chosen(self, sequences: Int64) -> OwnDraws:
+        """Some of the sequences, in the order of their numbers given."""
+        offsets = self.corpus.offsets
+        positions = ranges(offsets[sequences], np.diff(offsets)[sequences])
+        return OwnDraws(self.corpus.select(sequences), self.labels[positions])
+
+
+class OwnDensity(Density):
+    """The density of a model over a base of the user's own."""
+
+    def __init__(self, model: ChainModel, base: OwnBase) -> None:
+        super().__init__(model)
+        self.base = base
+
+    def log_weights(
+        self, encoded: EncodedCorpus, gold: Gold | None = None, n_threads: int = 1, model: ChainModel | None = None
+    ) -> Float:
+        if self.base.has_parts:
+            return super().log_weights(encoded, gold, n_threads, model)
+        mask = (gold or Gold(np.full(encoded.n_positions, -1, dtype=np.int32), self._any(encoded))).mask(self._n_labels)
+        return np.array([self._summed(encoded, i, mask) for i in range(encoded.n_sequences)])
+
+    @property
+    def _n_labels(self) -> int:
+        return len(self.model.labels)
+
+    def _any(self, encoded: EncodedCorpus) -> UInt8:
+        return np.ones((encoded.n_positions, self._n_labels), dtype=np.uint8)
+
+    def _summed(self, encoded: EncodedCorpus, sequence: int, mask: Bool) -> float:
+        """log of q0(x, y) exp(w . f(x, y)) of one sequence, summed over the labellings that ``mask`` [N, Y] leaves."""
+        lo, hi = encoded.offsets[sequence : sequence + 2].tolist()
+        left = [np.flatnonzero(row) for row in mask[lo:hi]]
+        count = math.prod(map(len, left))
+        if count > MOST_LABELLINGS:
+            raise OptionError(
+                f"{self.base.name} has no method scores(x, labels): its labellings are summed one by one, and a "
+                f"sequence of {hi - lo} positions has {count:.2g} (at most {MOST_LABELLINGS:,}); give y, or scores"
+            )
+        labellings = np.array(list(product(*left)), dtype=np.int32).reshape(count, hi - lo)
+        log_q = np.array([self.base.scorer(encoded, sequence)(labels) for labels in labellings])
+        chain, scores = (
+            Chain([0, hi - lo]),
+            self.model.features.scores(self.model.laid_out, encoded, sequence, sequence + 1),
+        )
+        tilt = np.array([chain.score(scores, labels)[0] for labels in labellings])
+        return float(np.logaddexp.reduce(log_q + tilt, initial=-np.inf))
+
+    def _annealed(self, draws: int, steps: int, rng: np.random.Generator, n_threads: int) -> Float:
+        if steps > 1:
+            raise OptionError(
+                f"steps={steps}: draws are led from the base to the model by moves that a hidden Markov model has; "
+                f"over {self.base.name}, take more draws"
+            )
+        return self._weighted(draws, rng)[1]
+
+    def _weighted(self, draws: int, rng: np.random.Generator) -> tuple[OwnDraws, Float]:
+        """Sequences from the base, and log v of each; with part scores the labels are summed out."""
+        drawn = OwnDraws(*self.base.draw(draws, rng))
+        model, encoded = self.model, self.model.encode(drawn.corpus)
+        if self.base.has_parts:
+
+            def under_base(sequence: int) -> Float:
+                length = int(np.diff(encoded.offsets)[sequence])
+                return Chain([0, length]).log_partition(self.base.scores(encoded, sequence, sequence + 1))
+
+            base = np.concatenate([under_base(i) for i in range(draws)])
+            return drawn, super().log_weights(encoded) - base
+        log_weights = []
+        for first, end in model.features.blocks(encoded.offsets, 0, draws):
+            lo, hi = encoded.offsets[[first, end]].tolist()
+            chain = Chain(encoded.offsets[first : end + 1] - lo)
+            scores = model.features.scores(model.laid_out, encoded, first, end)
+            log_weights.append(chain.score(scores, drawn.labels[lo:hi]))
+        return drawn, np.concatenate(log_weights)
+
+    def sample(
+        self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
+    ) -> OwnDraws:
+        self._check_method(method)
+        if self._is_base and method in ("auto", "exact"):
+            return OwnDraws(*self.base.draw(n, rng))
+        if method in ("exact", "gibbs"):
+            raise OptionError(f"method={method!r} is for models over a hidden Markov model; take importance")
+        drawn, log_weights = self._weighted(draws, rng)
+        drawn = drawn.chosen(rng.choice(draws, size=n, p=self._shares(log_weights, n)))
+        if not self.base.has_parts:
+            return drawn
+        encoded = self.model.encode(drawn.corpus)
+        labels = self.model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
+        return drawn._replace(labels=np.concatenate(labels))
+
+    def corpus(self, drawn: OwnDraws, between: Column) -> Corpus:
+        if not isinstance(drawn.corpus, Columns) or self.base.columns is None:
+            return drawn.corpus
+        own = set(self.base.columns)
+        columns = [column if c in own else between for c, column in enumerate(drawn.corpus.columns)]
+        return replace(drawn.corpus, columns=columns)
+
+
 def _rows(encoder: TemplateEncoder) -> tuple[int, int] | None:
     """The lowest and highest row that an attribute looks at; None if that has no bounds."""
     macros = [macro for spec in encoder.tables() for macro in spec.template.macros]
@@ -422,8 +577,8 @@ class DensityPredictor(SequencePredictor):
         """log p(x, y) of each sequence [S] or, without ``y``, log p(x) = log sum_y p(x, y).
 
         For models of the criteria ``hmm`` and ``m-estimation``; the base ``empirical`` has no p(x). Values that are not
-        known to the base count as the one value ``<unknown>``, whose probability is that of all of them together. The
-        sequence's length is part of the density.
+        known to the base count as the one value ``<unknown>``, whose probability is that of all of them together; a
+        base of one's own gets them as they are. The sequence's length is part of the density.
 
         Parameters
         ----------
@@ -450,7 +605,7 @@ class DensityPredictor(SequencePredictor):
         It is exact if the features look at labels and at single positions (0 for ``hmm`` without constraints);
         otherwise ``draws`` sequences are drawn from the base, by ``seed`` (the tagger's if None). If few of them carry
         all the weight, there is a warning: lead them to the model in more ``steps``, each of which moves all of them
-        once.
+        once (not over a base of one's own).
         """
         rng_seed = whole_number("seed", self.seed if seed is None else seed, 0)
         draws, steps = whole_number("draws", draws, 2, MOST_DRAWS), whole_number("steps", steps, 1)
@@ -486,7 +641,10 @@ class DensityPredictor(SequencePredictor):
         sweeps : int
             Of ``gibbs``.
         """
-        corpus, label = self.sample_columns(n, method, seed=seed, draws=draws, sweeps=sweeps)
+        corpus, label = self._sampled(n, method, seed, draws, sweeps)
+        if not isinstance(corpus, Columns):
+            tokens = [named_values(corpus, lo, hi) for lo, hi in pairwise(corpus.offsets.tolist())]
+            return tokens, self._split(label.ids, corpus.offsets)
         rows: list[list[Any]] = list(corpus.rows())
         if corpus.n_columns == 1:
             rows = [[token[0] for token in sequence] for sequence in rows]
@@ -502,17 +660,23 @@ class DensityPredictor(SequencePredictor):
         sweeps: int = SWEEPS,
     ) -> tuple[Columns, Column]:
         """What :meth:`sample` draws as a corpus and a column of labels, without a Python object for each token."""
+        corpus, label = self._sampled(n, method, seed, draws, sweeps)
+        if not isinstance(corpus, Columns):
+            raise OptionError("the model's tokens are ready-made features, and no columns; sample gives them")
+        return corpus, label
+
+    def _sampled(self, n: int, method: str, seed: int | None, draws: int | None, sweeps: int) -> tuple[Corpus, Column]:
         density = self._density()
         rng = np.random.default_rng([whole_number("seed", self.seed if seed is None else seed, 0), 4])
         n, sweeps = whole_number("n", n, 1, MOST_DRAWS), whole_number("sweeps", sweeps, 0)
         enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else whole_number("draws", draws, 2, MOST_DRAWS)
         drawn = density.sample(n, method, rng, enough, sweeps, thread_count(self.threads))
         label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
-        return density.columns(drawn.fields, drawn.offsets, label), label
+        return density.corpus(drawn, label), label
 
     def _density(self) -> Density:
         model = self._fitted()
         known = self.__dict__.get("_known_density")
         if known is None or known.model is not model:
-            known = self._known_density = Density(model)
+            known = self._known_density = density_of(model)
         return known

@@ -46,7 +46,7 @@ from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, unused_options_note
-from loglinear.training.run import Outcome, train
+from loglinear.training.run import Outcome, rounds_note, train
 
 
 @documented
@@ -170,6 +170,8 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             self.message_ = f"from the weights of a model of {began_by}: {self.message_}"
         if problem.gold.allowed is None:
             self.message_ += unused_options_note(self.criterion)
+        elif CRITERIA.part(self.criterion).completes:
+            self.message_ += rounds_note(self.history_)
 
     def _training(self, problem: Problem, label_column: int, partial: bool, with_dev: bool) -> TaggerTraining:
         """How the problem is solved: by weights, or by EM."""

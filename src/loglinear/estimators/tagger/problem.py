@@ -24,8 +24,9 @@ from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
-from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
-from loglinear.generative.m_estimation import MEstimationObjective
+from loglinear.generative.base import BASES, Base, HmmBase, OwnBase, Sampling, is_own, read_base
+from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, possible_steps
+from loglinear.generative.m_estimation import Expected, MEstimationObjective, expected_sentence_counts
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.structures.chain.listed import ListedScores
 from loglinear.structures.chain.structure import Chain
@@ -101,13 +102,36 @@ class Problem:
 
     def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
+        assert self.gold.allowed is not None
+        n_labels = self.gold.allowed.shape[1]
 
         def complete(structure: Structure, scores: Scores, positions: slice) -> Int32:
-            allowed = self.gold.slice(positions.start, positions.stop).allowed
-            assert allowed is not None
+            allowed = self.gold.slice(positions.start, positions.stop).mask(n_labels)
             return structure.viterbi(structure.restrict(scores, allowed))[0]
 
         return np.concatenate(self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, complete))
+
+    def expected(self, weights: Float, n_threads: int) -> Expected:
+        """Feature counts expected under the labellings that the annotation leaves, given the weights so far."""
+        from scipy.sparse import vstack
+
+        corpus, features = self.encoded, self.model.features
+
+        def left(chain: Chain, scores: Scores, positions: slice) -> Scores:
+            allowed = self.gold.slice(positions.start, positions.stop).mask(len(self.model.states))
+            return chain.restrict(scores, allowed)
+
+        def count(chain: Chain, scores: Scores, positions: slice) -> tuple[Any, Float]:
+            first = int(np.searchsorted(corpus.offsets, positions.start))
+            run = first, first + chain.n_sequences
+            return expected_sentence_counts(features, corpus, *run, left(chain, scores, positions))
+
+        def sum_up(chain: Chain, scores: Scores, positions: slice) -> Float:
+            return chain.log_partition(left(chain, scores, positions))
+
+        counts, tilted = zip(*self.model.with_weights(weights).map_blocks(corpus, None, n_threads, count), strict=True)
+        untilted = self.model.with_weights(0.0 * weights).map_blocks(corpus, None, n_threads, sum_up)
+        return Expected.of(vstack(counts, format="csr"), weights, np.concatenate(tilted), np.concatenate(untilted))
 
     def scaling_objective(self, weights: Float, n_threads: int) -> AnyObjective:
         """Loss of the chain as a whole as a function of factors [Y + 1] of the pieces after each label."""
@@ -138,7 +162,7 @@ class Problem:
         model = self.model
         if isinstance(criterion, MEstimation):
             counts = model.counts(self.encoded, self.gold.labels)
-            objective = MEstimationObjective(counts, self._expected(counts, n_threads), l2, self.sequence_weights)
+            objective = MEstimationObjective(counts, self.base_counts(counts, n_threads), l2, self.sequence_weights)
             return objective.by(criterion)
         losses = Objective(
             model.features, self.encoded, self.gold, criterion, model.penalties, l2, self.sequence_weights, n_threads,
@@ -148,8 +172,8 @@ class Problem:
             losses.terms.append(self._field_likelihood(n_threads))
         return losses
 
-    def _expected(self, counts: Any, n_threads: int) -> Float:
-        """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data."""
+    def base_counts(self, counts: Any, n_threads: int) -> Float:
+        """E_q0[f] [D]; ``counts`` [S, D] are the features of the training data, which smooth sampled expectations."""
         model, base, weights = self.model, self.model.base, self.sequence_weights
         assert base is not None
         if self.sampling is None:
@@ -208,13 +232,8 @@ def prepared(
     base, sampling = None, None
     if criterion.uses_base:
         hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
-        if hidden and (options.base is not None and options.base != "hmm"):
-            raise OptionError(
-                f"base={options.base!r:.60}: where labels are hidden (partial labels, sub-labels), base='hmm' alone "
-                "can be found, by EM"
-            )
         if hidden:
-            base, corpus = _base_by_em(options, corpus, annotation, weights, label_column)
+            base, corpus = _hidden_base(options, corpus, annotation, weights, label_column)
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     transitions = _transitions(options, encoder) if criterion.learns_weights else "none"
@@ -259,10 +278,22 @@ def _fitted_base(
     return counted, sampling, seen
 
 
-def _base_by_em(
+def _hidden_base(
     options: Any, corpus: Corpus, annotation: Annotation, weights: Float | None, label_column: int | None
 ) -> tuple[Base, Corpus]:
-    """The hidden Markov model of data with hidden labels, and the corpus as it is to be seen."""
+    """The base of data with hidden labels, and the corpus as it is to be seen."""
+    kind = options.base or "hmm"
+    if kind not in BASES:
+        raise OptionError(
+            f"base={kind!r:.60}: where labels are hidden (partial labels, sub-labels) the base is found from the data: "
+            f"{', '.join(BASES)}, with exact expectations"
+        )
+    soft = dict(CRITERIA.spec(options.criterion).values).get("em") == "soft"
+    if kind == "locally-uniform" and not soft:
+        raise OptionError(
+            "base='locally-uniform' prefers no labelling, so that there is no best one to take for hidden labels; "
+            "m-estimation:em=soft takes all of them"
+        )
     smoothing, step_smoothing = _smoothing(options)
     step_smoothing = step_smoothing or BASE_STEP_SMOOTHING
     spec = f"hmm:smoothing={smoothing!r},transition_smoothing={step_smoothing!r},rounds={BASE_ROUNDS}"
@@ -274,7 +305,25 @@ def _base_by_em(
     hmm = problem.criterion(spec)
     assert isinstance(hmm, HiddenMarkov)
     training = HmmTraining(problem, options.seed, thread_count(options.threads), hmm=hmm)
-    return training.base_by_em(), problem.corpus
+    if kind == "locally-uniform":
+        return _uniform_base(problem, smoothing), problem.corpus
+    return replace(training.base_by_em(), kind=kind), problem.corpus
+
+
+def _uniform_base(problem: Problem, smoothing: float) -> HmmBase:
+    """Uniform over what the constraints let follow a label, with one distribution of values for all labels."""
+    base, rules, y = problem.model.hmm_base, problem.model.penalties, len(problem.model.states)
+    transitions, starts, ends = map(np.isfinite, (rules.transition, rules.start, rules.stop))
+    steps = possible_steps(transitions, starts, ends, 1)
+    times = None
+    if problem.sequence_weights is not None:
+        times = np.repeat(problem.sequence_weights, np.diff(problem.encoded.offsets))
+    emissions = [
+        np.tile(np.bincount(field, times, minlength=len(values)).astype(np.float64), (y, 1))
+        for field, values in zip(problem.encoded.fields, base.vocabulary.values, strict=True)
+    ]
+    counts = Counts(1, y, steps.astype(np.float64), emissions)
+    return HmmBase("locally-uniform", base.vocabulary, HiddenMarkovModel.estimated(counts, smoothing))
 
 
 def _smoothing(options: Any) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,6 +47,7 @@ from loglinear.training.run import Outcome
 if TYPE_CHECKING:
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.problem import Problem
+    from loglinear.generative.m_estimation import Expected
 
 OPENING = "opening"
 SCALING, SCALING_STEPS = "scaling", 20
@@ -148,7 +149,7 @@ class TaggerTraining(Learnable):
         nota:threshold=...   first without wrong contexts, then with those that are probable under the model at that
                              point
         m-estimation         where labels are hidden, rounds, each from the labels most probable under the model at
-                             that point
+                             that point, or from expected counts
         """
         if isinstance(criterion, MEstimation) and self.problem.gold.allowed is not None:
             return self._rounds(criterion, optimizer, l2)
@@ -172,7 +173,19 @@ class TaggerTraining(Learnable):
 
     def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:
         """A phase for each round of completing the labels and learning from them."""
+        from loglinear.generative.m_estimation import MEstimationObjective, soft_rounds  # SciPy
+
         problem, objectives = self.problem, dict[bytes, Any]()  # the last one only, by its labels
+
+        @cache
+        def base_counts() -> Float:
+            return problem.base_counts(None, self.n_threads)
+
+        def of_expected(found: Expected) -> MEstimationObjective:
+            objective = MEstimationObjective(
+                found.counts, base_counts(), l2, problem.sequence_weights, log_factors=found.log_factors
+            )
+            return objective.by(criterion)
 
         def from_completed_labels(start: Float, kept: Arrays | None) -> tuple[Any, Arrays]:
             labels = problem.completed(start, self.n_threads) if kept is None else np.array(kept["labels"])
@@ -182,8 +195,9 @@ class TaggerTraining(Learnable):
                 objectives[key] = replace(problem, gold=Gold(labels)).objective(criterion, l2, self.n_threads)
             return objectives[key], {"labels": labels}
 
+        soft = soft_rounds(lambda start: problem.expected(start, self.n_threads), of_expected)
         names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
-        return [Phase(name, optimizer, from_completed_labels) for name in names]
+        return [Phase(name, optimizer, soft if criterion.em == "soft" else from_completed_labels) for name in names]
 
 
 @dataclass(frozen=True)

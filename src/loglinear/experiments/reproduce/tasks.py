@@ -383,9 +383,8 @@ def cell_shape(key: str, cell: Cell) -> Any:
     figures = dict.fromkeys(figures_of(kind), is_finite)
     shape = {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
     if also := cell["job"].get("also") if isinstance(cell.get("job"), dict) else None:
-        shape["also"] = {
-            key_0: {"dev": figures, "test": figures, "counts": TRAINED["counts"]} for key_0 in map(str, also)
-        }
+        scored = {"dev": figures, "test": figures, "counts": TRAINED["counts"]}
+        shape["also"] = {str(how): scored for how in also}
     return shape
 
 
