@@ -237,6 +237,14 @@ def check_place(path: Path | None) -> None:
         raise OptionError(f"{path}: cannot write to {path.parent}: {error.strerror}; choose another folder") from None
 
 
+def check_charts(*paths: Path | None) -> None:
+    """Reject charts that cannot be written, or whose names promise another format than SVG."""
+    for path in paths:
+        if path is not None and str(path) != "-" and path.suffix.lower() != ".svg":
+            raise OptionError(f"{path}: charts are written as SVG; name a file that ends in .svg")
+        check_place(path)
+
+
 def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
     """Reject outputs that cannot be written, or would overwrite each other or an input, before time is spent.
 
