@@ -66,6 +66,8 @@ def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
 TAKEN_BY = {
     "tagger": "loglinear tag",
     "combination": "loglinear tag",
+    "local-tagger": "loglinear tag",
+    "input-classifier": "loglinear classify run",
     "classifier": "loglinear classify run",
     "parser": "loglinear parse run",
     "dependency-parser": "loglinear parse run",
@@ -407,7 +409,6 @@ def summarise(
     ``following`` are commands, with MODEL for the model file; ``metric`` says what the dev score is. ``objective`` and
     ``seconds`` are those that the estimator recorded, if they are not given.
     """
-    from loglinear.experiments.tables import size
     from loglinear.training.run import score_text
 
     at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
@@ -421,9 +422,23 @@ def summarise(
         "objective": objective,
         "dev score": "" if score is None else f"{score_text(score)}{metric} at iteration {at}, whose weights are kept",
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
-        "model": "" if output is None else f"{output} ({size(output.stat().st_size)})",
-        "next": "" if output is None else following.replace("MODEL", str(output)),
+        **({} if output is None else written(output, following)),
     }
+    show_lines(lines, out)
+
+
+def written(output: Path, following: str) -> dict[str, str]:
+    """Where a model is, and the commands that follow, for :func:`show_lines`."""
+    from loglinear.experiments.tables import size
+
+    return {
+        "model": f"{output} ({size(output.stat().st_size)})",
+        "next": following.replace("MODEL", str(output)),
+    }
+
+
+def show_lines(lines: Mapping[str, str], out: Console) -> None:
+    """Print what there is to say, a line each, under its name."""
     for what, text in lines.items():
         if text:
             out.print(f"{what:<10} {text}", markup=False)

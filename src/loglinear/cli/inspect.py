@@ -296,6 +296,120 @@ def _combination(stored: ModelFile, path: Path) -> View:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Taggers made of a classifier: the weights of its columns, or how often trees look at each.
+
+
+def _local_tagger(stored: ModelFile, path: Path) -> View:
+    import numpy as np
+
+    from loglinear.estimators.tagger.classifiers import LinearClassifier
+    from loglinear.estimators.tagger.local import LocalTagger
+
+    tagger = LocalTagger.load(path)
+    model, columns = tagger.model_, _local_columns(tagger)
+    facts = {
+        "file": str(path), "bytes": stored.size, "kind": stored.kind, "labels": len(tagger.classes_),
+        "label_names": tagger.classes_, "classifier": str(stored.header["classifier"]["name"]),
+        "options": dict(stored.header["options"]["classifier"]), "attributes": model.columns.n_attributes,
+        "columns": model.columns.n_columns, "method": model.method,
+        "constraints": None if model.constraints is None else model.constraints.to_dict(),
+    }  # fmt: skip
+    weights: dict[str, list[Weighted]] = {}
+    linear = isinstance(model.data, LinearClassifier)
+    if isinstance(model.data, LinearClassifier):
+        coef = model.data.coef_
+        rows = [-coef[0], coef[0]] if len(coef) == 1 else list(coef)
+        for label, row in zip(model.data.classes_.tolist(), rows, strict=True):
+            weights[label] = list(zip(columns, row.tolist(), strict=True))
+    elif model.data is not None:
+        looked = np.bincount(model.data.feature[model.data.children[:, 0] >= 0], minlength=len(columns)).tolist()
+        weights["(all labels)"] = [(name, float(n)) for name, n in zip(columns, looked, strict=True) if n]
+        facts |= {"trees": len(model.data.roots), "nodes": len(model.data.feature)}
+    what = "weight" if linear else "nodes"
+    given = ", ".join(f"{name}={value}" for name, value in facts["options"].items())
+    trees = "" if linear or model.data is None else f"; {facts['trees']:,} trees, {facts['nodes']:,} nodes"
+    lines = [
+        _header(stored, facts["classifier"], f"{facts['labels']} labels"),
+        f"{facts['attributes']:,} attributes, {facts['columns']:,} columns{trees}",
+        f"options: {given}",
+    ]
+
+    def everything(names: list[str]) -> Facts:
+        chosen = {label: own for label, own in weights.items() if not linear or label in names}
+        return facts | {
+            "features": [
+                {"label": label, "column": name, what: value} for label, own in chosen.items() for name, value in own
+            ]
+        }
+
+    def show(out: Console, names: list[str], top: int) -> None:
+        chosen = {label: own for label, own in weights.items() if not linear or label in names}
+        form = "+8.3f" if linear else "6.0f"
+        rows = ([label, _strongest(own, top, form)] for label, own in chosen.items())
+        _print_table(out, ["label", "strongest columns" if linear else "columns that most nodes look at"], rows)
+
+    return View(lines, tagger.classes_, everything, show)
+
+
+def _local_columns(tagger: Any) -> list[str]:
+    """What each column of a classifier's rows is."""
+    columns, labels, attributes = tagger.model_.columns, tagger.classes_, tagger.model_.encoder.names()
+    names = list(attributes)
+    if columns.with_previous:
+        names += [f"after {label}" for label in (*labels, "(start)")]
+    if columns.pairs is not None:
+        pairs = (divmod(code, len(labels)) for code in columns.pairs.tolist())
+        names += [f"{attributes[a]}  after {labels[y]}" for a, y in pairs]
+    return names
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Classifiers of sequences: the model of each class.
+
+
+def _input_classifier(stored: ModelFile, path: Path) -> View:
+    import numpy as np
+
+    from loglinear.estimators.tagger.hmm import InputClassifier
+
+    classifier = InputClassifier.load(path)
+    names = [str(name) for name in classifier.classes_.tolist()]
+    members: list[Facts] = []
+    for name, share, tagger in zip(names, np.exp(classifier.log_prior_).tolist(), classifier.taggers_, strict=True):
+        hmm = tagger.model_.hmm_base
+        members.append({
+            "class": name, "prior": share, "labels": tagger.classes_, "order": hmm.model.order,
+            "probabilities": hmm.model.n_parameters, "values": [len(values) for values in hmm.vocabulary.values],
+            "features": tagger.model_.features.n_features, "mean_length": float(hmm.model.inflow.sum()),
+        })  # fmt: skip
+    facts: Facts = {
+        "file": stored.name, "bytes": stored.size, "kind": stored.kind, "label_names": names,
+        "options": {"prior": classifier.prior, "criterion": getattr(classifier.taggers_[0], "criterion", "hmm")},
+        "label_key": classifier.label_key_,
+    }  # fmt: skip
+
+    def everything(chosen: list[str]) -> Facts:
+        return facts | {"classes": [each for each in members if each["class"] in chosen]}
+
+    def show(out: Console, chosen: list[str], top: int) -> None:
+        rows = (
+            [
+                each["class"], f"{each['prior']:.1%}", ", ".join(each["labels"][:top]), f"{each['probabilities']:,}",
+                ", ".join(f"{n:,}" for n in each["values"]), f"{each['features']:,}", f"{each['mean_length']:.1f}",
+            ]
+            for each in members
+            if each["class"] in chosen
+        )  # fmt: skip
+        titles = ["class", "prior", "labels of tokens", "probabilities", "values", "features", "mean length"]
+        _print_table(out, titles, rows)
+
+    lines = [
+        _header(stored, "classes of sequences by p(x)", str(facts["options"]["criterion"]), f"{len(names)} classes")
+    ]
+    return View(lines, names, everything, show)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Linear models: classifiers and regressions.
 
 
@@ -647,6 +761,8 @@ def _parser_lines(stored: ModelFile, facts: Facts) -> list[str]:
 VIEWS: dict[str, Callable[[ModelFile, Path], View]] = {
     "tagger": _tagger,
     "combination": _combination,
+    "local-tagger": _local_tagger,
+    "input-classifier": _input_classifier,
     "classifier": _classifier,
     "ridge": _regression,
     "least-squares": _regression,
