@@ -190,7 +190,7 @@ def test_damaged_content_is_refused() -> None:
         (table, {}, {"log_theta": table[1]["log_theta"] + 0.1}),
         (table, {}, {"log_theta": table[1]["log_theta"][:, :-1]}),
         (table, {}, {"mean_lengths": np.array([-1.0, 1.0, 1.0])}),
-        (table, {}, {"single": np.ones(2, dtype=bool)}),
+        (table, {}, {"single": np.ones(2, dtype=np.uint8)}),
         (hmms, {"order": 2}, {}),
         (hmms, {"states": ["0"]}, {}),
         (hmms, {"states": ["0", "0"]}, {}),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.errors import ModelKindError
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.estimators.tagger.local import LocalTagger
     from loglinear.evaluation.paired import PairedReport
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
@@ -182,7 +183,11 @@ def read_template(name: str | None) -> str | TemplateSet | None:
 
 
 def choose_template(
-    tagger: Tagger, template: str | TemplateSet | None, corpus: Columns | Attributes, files: CorpusOptions, out: Console
+    tagger: Tagger | LocalTagger,
+    template: str | TemplateSet | None,
+    corpus: Columns | Attributes,
+    files: CorpusOptions,
+    out: Console,
 ) -> None:
     """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none."""
     from loglinear.data import Attributes

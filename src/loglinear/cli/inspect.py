@@ -307,7 +307,7 @@ def _local_tagger(stored: ModelFile, path: Path) -> View:
 
     tagger = LocalTagger.load(path)
     model, columns = tagger.model_, _local_columns(tagger)
-    facts = {
+    facts: Facts = {
         "file": str(path), "bytes": stored.size, "kind": stored.kind, "labels": len(tagger.classes_),
         "label_names": tagger.classes_, "classifier": str(stored.header["classifier"]["name"]),
         "options": dict(stored.header["options"]["classifier"]), "attributes": model.columns.n_attributes,

@@ -791,7 +791,7 @@ def to_storage(theta: Any, inputs: TableFeatures | SequenceInputs | None) -> tup
     if isinstance(inputs, TableFeatures):
         header = {"components": NAIVE_BAYES, "smoothing": theta.smoothing, "table": inputs.to_header()}
         arrays: Arrays = {
-            "log_theta": theta.log_theta, "mean_lengths": theta.mean_lengths, "single": theta.single,
+            "log_theta": theta.log_theta, "mean_lengths": theta.mean_lengths, "single": theta.single.astype(np.uint8),
             **string_arrays("strings", inputs.strings),
         }  # fmt: skip
         return header, arrays
@@ -840,7 +840,7 @@ def _naive_bayes(read: Reader, k: int) -> tuple[NaiveBayesComponents, TableFeatu
         read.fail("table", "a column of numbers, or one without values")
     n, d = len(features.columns), len(features.names)
     log_theta, lengths = read.floats("log_theta", (k, d)), read.floats("mean_lengths", (n,), 0.0)
-    first, single = first_columns(features), read.array("single", (np.bool_,), (n,)).copy()
+    first, single = first_columns(features), read.ints("single", (n,), 2).astype(bool)
     if not np.allclose(np.add.reduceat(np.exp(log_theta), first, axis=1), 1.0, atol=1e-6):
         read.fail("log_theta", "the probabilities do not add up to one")
     return NaiveBayesComponents(log_theta, first, read.number("smoothing", above=0.0), lengths, single), features

@@ -125,10 +125,10 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Estimator["ClassifierMo
     # -- files and pickles -----------------------------------------------------------------------------------------
 
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
-        model = self._fitted()
+        self._fitted()
         if (why := why_not_saved(self.classifier)) is not None:
             raise OptionError(f"a LocalTagger with it cannot be saved: {why}; or pickle it yourself (joblib.dump)")
-        header, arrays = to_storage(model, type(self.classifier).__name__)
+        header, arrays = to_storage(self.model_, type(self.classifier).__name__)
         header["options"] = {**self._stored_options(), "classifier": plain_options(self.classifier)}
         return header, arrays
 
