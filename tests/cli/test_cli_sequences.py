@@ -60,7 +60,7 @@ def test_labels_of_tokens_and_weights(sequences, run):
     ("arguments", "message"),
     [
         (["--label", "sort"], "kinds.txt:2: the sort of this sentence is missing; give it a comment before it: # sort"),
-        (["--label", "kind", "--criterion", "cll"], "criterion='cll' has no p(x) to classify by"),
+        (["--label", "kind", "--criterion", "cll"], "criterion='cll' is of a conditional model, without p(x)"),
         (["--label", "kind", "--prior", "flat"], "prior='flat' is not one of empirical, uniform"),
         (["--label", "kind", "--order", 3], "order=3 is not one of 1, 2"),
     ],

@@ -212,5 +212,5 @@ def test_damaged_files_are_refused():
 
 
 def test_criteria_without_a_density_are_refused_before_training():
-    with pytest.raises(OptionError, match="criterion='cll' has no p"):
+    with pytest.raises(OptionError, match="criterion='cll' is of a conditional model"):
         InputClassifier(Tagger(template="words")).fit([["a"]], ["x"])
