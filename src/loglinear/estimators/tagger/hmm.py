@@ -235,7 +235,8 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):  # its
             raise OptionError(f"tagger={self.tagger!r:.60} is neither a Tagger nor an HMM")
         if isinstance(self.tagger, Tagger) and spec_name(self.tagger.criterion) not in GENERATIVE:
             raise OptionError(
-                f"criterion={self.tagger.criterion!r} is of a conditional model, without p(x) to classify by; take {' or '.join(GENERATIVE)}"
+                f"criterion={self.tagger.criterion!r} is of a conditional model, without p(x) to classify "
+                f"by; take {' or '.join(GENERATIVE)}"
             )
 
     def fit(
