@@ -315,3 +315,110 @@ def test_numbers_out_of_reach_are_an_error(tmp_path, run):
 def test_warnings_are_said_in_a_line(numbers, run):
     result = run("cluster", numbers, "-k", 2, "--rounds", 1, "--restarts", 0)
     assert result.status == 0 and "loglinear: warning: EM was stopped after 1 rounds" in result.err
+
+
+# -- tables of names and text, and sequences ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def survey(tmp_path):
+    rng = np.random.default_rng(2)
+    path = tmp_path / "survey.csv"
+    lines = ["colour,size,note,kind,age"]
+    for i in range(60):
+        colour, size = rng.choice(["red", "pink"] if i % 2 else ["blue", "green"]), rng.choice(["S", "M", ""])
+        note = " ".join(rng.choice(TOPICS["sport" if i % 2 else "food"].split(), size=6))
+        lines.append(f"{colour},{size},{note},{('b' if i % 2 else 'a') if i < 4 else ''},{i % 3}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def sequences(tmp_path):
+    rng = np.random.default_rng(3)
+    path, text = tmp_path / "sequences.txt", ""
+    for i in range(60):
+        text += f"# kind = {'odd' if i % 2 else 'even'}\n" if i < 4 else "# no kind\n"
+        words = [["buy", "sell"], ["stock", "bond"]] if i % 2 else [["the", "a"], ["dog", "cat"]]
+        text += "".join(f"{rng.choice(words[t % 2])}\t{'DN'[t % 2]}\n" for t in range(rng.integers(2, 7))) + "\n"
+    path.write_text(text)
+    return path
+
+
+def test_a_table_of_names_and_text_is_clustered(survey, run, tmp_path):
+    model, rows = tmp_path / "m.model", tmp_path / "rows.csv"
+    how = ["--components", "naive-bayes", "--label", "kind"]
+    result = run("cluster", survey, "-k", 2, *how, "-o", model, "--rows", rows, "--dev", survey)
+    assert result.status == 0 and "columns of numbers are left out (age)" in result.err
+    assert "60 rows; colour (category), size (category), note (text)" in result.err
+    assert [row["component"] for row in rows_in(rows.read_text())] == ["a", "b"] * 30
+    assert run("cluster", survey, "--predict", model).out == rows.read_text()
+    shown = run("inspect", model)
+    assert "a mixture of naive Bayes models, 2 components, 3 columns" in shown.out and "colour=" in shown.out
+    facts = json.loads(run("inspect", model, "--json").out)
+    assert "note:goal" in facts["columns"] and len(facts["components"][0]["probabilities"]) == len(facts["columns"])
+    named = ["--category", "age", "--category", "colour", "-q"]
+    assert run("cluster", survey, "-k", 2, "--components", "naive-bayes", *named, "-o", model).status == 0
+    assert Mixture.load(model).inputs_.kinds == {"colour": "category", "age": "category"}
+    chosen = run("cluster", survey, "-k", "1-3", *how[:2], "--text", "note", "--curve", "-", "-q")
+    assert [row["chosen"] for row in rows_in(chosen.out)] == ["0", "1", "0"]
+
+
+def test_sequences_are_clustered(sequences, run, tmp_path):
+    model, rows = tmp_path / "m.model", tmp_path / "rows.csv"
+    how = ["--components", "hmm", "--label", "kind", "--separator", "tab"]
+    result = run("cluster", sequences, "-k", 2, *how, "-o", model, "--rows", rows, "--dev", sequences)
+    assert result.status == 0 and "60 sequences" in result.err and "2 known states in each component" in result.err
+    assert [row["component"] for row in rows_in(rows.read_text())] == ["even", "odd"] * 30
+    predicted = rows_in(run("cluster", sequences, "--predict", model).out)
+    assert [row["component"] for row in predicted] == ["even", "odd"] * 30
+    shown = run("inspect", model)
+    assert "hidden Markov models (2 states, order 1), 2 components" in shown.out and "dog" in shown.out
+    facts = json.loads(run("inspect", model, "--json", "--label", "odd").out)
+    assert facts["states"] == ["D", "N"] and np.shape(facts["components"][0]["steps"]) == (3, 3)
+    hidden = ["--components", "hmm:states=2", "--choose", "held-out", "--threads", 1]
+    chosen = run("cluster", sequences, "-k", "1-3", *hidden, "--curve", "-", "-q", "-o", model)
+    assert len(rows_in(chosen.out)) == 3 and Mixture.load(model).n_components > 1
+    weights = tmp_path / "weights.txt"
+    weights.write_text("2\n" * 60)
+    sums = []
+    for more in ([], ["--weights", weights]):
+        assert run("cluster", sequences, "-k", 2, *how, *more, "-o", model, "-q").status == 0
+        sums.append(Mixture.load(model).log_likelihoods_[-1])
+    assert sums[1] == pytest.approx(2 * sums[0], rel=0.1)  # smoothing counts for less
+
+
+def test_the_component_of_a_sequence_is_a_key_of_json_lines(run, tmp_path):
+    path = tmp_path / "sequences.jsonl"
+    records = [{"tokens": ["a", "b"] if i % 2 else ["c", "d"], "kind": "odd" if i == 1 else None} for i in range(20)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    result = run("cluster", path, "-k", 2, "--components", "hmm:states=1", "--label", "kind", "--rows", "-", "-q")
+    assert [row["component"] for row in rows_in(result.out)] == ["1", "odd"] * 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--components", "hmm:states=2", "--text", "a", "--min-count", 2], "--text, --min-count: for tables"),
+        (["--components", "hmm:labels=2"], "has no option 'labels'; it has states"),
+        (["--components", "hmm:states=2", "--plot", "x.svg"], "--plot draws Gaussians"),
+        (["--components", "hmm:states=2", "--label", "sort"], "no sentence has a comment # sort = NAME"),
+        (["--components", "hmm:states=2", "--covariance", "full"], "covariance='full' is for components='gaussian'"),
+        (["--components", "hmm", "--label-column", 7], "there is no column 7"),
+        (["--components", "naive-bayes", "--number", "a"], "name the column with --category"),
+        (["--components", "naive-bayes", "--label-column", 1], "--label-column: for files of sequences"),
+        (["--components", "forest"], "is not one of gaussian, multinomial, naive-bayes, hmm"),
+        (["--category", "a"], "--category is for --components naive-bayes"),
+        (["--components", "hmm:states=2", "--plot-rounds", "x.png"], "x.png: charts are written as SVG"),
+    ],
+)
+def test_mistakes_about_sequences_and_tables_end_in_one_line(arguments, message, sequences, run):
+    result = run("cluster", sequences, "-k", 2, *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.count("\n") == 1 and message in result.err
+
+
+def test_a_leftover_checkpoint_does_not_hide_mistakes_in_options(numbers, run, tmp_path):
+    (tmp_path / "m.model.checkpoint").write_bytes(b"")
+    result = run("cluster", numbers, "-k", 2, "--covariance", "round", "-o", tmp_path / "m.model")
+    assert result.status == 2 and "covariance='round'" in result.err

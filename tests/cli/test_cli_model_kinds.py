@@ -27,12 +27,12 @@ VERBS = {
     "cluster": ("cluster", "{table}", "--predict", "{model}"),
 }
 TAKES = {
-    **dict.fromkeys(("tag", "eval"), ("tagger", "combination")),
+    **dict.fromkeys(("tag", "eval"), ("tagger", "combination", "local-tagger")),
     "prune": ("tagger",),
     "sample": ("tagger", "parser"),
     **dict.fromkeys(("parse run", "parse eval"), ("parser", "dependency-parser")),
     "parse run, dependencies": ("dependency-parser",),
-    **dict.fromkeys(("classify run", "classify eval"), ("classifier",)),
+    **dict.fromkeys(("classify run", "classify eval"), ("classifier", "input-classifier")),
     "cluster": ("mixture",),
 }
 
@@ -63,6 +63,8 @@ def refuse(run, verb: str, model: Path, kind: str, places: dict[str, str]) -> No
 ONE_OF_EACH = (
     "tagger",
     "combination",
+    "local tagger",
+    "input classifier",
     "classifier of texts",
     "parser",
     "dependency parser",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from loglinear.generative.mixture import (
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
+    NaiveBayesComponents,
     ObjectiveFellWarning,
     WeightedRows,
     start_model,
@@ -281,3 +283,74 @@ def test_numbers_that_cannot_be_squared_are_refused() -> None:
     with pytest.raises(DataError, match="row 0"), np.errstate(over="ignore"):
         even = GaussianComponents.even(np.zeros((3, 1)), np.ones(3), 1, "known")
         MixtureModel(np.zeros(1), even).expected(x, np.ones(3))
+
+
+# -- naive Bayes components --------------------------------------------------------------------------------------------
+
+
+def blocks_of(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
+    """Rows of three attributes: one of three values, one of two that may be missing, and counts of four words."""
+    one = np.eye(3)[rng.integers(3, size=n)]
+    other = np.eye(2)[rng.integers(2, size=n)] * (rng.random(n) < 0.7)[:, None]
+    return np.hstack([one, other, rng.poisson(1.0, size=(n, 4)).astype(float)]), np.array([0, 3, 5])
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_naive_bayes_components_are_products_of_multinomials(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, first = blocks_of(rng, 8)
+    weights, shares = rng.random(8) + 0.1, rng.dirichlet(np.ones(2), size=8)
+    for rows in (x, sparse.csr_matrix(x)):
+        components = NaiveBayesComponents.even(rows, weights, 2, 0.5, first).maximised(rows, shares * weights[:, None])
+        parts = [x[:, lo:hi] for lo, hi in ((0, 3), (3, 5), (5, 9))]
+        alone = [
+            MultinomialComponents.even(part, weights, 2, 0.5).maximised(part, shares * weights[:, None])
+            for part in parts
+        ]
+        np.testing.assert_allclose(components.log_theta, np.hstack([part.log_theta for part in alone]))
+        for i in range(8):  # attribute by attribute, value by value
+            for k in range(2):
+                p = math.prod(math.exp(components.log_theta[k, j]) ** x[i, j] for j in range(9))
+                assert math.exp(components.log_densities(rows)[i, k]) == pytest.approx(p)
+        assert components.log_prior() == pytest.approx(sum(part.log_prior() for part in alone))
+        assert components.n_parameters == 2 * (2 + 1 + 3)
+        np.testing.assert_allclose(
+            components.mean_lengths, weights @ np.stack([p.sum(axis=1) for p in parts], 1) / weights.sum()
+        )
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_the_objective_of_naive_bayes_components_never_falls(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, first = blocks_of(rng, 20)
+    weights = rng.random(20) + 0.1
+    start = start_model(NaiveBayesComponents.even(x, weights, k, 0.3, first), x, weights, None, "k-means++", rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ObjectiveFellWarning)
+        _, state = climbed(start, WeightedRows(x, weights), max_iter=30, tolerance=0.0)
+    assert (np.diff(state.objectives) > -1e-8 * np.abs(state.objectives[1:])).all()
+
+
+def test_one_naive_bayes_component_is_counts_and_known_rows_are_classes() -> None:
+    rng = np.random.default_rng(3)
+    x, first = blocks_of(rng, 40)
+    known = rng.integers(2, size=40).astype(np.int32)
+    start = start_model(NaiveBayesComponents.even(x, np.ones(40), 2, 1.0, first), x, np.ones(40), known, "random", rng)
+    model, _ = climbed(start, WeightedRows(x, np.ones(40), known))
+    for k in range(2):
+        for lo, hi in ((0, 3), (3, 5), (5, 9)):
+            counts = x[known == k, lo:hi].sum(axis=0) + 1.0
+            np.testing.assert_allclose(np.exp(model.components.log_theta[k, lo:hi]), counts / counts.sum())  # type: ignore[attr-defined]
+
+
+def test_draws_of_attributes_are_single_where_training_rows_are() -> None:
+    rng = np.random.default_rng(4)
+    x, first = blocks_of(rng, 200)
+    rows = (
+        NaiveBayesComponents.even(x, np.ones(200), 2, 1.0, first).sample(np.zeros(2000, dtype=np.int32), rng).toarray()
+    )
+    assert set(rows[:, :3].sum(axis=1)) == {1.0} and set(rows[:, 3:5].sum(axis=1)) == {0.0, 1.0}
+    assert rows[:, 3:5].sum(axis=1).mean() == pytest.approx(x[:, 3:5].sum(axis=1).mean(), abs=0.05)
+    assert rows[:, 5:].sum(axis=1).mean() == pytest.approx(x[:, 5:].sum(axis=1).mean(), rel=0.1)

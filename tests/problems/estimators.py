@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from loglinear import (
     HMM,
@@ -140,6 +141,13 @@ STORED: dict[str, Fit] = {
         Mixture(2, "multinomial", start=np.array([[1.0, 2, 3, 4], [4, 3, 2, 1]])), (COUNTS,),
         lambda m: m.predict_proba(COUNTS),
     ),
+    "mixture of naive Bayes": Fit(
+        Mixture(2, "naive-bayes"), ([["a", i % 2, "x"] for i in range(8)],),
+        lambda m: m.predict_proba([["a", 1, None]]),
+    ),
+    "mixture of hmms": Fit(Mixture(2, "hmm:states=2"), (ROWS,), lambda m: m.predict_proba(ROWS)),
+    "local tagger": Fit(LocalTagger(LogisticRegression(), template="words"), (ROWS, CHUNKS), _marginals),
+    "input classifier": Fit(InputClassifier(), (ROWS, ["x", "y", "x"], CHUNKS), lambda c: c.predict_proba(ROWS)),
     "naive Bayes": Fit(NaiveBayes(), (COUNTS, [True, False] * 4), lambda n: n.predict_proba(COUNTS)),
     "ridge": Fit(Ridge(), (NUMBERS, np.arange(8.0)), lambda r: r.predict(NUMBERS)),
     "least squares": Fit(LeastSquares(), (NUMBERS, NUMBERS[:, :2]), lambda r: r.predict(NUMBERS)),
@@ -148,8 +156,9 @@ STORED: dict[str, Fit] = {
 
 PICKLED: dict[str, Fit] = {
     **STORED,
-    "local tagger": Fit(LocalTagger(LogisticRegression(), template="words"), (ROWS, CHUNKS), _marginals),
-    "input classifier": Fit(InputClassifier(), (ROWS, ["x", "y", "x"], CHUNKS), lambda c: c.predict_proba(ROWS)),
+    "local tagger of neighbours": Fit(
+        LocalTagger(KNeighborsClassifier(3), template="words"), (ROWS, CHUNKS), _marginals
+    ),
 }
 
 

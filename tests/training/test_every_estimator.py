@@ -31,6 +31,7 @@ HIDDEN = [[None if (i + t) % 3 else label for t, label in enumerate(y)] for i, y
 ROWS = np.concatenate([RNG.normal(size=(40, 3)) + shift for shift in (0.0, 1.5, 3.0)])
 KINDS = np.repeat(["a", "b", "c"], 40)
 COUNTS = RNG.poisson(np.repeat([[4.0, 1, 1, 0.5], [0.5, 1, 1, 4]], 30, axis=0)).astype(float)
+CELLS = [[f"v{min(int(value), 3)}" for value in row] for row in COUNTS]
 SENTENCES = [[(f"w{RNG.integers(7)}", f"t{RNG.integers(3)}") for _ in range(RNG.integers(2, 7))] for _ in range(25)]
 ARCS = [[(0 if t == 0 else t, "root" if t == 0 else f"r{x[t][1]}") for t in range(len(x))] for x in SENTENCES]
 
@@ -127,6 +128,14 @@ CASES = {
     "mixture-of-counts": Case(
         lambda: Mixture(2, components="multinomial", restarts=0, rounds=6, tolerance=0), (COUNTS,),
         {"X_dev": COUNTS[::3]},
+    ),
+    "mixture-of-tables": Case(
+        lambda: Mixture(2, components="naive-bayes", restarts=0, rounds=6, tolerance=0), (CELLS,),
+        {"X_dev": CELLS[::3]},
+    ),
+    "mixture-of-sequences": Case(
+        lambda: Mixture(2, components="hmm:states=2", restarts=1, rounds=6, tolerance=0, threads=1), (WORDS,),
+        {"X_dev": WORDS[::3]}, phases={f"start {i} of 2" for i in (1, 2)},
     ),
 }  # fmt: skip
 CASES["classifier-risk"].phases = {"cll", "main"}

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loglinear.cli.common import (
-    check_place,
+    check_charts,
     check_training,
     console,
     fit,
+    read_template,
     save,
     show_differences,
+    show_lines,
+    showing_warnings,
     summarise,
+    tagger_of,
     working,
     write_text,
+    written,
 )
 from loglinear.cli.options import (
     AGAINST,
     AgainstOptions,
+    CorpusOptions,
     FitOptions,
     Flags,
     Given,
@@ -29,25 +36,42 @@ from loglinear.cli.options import (
     ModelOutput,
     Output,
     PrintJson,
+    Quiet,
     TableOptions,
     Threads,
     add,
     flag,
     verbs,
 )
-from loglinear.errors import DataError, OptionError
-from loglinear.estimators.options import ClassifierOptions
+from loglinear.errors import DataError, ModelKindError, OptionError
+from loglinear.estimators.options import NAIVE_BAYES, ClassifierOptions, TaggerOptions
+from loglinear.options import spec_name
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float
-    from loglinear.data.tables import TableFile
+    from loglinear.data import Columns
     from loglinear.estimators.classifier.estimator import Classifier
+    from loglinear.estimators.tagger.hmm import InputClassifier
     from loglinear.evaluation.labels import LabelReport
 
 Format = Annotated[str, flag(TableOptions, "format")]
+OF_SEQUENCES = (
+    "criterion",
+    "order",
+    "template",
+    "min_count",
+    "l2",
+    "variance",
+    "max_iter",
+    "constraints",
+    "base",
+    "seed",
+    "threads",
+)  # options of the taggers that classify sequences
 app = verbs(
     "Train, use and judge classifiers of the rows of a table (CSV, TSV, JSON Lines).",
     "loglinear classify train reviews.csv --label stars -o stars.model",
+    "loglinear classify train-sequences questions.txt --label kind -o kinds.model",
     "loglinear classify run stars.model new.csv > labelled.csv",
     "loglinear classify eval stars.model test.csv",
 )
@@ -79,10 +103,12 @@ def train_command(
         raise OptionError("name the column of the labels: --label COLUMN")
     if model.class_weight not in (None, "balanced"):
         raise OptionError(f"--class-weight {model.class_weight!r}: the only value here is balanced")
-    check_training(output, run)
     out = console(run.quiet)
     classifier = Classifier(**{**vars(model), "kinds": rows.kinds()})
     check_classifier(classifier)
+    if run.resume and spec_name(model.criterion) == NAIVE_BAYES:
+        raise OptionError(f"--resume: criterion {model.criterion!r} counts, in one go; leave it out")
+    check_training(output, run)
     with working(out, f"reading {train}"):
         table = rows.read(train)
         dev = None if run.dev is None else rows.read(run.dev, whole=True)
@@ -96,6 +122,78 @@ def train_command(
         metric=" % right",
         following="loglinear classify eval MODEL TEST;  loglinear inspect MODEL",
     )  # fmt: skip
+
+
+@add(app, "train-sequences")
+def train_sequences_command(
+    train: Annotated[
+        str, typer.Argument(metavar="FILE", help="Column file, JSON Lines or text of sequences (also .gz, or -).")
+    ],
+    output: ModelOutput,
+    model: Annotated[TaggerOptions, Flags(only=OF_SEQUENCES, defaults={"criterion": "hmm"})],
+    files: Annotated[CorpusOptions, Flags(only=("format", "separator", "comments", "weights"))],
+    label: Annotated[
+        str,
+        typer.Option(
+            help="Where the class of a sequence is: the key of JSON Lines, or # KEY = NAME comments before it."
+        ),
+    ] = "class",
+    labelled: Annotated[
+        bool, typer.Option("--labelled", help="The last column holds labels of the tokens, the states of hmm.")
+    ] = False,
+    prior: Annotated[
+        str, typer.Option(help="Probability of a class: empirical (its share of the sequences) or uniform.")
+    ] = "empirical",
+    quiet: Quiet = False,
+) -> None:
+    """Train a generative tagger (hmm, m-estimation) for each class of sequences, to classify them by p(x given class).
+
+    Examples
+    --------
+    loglinear classify train-sequences questions.txt --label kind -o kinds.model     (# kind = NAME before each)
+    loglinear classify train-sequences mails.jsonl --label spam --criterion hmm:labels=3 -o spam.model
+    loglinear classify train-sequences tagged.txt --labelled --order 2 --prior uniform -o kinds.model
+    loglinear classify eval kinds.model test.txt
+    """
+    from loglinear.data.columns.notes import required_notes
+    from loglinear.estimators.tagger.hmm import InputClassifier
+
+    out = console(quiet)
+    tagger = tagger_of(model)
+    tagger.check_options()
+    tagger.template = read_template(model.template)
+    classifier = InputClassifier(tagger, prior)
+    classifier.check_options()
+    check_training(output, FitOptions())
+    with working(out, f"reading {train}"):
+        corpus = _sequences(train, files, labelled)
+        classes = required_notes(corpus, label)
+        weights = files.sentence_weights(len(corpus))
+    began = time.perf_counter()
+    with working(out, "training a model for each class"), showing_warnings(out):
+        classifier.fit(corpus, classes, sample_weight=weights, labelled=labelled)
+    seconds = time.perf_counter() - began
+    classifier.label_key_ = label
+    save(classifier, output)
+    sizes = ", ".join(f"{name} ({count:,})" for name, count in sorted(Counter(classes).items()))
+    show_lines(
+        {
+            "data": f"{len(corpus):,} sequences, {corpus.n_tokens:,} tokens; {sizes}",
+            "training": f"{model.criterion} for each class; {seconds:.1f} s",
+            **written(output, "loglinear classify eval MODEL TEST;  loglinear inspect MODEL"),
+        },
+        out,
+    )
+
+
+def _sequences(path: str, files: CorpusOptions, labelled: bool = False) -> Columns:
+    """Sequences with what is noted of each."""
+    from loglinear.data import Columns
+
+    corpus = files.read(path, layout=True, label_keys=("labels",) if labelled else ())
+    if not isinstance(corpus, Columns):
+        raise DataError("ready-made attributes; generative taggers look at columns", corpus.name)
+    return corpus
 
 
 @add(app, "run")
@@ -114,6 +212,8 @@ def run_command(
 ) -> None:
     """Label the rows of a table: the same table with the predicted label and its probability.
 
+    Of a model of sequences, the table has a row for each sequence: its number, class and probability.
+
     Examples
     --------
     loglinear classify run stars.model new.csv -o labelled.csv
@@ -122,9 +222,11 @@ def run_command(
     from loglinear.data import atomic_output
     from loglinear.data.tables import read_table, table_format_of, write_table
 
-    classifier = _loaded(model, threads)
-    rows = read_table(table, format)
+    classifier: Any = _loaded(model, threads)
+    sequences = _is_of_sequences(classifier)
+    rows: Any = _sequences(table, CorpusOptions(format=format)) if sequences else read_table(table, format)
     labels, chances = _predicted(classifier, rows)
+    columns = {"sequence": list(range(1, len(rows) + 1))} if sequences else rows.columns
     added: dict[str, Any] = {column: labels}
     if chances is not None:
         added[f"{column}_probability"] = chances.max(axis=1).tolist()
@@ -133,11 +235,13 @@ def run_command(
     elif probabilities:
         raise OptionError(f"models of {classifier.criterion} have no probabilities; leave out --probabilities")
     for name in added:
-        if name in rows.columns:
+        if name in columns:
             raise OptionError(f"the table has a column {name!r} already; choose another name with --column")
     chosen = table_format_of(table) if format == "auto" else format
+    if sequences:
+        chosen = table_format_of(output) if output != "-" else "csv"
     with atomic_output(output) as out:
-        write_table({**rows.columns, **added}, out, chosen)
+        write_table({**columns, **added}, out, chosen)
 
 
 @add(app, "eval")
@@ -181,18 +285,26 @@ def eval_command(
     from loglinear.experiments.charts import table_chart
     from loglinear.experiments.regions import Regions, chosen_columns
 
-    check_place(plot)
+    check_charts(plot, plot_regions)
     other.reject_alone(given, "--column")
-    check_place(plot_regions)
     if plot_columns is not None and plot_regions is None:
         raise OptionError(f"--plot-columns {plot_columns}: for which chart? give --plot-regions FILE.svg with it")
-    classifier = _loaded(model, threads)
-    columns = None if plot_regions is None else chosen_columns(classifier.kinds_ or {}, plot_columns)
-    rows = read_table(table, format)
-    named = label or classifier.label_column_
-    if named is None:
-        raise OptionError(f"{model} does not say which column holds the labels; name it with --label")
-    truth = rows.column(named)
+    classifier: Any = _loaded(model, threads)
+    rows: Any
+    if _is_of_sequences(classifier):
+        from loglinear.data.columns.notes import required_notes
+
+        if plot_regions is not None:
+            raise OptionError("--plot-regions draws columns of numbers, and the model is of sequences; leave it out")
+        columns, named = None, label or classifier.label_key_ or "class"
+        rows = _sequences(table, CorpusOptions(format=format))
+        truth = required_notes(rows, named)
+    else:
+        columns = None if plot_regions is None else chosen_columns(classifier.kinds_ or {}, plot_columns)
+        rows, named = read_table(table, format), label or classifier.label_column_
+        if named is None:
+            raise OptionError(f"{model} does not say which column holds the labels; name it with --label")
+        truth = rows.column(named)
     began = time.perf_counter()
     labels, chances = _predicted(classifier, rows)
     seconds = time.perf_counter() - began
@@ -208,7 +320,7 @@ def eval_command(
     if other.against is not None:
         from loglinear.evaluation.paired import paired_rows
 
-        labels_of_other, other_losses = _second(other.against, rows, named, column, format, threads)
+        labels_of_other, other_losses = _second(other.against, rows, truth, column, format, threads)
         both = None if losses is None or other_losses is None else (losses, other_losses)
         tests = paired_rows(truth, labels, labels_of_other, both, draws=other.draws)
         reports = [_facts(accuracy_report([truth], [each])) for each in (labels, labels_of_other)]
@@ -218,7 +330,8 @@ def eval_command(
         facts = _facts(report) | {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
         typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
-    typer.echo(report.text().replace(" tokens;", " rows;", 1), nl=False)
+    what = "sequences" if _is_of_sequences(classifier) else "rows"
+    typer.echo(report.text().replace(" tokens;", f" {what};", 1), nl=False)
     typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
     if unknown:
         typer.echo(f"no log loss: the model does not know the label {unknown[0]!r}")
@@ -230,7 +343,7 @@ def _facts(report: LabelReport) -> dict[str, Any]:
     return {"rows": facts.pop("tokens"), **facts}
 
 
-def _log_losses(classifier: Classifier, chances: Any, truth: list[str]) -> Float | None:
+def _log_losses(classifier: Any, chances: Any, truth: list[str]) -> Float | None:
     """-log p of each row's label [N]; None without probabilities, or if the model does not know a label."""
     import numpy as np
 
@@ -242,16 +355,20 @@ def _log_losses(classifier: Classifier, chances: Any, truth: list[str]) -> Float
 
 
 def _second(
-    source: str, rows: TableFile, label: str, column: str, format: str, threads: int | None
+    source: str, rows: Any, truth: list[str], column: str, format: str, threads: int | None
 ) -> tuple[list[str], Float | None]:
     """Labels, and log losses if there are any, of the system to compare with: a model, or a table of the same rows."""
-    from loglinear.data.tables import read_table
+    from loglinear.data.tables import TableFile, read_table
     from loglinear.model_file import is_model
 
     if is_model(source):
-        classifier = _loaded(Path(source), threads)
+        classifier: Any = _loaded(Path(source), threads)
+        if _is_of_sequences(classifier) == isinstance(rows, TableFile):
+            raise OptionError(f"--against {source}: one of the models is of sequences, the other of tables")
         labels, chances = _predicted(classifier, rows)
-        return labels, _log_losses(classifier, chances, rows.column(label))
+        return labels, _log_losses(classifier, chances, truth)
+    if not isinstance(rows, TableFile):
+        raise OptionError(f"--against {source}: sequences are compared with those of another model; give a model file")
     table = read_table(source, format)
     labels = table.column(column)
     if table.n_rows != rows.n_rows:
@@ -266,17 +383,32 @@ def _second(
     return labels, None
 
 
-def _loaded(model: Path, threads: int | None) -> Classifier:
+def _is_of_sequences(classifier: Any) -> bool:
+    return hasattr(classifier, "taggers_")
+
+
+def _loaded(model: Path, threads: int | None) -> Classifier | InputClassifier:
+    from loglinear import model_file
     from loglinear.estimators.classifier.estimator import Classifier
 
-    classifier = Classifier.load(model)
+    read = model_file.read(model)
+    if read.kind == "input-classifier":
+        from loglinear.estimators.tagger.hmm import InputClassifier
+
+        of_sequences = InputClassifier._read(read, {})
+        for tagger in of_sequences.taggers_:
+            tagger.threads = threads
+        return of_sequences
+    if read.kind != Classifier.kind:
+        raise ModelKindError(read.file, read.kind[:40], Classifier.kind)
+    classifier = Classifier._read(read, {})
     if classifier.kinds_ is None:
         raise OptionError(f"{model} was trained in Python, not on a table; use it from Python")
     classifier.threads = threads
     return classifier
 
 
-def _predicted(classifier: Classifier, table: TableFile) -> tuple[list[str], Any]:
+def _predicted(classifier: Any, table: Any) -> tuple[list[str], Any]:
     """Labels, and the probabilities [N, Y] if the model has any."""
     import numpy as np
 

@@ -1,23 +1,35 @@
-"""``loglinear cluster``: mixtures of Gaussians or of words, learnt from a table and used on another."""
+"""``loglinear cluster``: mixtures of numbers, words, attributes or sequences, learnt from a file and used on others."""
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import TABLE, FitOptions, Flags, TableOptions, changed, flag
+from loglinear.cli.options import TABLE, CorpusOptions, FitOptions, Flags, TableOptions, changed
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
-from loglinear.estimators.options import BIC, CHOOSE_BY, HELD_OUT, ClassifierOptions, MixtureOptions, check_mixture
-from loglinear.options import option, options
+from loglinear.estimators.options import (
+    BIC,
+    CHOOSE_BY,
+    HELD_OUT,
+    HMM_COMPONENTS,
+    NAIVE_BAYES,
+    MixtureOptions,
+    check_mixture,
+    hmm_components,
+)
+from loglinear.options import option, options, spec_name
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from loglinear.data.columns.corpus import Columns
     from loglinear.data.tables import TableFile
     from loglinear.estimators.mixture import Mixture
     from loglinear.experiments.components import Curve
@@ -83,28 +95,41 @@ class ClusterOptions:
 
 def cluster_command(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input).")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input); for hmm, a file of sequences.",
+        ),
     ],
     asked: ClusterOptions,
     model: Annotated[MixtureOptions, Flags(panel=MODEL, without=("n_components",), defaults={"components": None})],
     run: Annotated[FitOptions, Flags(help={"dev": "table of rows to judge by"})],
-    table: Annotated[TableOptions, Flags(without=("label", "categories"))],
-    words: Annotated[str, flag(ClassifierOptions, "text", panel=TABLE)] = "words",
-    min_count: Annotated[
-        int, typer.Option(min=1, help="Leave out words that occur in fewer rows.", rich_help_panel=TABLE)
-    ] = 1,
+    table: Annotated[TableOptions, Flags(without=("label",))],
+    files: Annotated[
+        CorpusOptions,
+        Flags(
+            without=("format",),
+            help={
+                "weights": "file with a weight for each row or sequence, a number a line",
+                "label_column": "of hmm, column of known states, from 0; negative from the last",
+                "partial": "of hmm, known states may be partial: * is any, A|B is A or B",
+            },
+        ),
+    ],
     label: Annotated[
         str | None,
         typer.Option(
             "--label",
             "--labels",
             metavar="COLUMN",
-            help="Column with the names of known components, which those rows keep; empty where not known.",
+            help="Column with the names of known components, which those rows keep; empty where not known. For hmm, "
+            "the key of JSON Lines or # KEY = NAME comments.",
             rich_help_panel=TABLE,
         ),
     ] = None,
 ) -> None:
-    """Find clusters in a table, by a mixture of Gaussians (numbers) or multinomials (counts, bags of words).
+    """Find clusters by a mixture of Gaussians (numbers), multinomials (counts, bags of words), naive Bayes models
+    (columns of names and text) or hidden Markov models (sequences).
 
     Examples
     --------
@@ -114,57 +139,67 @@ def cluster_command(
     loglinear cluster mails.csv --text body -k 8 --min-count 3 -o topics.model
     loglinear cluster new.csv --predict iris.model -o rows.csv
     loglinear cluster some-labelled.csv -k 3 --label species -o species.model     (empty cells: not known)
+    loglinear cluster survey.csv -k 2-6 --components naive-bayes --category age --category town -o classes.model
+    loglinear cluster sentences.txt -k 3 --components hmm:states=4 -o kinds.model
+    loglinear cluster tagged.txt -k 3 --components hmm --label-column 1 -o kinds.model     (states are known)
     """
     out = common.console(run.quiet)
     if asked.predict is not None:
         trained = {
             "-k": asked.n_components, "--choose": asked.choose, "--label": label, "--number": table.numbers,
-            "--text": table.texts, "--ignore": table.ignored, "--rows": asked.rows, "--components": model.components,
-            "--covariance": model.covariance, "--plot-rounds": asked.plot_rounds,
+            "--text": table.texts, "--category": table.categories, "--ignore": table.ignored, "--rows": asked.rows,
+            "--components": model.components, "--covariance": model.covariance, "--plot-rounds": asked.plot_rounds,
             "--held-out": asked.held_out, "--curve": asked.curve, "--plot-curve": asked.plot_curve,
+            "--weights": files.weights,
         }  # fmt: skip
         if given := [name for name, value in trained.items() if value]:
             raise OptionError(f"{', '.join(given)}: with --predict the model says that; leave out")
-        _predict(data, asked.predict, asked, table, out)
+        _predict(data, asked.predict, asked, table, files, out)
         return
     numbers = _component_numbers(asked, run)
-    if table.texts and table.numbers:
-        raise OptionError("--text and --number: a mixture is of words or of numbers; give only one of them")
+    files.format = table.format
+    seen = _source(model, table, files, label)
+    if model.components is not None:
+        check_mixture(_mixture_of(model, model.components, numbers[0], seen))
     if asked.plot_columns is not None and asked.plot is None:
         raise OptionError(f"--plot-columns {asked.plot_columns}: for which chart? give --plot FILE.svg with it")
-    for output in (asked.output, *(_output_of(asked, k) for k in numbers if len(numbers) > 1)):
-        common.check_training(output, run)
     if asked.curve == asked.rows == "-":
         raise OptionError("--curve - and --rows -: standard output has room for one table; write the other to a file")
-    curve = None if asked.curve in (None, "-") else Path(asked.curve)
-    for place in (asked.plot, asked.plot_rounds, asked.plot_curve, curve):
-        common.check_place(place)
-    with common.working(out, f"reading {data}"):
-        rows = table.read(data, whole=True)
-        left_out = [*(table.ignored or []), *([] if label is None else [label])]
-        seen = ClusterRows.choose(rows, table.numbers or [], table.texts or [], left_out, words, min_count)
-        kind = model.components or ("gaussian" if seen.words is None else "multinomial")
-        x = seen.matrix(rows, kind == "multinomial")
-        dev = None if run.dev is None else seen.matrix(table.read(run.dev, whole=True), kind == "multinomial")
-    if kind == "gaussian" and seen.words is not None:
-        raise OptionError("--components gaussian is for numbers; words are counted: take --components multinomial")
-    _places(asked, seen, kind)
-    training = Clustering(model, kind, x, dev, _known(rows, label), asked, run, out)
+    common.check_place(None if asked.curve in (None, "-") else Path(asked.curve))
+    common.check_charts(asked.plot, asked.plot_rounds, asked.plot_curve)
+    with common.working(out, f"reading {data}"), common.showing_warnings(out):
+        found = seen.read(data)
+        dev = None if run.dev is None else seen.read_dev(run.dev)
+    _places(asked, seen, found.components)
+    training = Clustering(model, found, seen, dev, files.sentence_weights(found.n), asked, run, out)
     training.check(numbers)
+    for output in (asked.output, *(_output_of(asked, k) for k in numbers if len(numbers) > 1)):
+        common.check_training(output, run)
     mixture, seconds = training.chosen(numbers) if len(numbers) > 1 else training.fitted(numbers[0])
-    _finish(mixture, seconds, x, seen, asked, out)
+    _finish(mixture, seconds, found, seen, asked, out)
 
 
-def _predict(data: str, model: Path, asked: ClusterOptions, table: TableOptions, out: Console) -> None:
+def _predict(
+    data: str, model: Path, asked: ClusterOptions, table: TableOptions, files: CorpusOptions, out: Console
+) -> None:
     """Write the component of each row, as a trained model sees it."""
     from loglinear.estimators.mixture import Mixture
 
     mixture = Mixture.load(model)
+    files.format = table.format
+    if mixture.family == HMM_COMPONENTS:
+        seen: Source = ClusterSequences(mixture.components, files)
+    elif mixture.family == NAIVE_BAYES:
+        seen = ClusterTable(table, {})
+    else:
+        seen = ClusterMatrix(table, mixture.components, seen=ClusterRows.of_model(mixture, model))
+    if asked.plot is not None:
+        common.check_charts(asked.plot)
+        _places(asked, seen, mixture.components)
     with common.working(out, f"reading {data}"):
-        seen = ClusterRows.of_model(mixture, model)
-        x = seen.matrix(table.read(data, whole=True), mixture.components == "multinomial")
-    _write_rows(mixture, x, str(asked.output or "-"))
-    if asked.plot or asked.plot_rounds:
+        x = seen.applied_to(data, mixture.components)
+    _write_rows(mixture, x, None, str(asked.output or "-"))
+    if asked.plot:
         _draw(mixture, x, seen, asked, out)
 
 
@@ -193,32 +228,69 @@ def _output_of(asked: ClusterOptions, n_components: int) -> Path | None:
     return None if asked.output is None else asked.output.with_name(f"{asked.output.name}.k{n_components}")
 
 
+def _mixture_of(model: MixtureOptions, components: str, n_components: int, seen: Source) -> Mixture:
+    from loglinear.estimators.mixture import Mixture
+
+    return Mixture(**{**vars(model), "n_components": n_components, "components": components, **seen.options})
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a file holds for a mixture.
+
+    Parameters
+    ----------
+    x
+        What :meth:`Mixture.fit` takes: numbers [n, D], a table or a corpus.
+    components : str
+        What it is a mixture of.
+    known : list of (str or None), optional
+        The names of the rows' components, where they are known.
+    """
+
+    x: Any
+    components: str
+    known: list[str | None] | None
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        from loglinear.estimators.mixture import n_examples
+
+        return n_examples(self.x)
+
+    def only(self, rows: Any) -> Found:
+        """Some of the rows (numbers), or all."""
+        from loglinear.estimators.mixture import taken
+
+        if rows is None:
+            return self
+        return Found(taken(self.x, rows), self.components, self.known and [self.known[i] for i in rows])
+
+
 @dataclass(frozen=True)
 class Clustering:
-    """Mixtures of some rows x [n, D], one or several of which one is chosen."""
+    """Mixtures of some rows, one or several of which one is chosen; ``weights`` [n] are the rows', if there are any."""
 
     model: MixtureOptions
-    kind: str
-    x: Any
+    found: Found
+    seen: Source
     dev: Any
-    known: list[str | None] | None
+    weights: Any
     asked: ClusterOptions
     run: FitOptions
     out: Console
 
     def check(self, numbers: Sequence[int]) -> None:
         """Refuse what training would refuse, before the first of several trainings."""
-        n = self.x.shape[0]
         for k in numbers:
             check_mixture(self.mixture(k))
-        if len(numbers) > 1 and numbers[-1] > n:
-            raise OptionError(f"-k {self.asked.n_components}: there are fewer rows ({n}) than components")
+        if len(numbers) > 1 and numbers[-1] > self.found.n:
+            raise OptionError(f"-k {self.asked.n_components}: there are fewer rows ({self.found.n}) than components")
 
     def mixture(self, n_components: int) -> Mixture:
         """A mixture to train."""
-        from loglinear.estimators.mixture import Mixture
-
-        return Mixture(**{**vars(self.model), "n_components": n_components, "components": self.kind})
+        return _mixture_of(self.model, self.found.components, n_components, self.seen)
 
     def fitted(self, n_components: int, rows: Any = None, output: Path | None = None) -> tuple[Mixture, float]:
         """A mixture of some ``rows`` (numbers), trained with a checkpoint beside ``output``, and its seconds."""
@@ -230,17 +302,16 @@ class Clustering:
             several = step.phase != "main" and self.out.is_terminal  # without one, starts need no line each
             return replace(step, phase=step.phase if several else "main", objective=-step.objective)
 
-        mixture = self.mixture(n_components)
-        x = self.x if rows is None else self.x[rows]
+        mixture, own = self.mixture(n_components), self.found.only(rows)
         seconds = common.fit(
-            mixture, x, self.run, self.out, output=output or self.asked.output, progress=progress, X_dev=self.dev,
-            known=self.known_of(rows),
+            mixture, own.x, self.run, self.out, output=output or self.asked.output, progress=progress, X_dev=self.dev,
+            known=own.known, sample_weight=self.weights_of(rows), **self.seen.keywords,
         )  # fmt: skip
         return mixture, seconds
 
-    def known_of(self, rows: Any) -> list[str | None] | None:
-        """The known components of some rows (numbers), or of all."""
-        return self.known if self.known is None or rows is None else [self.known[i] for i in rows]
+    def weights_of(self, rows: Any) -> Any:
+        """The weights of some rows (numbers), or of all."""
+        return self.weights if self.weights is None or rows is None else self.weights[rows]
 
     def chosen(self, numbers: Sequence[int]) -> tuple[Mixture, float]:
         """The mixture that is best in the way asked for, of all rows, and the seconds that all of them took.
@@ -253,13 +324,16 @@ class Clustering:
         curve, best, total = Curve(asked.choose or BIC), None, 0.0
         if curve.way == HELD_OUT:
             share = HELD_OUT_SHARE if asked.held_out is None else asked.held_out
-            rows, held = held_out_rows(self.x.shape[0], share, self.model.seed, self.known)
+            rows, held = held_out_rows(self.found.n, share, self.model.seed, self.found.known)
             if numbers[-1] > len(rows):
                 raise OptionError(f"-k {asked.n_components}: {len(rows)} rows are not held out, fewer than components")
-        x, others = (self.x, None) if rows is None else (self.x[rows], self.x[held])
+        own, others = self.found.only(rows), None if held is None else self.found.only(held).x
         for k in numbers:
             mixture, seconds = self.fitted(k, rows, _output_of(asked, k))
-            curve.judged.append(Judged.of(mixture, x, self.known_of(rows), others))
+            states, weights = self.seen.states(own.x), self.weights_of(rows)
+            curve.judged.append(
+                Judged.of(mixture, own.x, own.known, others, states=states, sample_weight=weights)
+            )  # fmt: skip
             total += seconds
             if curve.best is curve.judged[-1]:
                 best = mixture
@@ -283,39 +357,32 @@ class Clustering:
             self.out.print(f"chart      {self.asked.plot_curve}", markup=False)
 
 
-def _finish(mixture: Mixture, seconds: float, x: Any, seen: ClusterRows, asked: ClusterOptions, out: Console) -> None:
+def _finish(mixture: Mixture, seconds: float, found: Found, seen: Source, asked: ClusterOptions, out: Console) -> None:
     """Write a trained mixture and show its components."""
-    import numpy as np
-
     from loglinear.cli.inspect import component_table
 
-    mixture.feature_names_in_ = np.array(seen.names, dtype=object)
-    mixture.source_ = seen.to_dict()
+    seen.describe(mixture)
     if asked.output is not None:
         common.save(mixture, asked.output)
     common.show_table(component_table(mixture, asked.top), out)
-    what = f"words of {', '.join(seen.texts)}" if seen.words is not None else "columns"
     common.summarise(
         mixture, out, asked.output,
-        data=f"{x.shape[0]:,} rows, {len(seen.names):,} {what}",
+        data=seen.size(found.x, mixture),
         seconds=seconds,
         objective=f"{mixture.objectives_[-1]:,.3f}; log-likelihood {mixture.log_likelihoods_[-1]:,.3f}",
-        following="loglinear cluster TABLE --predict MODEL;  loglinear inspect MODEL",
+        following="loglinear cluster FILE --predict MODEL;  loglinear inspect MODEL",
     )  # fmt: skip
     if asked.rows is not None:
-        _write_rows(mixture, x, asked.rows)
+        _write_rows(mixture, found.x, seen.states(found.x), asked.rows)
     if asked.plot or asked.plot_rounds:
-        _draw(mixture, x, seen, asked, out)
+        _draw(mixture, found.x, seen, asked, out)
 
 
-def _known(table: TableFile, label: str | None) -> list[str | None] | None:
-    return None if label is None else [cell.strip() or None for cell in table.column(label)]
-
-
-def _write_rows(mixture: Mixture, x: Any, path: str) -> None:
+def _write_rows(mixture: Mixture, x: Any, states: Any, path: str) -> None:
     from loglinear.cli.inspect import component_labels
 
-    probabilities = mixture.model_.posterior(x)
+    rows = x if mixture.inputs_ is None else mixture._in_numbers(x, states)
+    probabilities = mixture.model_.posterior(rows)
     best = probabilities.argmax(axis=1)
     names = component_labels(mixture)
     columns = {
@@ -335,7 +402,7 @@ def _write_table(columns: Mapping[str, Sequence[Any]], path: str, digits: int = 
         write_table(columns, out, table_format_of(path) if path != "-" else "csv", digits)
 
 
-def _places(asked: ClusterOptions, seen: ClusterRows, kind: str) -> tuple[int, int] | None:
+def _places(asked: ClusterOptions, seen: Source, kind: str) -> tuple[int, int] | None:
     """The numbers of the columns of --plot, or None; raises before training if there is nothing to draw."""
     if asked.plot is None:
         return None
@@ -351,7 +418,7 @@ def _places(asked: ClusterOptions, seen: ClusterRows, kind: str) -> tuple[int, i
     return seen.names.index(parts[0]), seen.names.index(parts[1])
 
 
-def _draw(mixture: Mixture, x: Any, seen: ClusterRows, asked: ClusterOptions, out: Console) -> None:
+def _draw(mixture: Mixture, x: Any, seen: Source, asked: ClusterOptions, out: Console) -> None:
     from loglinear.cli.inspect import component_labels
     from loglinear.experiments.charts import climb_chart, component_chart
 
@@ -366,7 +433,223 @@ def _draw(mixture: Mixture, x: Any, seen: ClusterRows, asked: ClusterOptions, ou
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From the rows of a table to the matrix of a mixture: columns of numbers, or the words of columns of text.
+# From a file to what a mixture is trained on: numbers or words in a matrix, a table of names and text, or sequences.
+
+
+class Source(ABC):
+    """How a file becomes what a mixture is trained on or applied to."""
+
+    @abstractmethod
+    def read(self, path: str) -> Found:
+        """The rows to train on."""
+
+    def read_dev(self, path: str) -> Any:
+        """Dev rows, once the training rows are read."""
+        return self.read(path).x
+
+    def applied_to(self, path: str, components: str) -> Any:
+        """Rows to apply a trained mixture to."""
+        return self.read(path).x
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the mixture that the flags of the file say."""
+        return {}
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords of its ``fit``."""
+        return {}
+
+    def states(self, x: Any) -> Any:
+        """The known states of sequences, None if there are none."""
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of a matrix' columns."""
+        return []
+
+    def describe(self, mixture: Mixture) -> None:
+        """Note in a trained mixture how its columns were made; those of tables and sequences know."""
+        mixture.source_ = None
+
+    @abstractmethod
+    def size(self, x: Any, mixture: Mixture) -> str:
+        """The size of the training data, in words."""
+
+
+def _source(model: MixtureOptions, table: TableOptions, files: CorpusOptions, label: str | None) -> Source:
+    """The source that components and flags ask for; refuses flags that do not go with them."""
+    components, cut = model.components, {"text": model.text, "min_count": model.min_count}
+    family = None if components is None else spec_name(components)
+    if table.texts and table.numbers:
+        raise OptionError("--text and --number: a mixture is of words or of numbers; give only one of them")
+    if family == HMM_COMPONENTS:
+        given = changed(table, "numbers", "categories", "texts", "ignored")
+        if given := given + changed(model, "text", "min_count"):
+            raise OptionError(f"{', '.join(given)}: for tables, but {components} is for sequences; leave out")
+        return ClusterSequences(str(components), files, label)
+    if given := changed(files, "separator", "comments", "label_column", "partial"):
+        raise OptionError(f"{', '.join(given)}: for files of sequences (--components hmm:states=4); leave out")
+    if family != NAIVE_BAYES:
+        if table.categories:
+            raise OptionError("--category is for --components naive-bayes, which look at names; leave it out")
+        return ClusterMatrix(table, components, model.text, model.min_count, label)
+    if table.numbers:
+        raise OptionError("--number: naive-bayes components are of names and words; name the column with --category")
+    kinds = {**dict.fromkeys(table.categories or [], "category"), **dict.fromkeys(table.texts or [], "text")}
+    return ClusterTable(table, cut, kinds, (*(table.ignored or ()), *(() if label is None else (label,))), label)
+
+
+@dataclass(frozen=True)
+class ClusterSequences(Source):
+    """Sequences; ``label`` is the key under which a sequence's component is noted."""
+
+    components: str
+    files: CorpusOptions
+    label: str | None = None
+
+    def read(self, path: str) -> Found:
+        from loglinear.data.columns.notes import sentence_notes
+
+        corpus = self._corpus(path, layout=self.label is not None)
+        known = None if self.label is None else sentence_notes(corpus, self.label)
+        if known is not None and not any(known):
+            raise DataError(
+                f"--label {self.label}: no sentence has a comment # {self.label} = NAME, or key", corpus.name
+            )
+        return Found(corpus, self.components, known)
+
+    def read_dev(self, path: str) -> Columns:
+        return self._corpus(path)
+
+    def applied_to(self, path: str, components: str) -> Columns:
+        return self._corpus(path)
+
+    def _corpus(self, path: str, layout: bool = False) -> Columns:
+        from loglinear.data import Columns
+
+        corpus = self.files.read(path, layout=layout)
+        if not isinstance(corpus, Columns):
+            raise DataError("ready-made attributes; hidden Markov models look at columns", corpus.name)
+        return corpus
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return {"label_column": self.files.label_column, "partial": self.files.partial}
+
+    def states(self, x: Any) -> Any:
+        from loglinear.estimators.tagger.inputs import annotation_of
+
+        if hmm_components(self.components)["states"] is not None:
+            return None
+        return annotation_of(x, None, self.files.label_column, self.files.partial)
+
+    def size(self, x: Any, mixture: Mixture) -> str:
+        states = "states found" if self.states(x) is None else "known states"
+        n = len(mixture.inputs_.states)  # type: ignore[union-attr]  # of sequences
+        return f"{len(x):,} sequences, {x.n_tokens:,} tokens, {n} {states} in each component"
+
+
+@dataclass(frozen=True)
+class ClusterTable(Source):
+    """A table of names and text; ``kinds`` are those of the columns that are named, by default of all but numbers."""
+
+    table: TableOptions
+    more: Mapping[str, Any]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    label: str | None = None
+
+    def read(self, path: str) -> Found:
+        from loglinear.features.tables import kind_of
+
+        rows = self.table.read(path, whole=True)
+        for name in (*self.kinds, *self.left_out):
+            rows.column(name)
+            if name in self.left_out and name in self.kinds:
+                raise OptionError(f"column {name!r} cannot be both left out (or the label) and used")
+        known = None if self.label is None else [cell.strip() or None for cell in rows.column(self.label)]
+        chosen = [name for name in rows.columns if name in self.kinds]
+        if not self.kinds:
+            names = {name: kind_of(cells) for name, cells in rows.columns.items() if name not in self.left_out}
+            chosen = [name for name, kind in names.items() if kind != "number"]
+            if numbers := [name for name, kind in names.items() if kind == "number"]:
+                warnings.warn(
+                    f"columns of numbers are left out ({', '.join(numbers)}); name those whose numbers are names of "
+                    "categories with --category, and the others too",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            if not chosen:
+                raise DataError("no column holds names or text; name some with --category or --text", rows.file)
+        return Found(rows.without([name for name in rows.columns if name not in chosen]), NAIVE_BAYES, known)
+
+    def read_dev(self, path: str) -> TableFile:
+        return self.table.read(path, whole=True)
+
+    def applied_to(self, path: str, components: str) -> TableFile:
+        return self.table.read(path, whole=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {**self.more, "kinds": dict(self.kinds) or None}
+
+    def size(self, x: Any, mixture: Mixture) -> str:
+        kinds = mixture.inputs_.kinds  # type: ignore[union-attr]  # of a table
+        return f"{len(x):,} rows; {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
+
+
+@dataclass
+class ClusterMatrix(Source):
+    """A table of numbers or text as a matrix; ``seen`` are its columns, chosen when the training rows are read."""
+
+    table: TableOptions
+    components: str | None
+    words: str = "words"
+    min_count: int = 1
+    label: str | None = None
+    seen: ClusterRows | None = None
+
+    def read(self, path: str) -> Found:
+        rows, label = self.table.read(path, whole=True), self.label
+        left_out = [*(self.table.ignored or []), *([] if label is None else [label])]
+        numbers, texts = self.table.numbers or [], self.table.texts or []
+        self.seen = seen = ClusterRows.choose(rows, numbers, texts, left_out, self.words, self.min_count)
+        components = self.components or ("gaussian" if seen.words is None else "multinomial")
+        if components == "gaussian" and seen.words is not None:
+            raise OptionError("--components gaussian is for numbers; words are counted: take --components multinomial")
+        known = None if label is None else [cell.strip() or None for cell in rows.column(label)]
+        self.components = components
+        return Found(seen.matrix(rows, components == "multinomial"), components, known)
+
+    def read_dev(self, path: str) -> Any:
+        return self.applied_to(path, str(self.components))
+
+    def applied_to(self, path: str, components: str) -> Any:
+        assert self.seen is not None
+        return self.seen.matrix(self.table.read(path, whole=True), components == "multinomial")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"text": "words", "min_count": 1}  # the matrix is made here
+
+    @property
+    def names(self) -> list[str]:
+        return [] if self.seen is None else self.seen.names
+
+    def describe(self, mixture: Mixture) -> None:
+        import numpy as np
+
+        assert self.seen is not None
+        mixture.feature_names_in_ = np.array(self.seen.names, dtype=object)
+        mixture.source_ = self.seen.to_dict()
+
+    def size(self, x: Any, mixture: Mixture) -> str:
+        assert self.seen is not None
+        what = f"words of {', '.join(self.seen.texts)}" if self.seen.words is not None else "columns"
+        return f"{x.shape[0]:,} rows, {len(self.names):,} {what}"
 
 
 @dataclass(frozen=True)

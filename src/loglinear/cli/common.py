@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.errors import ModelKindError
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.estimators.tagger.local import LocalTagger
     from loglinear.evaluation.paired import PairedReport
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
@@ -66,6 +67,8 @@ def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
 TAKEN_BY = {
     "tagger": "loglinear tag",
     "combination": "loglinear tag",
+    "local-tagger": "loglinear tag",
+    "input-classifier": "loglinear classify run",
     "classifier": "loglinear classify run",
     "parser": "loglinear parse run",
     "dependency-parser": "loglinear parse run",
@@ -180,7 +183,11 @@ def read_template(name: str | None) -> str | TemplateSet | None:
 
 
 def choose_template(
-    tagger: Tagger, template: str | TemplateSet | None, corpus: Columns | Attributes, files: CorpusOptions, out: Console
+    tagger: Tagger | LocalTagger,
+    template: str | TemplateSet | None,
+    corpus: Columns | Attributes,
+    files: CorpusOptions,
+    out: Console,
 ) -> None:
     """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none."""
     from loglinear.data import Attributes
@@ -235,6 +242,14 @@ def check_place(path: Path | None) -> None:
             pass
     except OSError as error:
         raise OptionError(f"{path}: cannot write to {path.parent}: {error.strerror}; choose another folder") from None
+
+
+def check_charts(*paths: Path | None) -> None:
+    """Reject charts that cannot be written, or whose names promise another format than SVG."""
+    for path in paths:
+        if path is not None and str(path) != "-" and path.suffix.lower() != ".svg":
+            raise OptionError(f"{path}: charts are written as SVG; name a file that ends in .svg")
+        check_place(path)
 
 
 def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
@@ -399,7 +414,6 @@ def summarise(
     ``following`` are commands, with MODEL for the model file; ``metric`` says what the dev score is. ``objective`` and
     ``seconds`` are those that the estimator recorded, if they are not given.
     """
-    from loglinear.experiments.tables import size
     from loglinear.training.run import score_text
 
     at, score = getattr(estimator, "best_iteration_", None), getattr(estimator, "dev_score_", None)
@@ -413,9 +427,23 @@ def summarise(
         "objective": objective,
         "dev score": "" if score is None else f"{score_text(score)}{metric} at iteration {at}, whose weights are kept",
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
-        "model": "" if output is None else f"{output} ({size(output.stat().st_size)})",
-        "next": "" if output is None else following.replace("MODEL", str(output)),
+        **({} if output is None else written(output, following)),
     }
+    show_lines(lines, out)
+
+
+def written(output: Path, following: str) -> dict[str, str]:
+    """Where a model is, and the commands that follow, for :func:`show_lines`."""
+    from loglinear.experiments.tables import size
+
+    return {
+        "model": f"{output} ({size(output.stat().st_size)})",
+        "next": following.replace("MODEL", str(output)),
+    }
+
+
+def show_lines(lines: Mapping[str, str], out: Console) -> None:
+    """Print what there is to say, a line each, under its name."""
     for what, text in lines.items():
         if text:
             out.print(f"{what:<10} {text}", markup=False)

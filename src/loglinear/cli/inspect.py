@@ -296,6 +296,120 @@ def _combination(stored: ModelFile, path: Path) -> View:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Taggers made of a classifier: the weights of its columns, or how often trees look at each.
+
+
+def _local_tagger(stored: ModelFile, path: Path) -> View:
+    import numpy as np
+
+    from loglinear.estimators.tagger.classifiers import LinearClassifier
+    from loglinear.estimators.tagger.local import LocalTagger
+
+    tagger = LocalTagger.load(path)
+    model, columns = tagger.model_, _local_columns(tagger)
+    facts: Facts = {
+        "file": str(path), "bytes": stored.size, "kind": stored.kind, "labels": len(tagger.classes_),
+        "label_names": tagger.classes_, "classifier": str(stored.header["classifier"]["name"]),
+        "options": dict(stored.header["options"]["classifier"]), "attributes": model.columns.n_attributes,
+        "columns": model.columns.n_columns, "method": model.method,
+        "constraints": None if model.constraints is None else model.constraints.to_dict(),
+    }  # fmt: skip
+    weights: dict[str, list[Weighted]] = {}
+    linear = isinstance(model.data, LinearClassifier)
+    if isinstance(model.data, LinearClassifier):
+        coef = model.data.coef_
+        rows = [-coef[0], coef[0]] if len(coef) == 1 else list(coef)
+        for label, row in zip(model.data.classes_.tolist(), rows, strict=True):
+            weights[label] = list(zip(columns, row.tolist(), strict=True))
+    elif model.data is not None:
+        looked = np.bincount(model.data.feature[model.data.children[:, 0] >= 0], minlength=len(columns)).tolist()
+        weights["(all labels)"] = [(name, float(n)) for name, n in zip(columns, looked, strict=True) if n]
+        facts |= {"trees": len(model.data.roots), "nodes": len(model.data.feature)}
+    what = "weight" if linear else "nodes"
+    given = ", ".join(f"{name}={value}" for name, value in facts["options"].items())
+    trees = "" if linear or model.data is None else f"; {facts['trees']:,} trees, {facts['nodes']:,} nodes"
+    lines = [
+        _header(stored, facts["classifier"], f"{facts['labels']} labels"),
+        f"{facts['attributes']:,} attributes, {facts['columns']:,} columns{trees}",
+        f"options: {given}",
+    ]
+
+    def everything(names: list[str]) -> Facts:
+        chosen = {label: own for label, own in weights.items() if not linear or label in names}
+        return facts | {
+            "features": [
+                {"label": label, "column": name, what: value} for label, own in chosen.items() for name, value in own
+            ]
+        }
+
+    def show(out: Console, names: list[str], top: int) -> None:
+        chosen = {label: own for label, own in weights.items() if not linear or label in names}
+        form = "+8.3f" if linear else "6.0f"
+        rows = ([label, _strongest(own, top, form)] for label, own in chosen.items())
+        _print_table(out, ["label", "strongest columns" if linear else "columns that most nodes look at"], rows)
+
+    return View(lines, tagger.classes_, everything, show)
+
+
+def _local_columns(tagger: Any) -> list[str]:
+    """What each column of a classifier's rows is."""
+    columns, labels, attributes = tagger.model_.columns, tagger.classes_, tagger.model_.encoder.names()
+    names = list(attributes)
+    if columns.with_previous:
+        names += [f"after {label}" for label in (*labels, "(start)")]
+    if columns.pairs is not None:
+        pairs = (divmod(code, len(labels)) for code in columns.pairs.tolist())
+        names += [f"{attributes[a]}  after {labels[y]}" for a, y in pairs]
+    return names
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Classifiers of sequences: the model of each class.
+
+
+def _input_classifier(stored: ModelFile, path: Path) -> View:
+    import numpy as np
+
+    from loglinear.estimators.tagger.hmm import InputClassifier
+
+    classifier = InputClassifier.load(path)
+    names = [str(name) for name in classifier.classes_.tolist()]
+    members: list[Facts] = []
+    for name, share, tagger in zip(names, np.exp(classifier.log_prior_).tolist(), classifier.taggers_, strict=True):
+        hmm = tagger.model_.hmm_base
+        members.append({
+            "class": name, "prior": share, "labels": tagger.classes_, "order": hmm.model.order,
+            "probabilities": hmm.model.n_parameters, "values": [len(values) for values in hmm.vocabulary.values],
+            "features": tagger.model_.features.n_features, "mean_length": float(hmm.model.inflow.sum()),
+        })  # fmt: skip
+    facts: Facts = {
+        "file": stored.name, "bytes": stored.size, "kind": stored.kind, "label_names": names,
+        "options": {"prior": classifier.prior, "criterion": getattr(classifier.taggers_[0], "criterion", "hmm")},
+        "label_key": classifier.label_key_,
+    }  # fmt: skip
+
+    def everything(chosen: list[str]) -> Facts:
+        return facts | {"classes": [each for each in members if each["class"] in chosen]}
+
+    def show(out: Console, chosen: list[str], top: int) -> None:
+        rows = (
+            [
+                each["class"], f"{each['prior']:.1%}", ", ".join(each["labels"][:top]), f"{each['probabilities']:,}",
+                ", ".join(f"{n:,}" for n in each["values"]), f"{each['features']:,}", f"{each['mean_length']:.1f}",
+            ]
+            for each in members
+            if each["class"] in chosen
+        )  # fmt: skip
+        titles = ["class", "prior", "labels of tokens", "probabilities", "values", "features", "mean length"]
+        _print_table(out, titles, rows)
+
+    lines = [
+        _header(stored, "classes of sequences by p(x)", str(facts["options"]["criterion"]), f"{len(names)} classes")
+    ]
+    return View(lines, names, everything, show)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Linear models: classifiers and regressions.
 
 
@@ -400,9 +514,7 @@ def _mixture(stored: ModelFile, path: Path) -> View:
     names = component_labels(model)
     what, training = "naive Bayes", []
     if stored.kind == "mixture":
-        gaussians = model.components == "gaussian"
-        shape = f"Gaussians ({model.model_.components.covariance} covariance)" if gaussians else "multinomials"
-        what, training = f"a mixture of {shape}", [f"training: {model.message_}"]
+        what, training = f"a mixture of {_family(model)}", [f"training: {model.message_}"]
     header = _header(stored, what, f"{len(names)} {_components_word(model)}", f"{model.n_features_in_:,} columns")
 
     def places(chosen: list[str]) -> list[int]:
@@ -416,6 +528,15 @@ def _mixture(stored: ModelFile, path: Path) -> View:
     )
 
 
+def _family(mixture: Any) -> str:
+    """What a mixture is of."""
+    if mixture.family == "gaussian":
+        return f"Gaussians ({mixture.model_.components.covariance} covariance)"
+    if mixture.family == "hmm":
+        return f"hidden Markov models ({len(mixture.inputs_.states)} states, order {mixture.hmms_[0].order})"
+    return "naive Bayes models" if mixture.family == "naive-bayes" else "multinomials"
+
+
 def component_labels(model: Any) -> list[str]:
     """What the components, or classes, are called."""
     if hasattr(model, "component_names_"):
@@ -427,16 +548,50 @@ def component_table(model: Any, top: int, chosen: list[int] | None = None) -> Ta
     """The share of each component, and the columns that distinguish it from the others."""
     from loglinear.experiments.tables import Table
 
-    names, columns = component_labels(model), getattr(model, "feature_names_in_", None)
-    shares, word = _shares(model), _components_word(model)
-    gaussian = getattr(model, "components", "multinomial") == "gaussian"
+    names, columns = component_labels(model), _column_names(model)
+    shares, word, family = _shares(model), _components_word(model), getattr(model, "family", "multinomial")
+    gaussian = family == "gaussian"
     title = "means far from all rows' (in deviations)" if gaussian else "columns (how much more often)"
+    if family == "hmm":
+        title = "states (share of positions): values (how much more often)"
     table = Table(word.capitalize(), [word.removesuffix("s"), "share", title])
     for k in range(len(names)) if chosen is None else chosen:
+        if family == "hmm":
+            table.add(names[k], [float(shares[k])], [f"{shares[k]:.1%}", _telling_states(model, shares, k, top)])
+            continue
         telling = _telling_means(model, k, top) if gaussian else _telling_words(model, shares, k, top)
         cells = (f"{f'column {j}' if columns is None else columns[j]} {text}" for j, text in telling)
         table.add(names[k], [float(shares[k])], [f"{shares[k]:.1%}", ", ".join(cells)])
     return table
+
+
+def _column_names(model: Any) -> Any:
+    """The names of the columns of theta, or of the rows; None if they have none."""
+    if getattr(model, "family", None) == "naive-bayes":
+        return model.inputs_.names
+    return getattr(model, "feature_names_in_", None)
+
+
+def _telling_states(model: Any, shares: Any, k: int, top: int) -> str:
+    """Each state of a hidden Markov model: its share of the positions, and its values that stand out most.
+
+    A value is compared with its share of all positions of the mixture.
+    """
+    import numpy as np
+
+    visits = [hmm.inflow.reshape(-1, hmm.n_labels).sum(axis=0) for hmm in model.hmms_]
+    total = sum(share * each.sum() for share, each in zip(shares, visits, strict=True))
+    values = [value for column in model.inputs_.vocabulary.values for value in column]
+    emitted = [np.concatenate(hmm.emissions, axis=1) for hmm in model.hmms_]
+    overall = sum(share * each @ table for share, each, table in zip(shares, visits, emitted, strict=True)) / total
+    lines = []
+    for y in np.argsort(-visits[k], kind="stable").tolist():
+        own = emitted[k][y]
+        gain = own * np.log(np.maximum(own, 1e-300) / np.maximum(overall, 1e-300))
+        best = np.argsort(-gain, kind="stable")[:top].tolist()
+        words = ", ".join(f"{values[j]} ({own[j] / max(overall[j], 1e-300):.1f}x)" for j in best)
+        lines.append(f"{model.inputs_.states[y]} ({visits[k][y] / visits[k].sum():.0%}): {words}")
+    return "\n".join(lines)
 
 
 def _components_word(model: Any) -> str:
@@ -471,12 +626,16 @@ def _telling_words(model: Any, shares: Any, k: int, top: int) -> list[tuple[int,
 def _all_of_mixture(model: Any, stored: ModelFile, names: list[str], chosen: list[int]) -> Facts:
     import numpy as np
 
-    columns = getattr(model, "feature_names_in_", None)
+    columns, family = _column_names(model), getattr(model, "family", None)
     facts: Facts = {
         "file": stored.name, "bytes": stored.size, "kind": stored.kind,
         "options": {k: v if not hasattr(v, "tolist") else v.tolist() for k, v in model.get_params(deep=False).items()},
-        "columns": None if columns is None else columns.tolist(), "components": [],
+        "columns": None if columns is None else list(columns), "components": [],
     }  # fmt: skip
+    if family == "hmm":
+        vocabulary = model.inputs_.vocabulary
+        facts |= {"states": list(model.inputs_.states), "columns": list(vocabulary.columns)}
+        facts["values"] = [list(values) for values in vocabulary.values]
     if stored.kind == "mixture":
         facts["training"] = {
             "rounds": model.n_iter_, "converged": model.converged_, "message": model.message_,
@@ -485,7 +644,10 @@ def _all_of_mixture(model: Any, stored: ModelFile, names: list[str], chosen: lis
     shares = _shares(model)
     for k in chosen:
         entry: Facts = {"name": names[k], "share": float(shares[k])}
-        if getattr(model, "components", None) == "gaussian":
+        if family == "hmm":
+            entry["steps"] = model.hmms_[k].steps.tolist()
+            entry["emissions"] = [table.tolist() for table in model.hmms_[k].emissions]
+        elif family == "gaussian":
             shared = model.covariance in ("known", "tied")
             entry["mean"] = model.means_[k].tolist()
             entry["covariance"] = (model.covariances_ if shared else model.covariances_[k]).tolist()
@@ -599,6 +761,8 @@ def _parser_lines(stored: ModelFile, facts: Facts) -> list[str]:
 VIEWS: dict[str, Callable[[ModelFile, Path], View]] = {
     "tagger": _tagger,
     "combination": _combination,
+    "local-tagger": _local_tagger,
+    "input-classifier": _input_classifier,
     "classifier": _classifier,
     "ridge": _regression,
     "least-squares": _regression,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,7 +132,6 @@ def train_command(
     loglinear parse train ewt.conllu -o ewt.model --resume     (after Ctrl-C)
     """
     out = console(run.quiet)
-    check_training(output, run)
     of_phrases, of_arcs = flags_of(ParserOptions), flags_of(DependencyOptions)
     if trees is not None and is_dependencies(trees, dependencies):
         reject_phrase_options(given, "--raw", "--brackets", *(name for name in of_phrases if name not in of_arcs))
@@ -168,6 +168,7 @@ def _train_phrases(
             f"{' and '.join(files)}: criterion={parser.criterion!r} learns from trees alone; "
             "--criterion pcfg-em and m-estimation learn from sentences, too"
         )
+    check_training(output, run)
 
     def read(source: str) -> Sequence[Tree | list[str]]:
         if parser.takes_sentences:
@@ -179,6 +180,8 @@ def _train_phrases(
         for flag_name, file in sentences.items():
             if file is not None:
                 assert isinstance(treebank, TreesAndSentences)
+                if flag_name == "--raw":
+                    _reject_trees(file)
                 treebank = treebank.and_also(read_sentences(file, brackets=flag_name == "--brackets"))
         dev = None if run.dev is None else read(run.dev)
     known = treebank.brackets if isinstance(treebank, TreesAndSentences) else None
@@ -199,6 +202,21 @@ def _train_phrases(
     )  # fmt: skip
 
 
+def _reject_trees(file: str) -> None:
+    """Reject a treebank as the file of --raw, where brackets and labels would be read as words."""
+    from loglinear.data.files import read_bytes
+
+    if file == "-":  # can be read once only
+        return
+    lines = read_bytes(file)[:100_000].decode("utf-8", errors="replace").splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if re.match(r"\(\s*(\S+\s+)?\(\s*\S", first) or re.fullmatch(r"\(\s*[^\s()]+", first):
+        raise OptionError(
+            f"--raw {file} begins with a tree ({first!r:.40}), whose brackets and labels would be read as words; give "
+            "a treebank as TREES, sentences with some brackets as --brackets, and plain sentences as --raw"
+        )
+
+
 def _train_dependencies(source: str, model: DependencyOptions, output: Path, run: FitOptions, out: Console) -> None:
     """Train on a CoNLL-U file and write a model file."""
     from loglinear.data.dependencies import read_conllu
@@ -207,6 +225,7 @@ def _train_dependencies(source: str, model: DependencyOptions, output: Path, run
 
     parser = DependencyParser(**vars(model))
     check_dependency_parser(parser)
+    check_training(output, run)
     with working(out, f"reading {source}"):
         corpus = read_conllu(source, single_root=parser.single_root)
         dev = None if run.dev is None else read_conllu(run.dev, single_root=parser.single_root)

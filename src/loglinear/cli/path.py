@@ -95,9 +95,11 @@ def path_command(
         raise OptionError("--test and --folds are two ways to measure the test error; give one")
     if run.bundled is not None and (run.test is not None or run.folds is not None):
         raise OptionError("--bundled has its own data to test on; leave out --test and --folds")
-    for place in (run.plot, run.csv, run.json):
+    for place in (run.csv, run.json):
         if str(place) != "-":
             common.check_place(place)
+    if str(run.plot) != "-":
+        common.check_charts(run.plot)
     common.check_place(run.output)
     if rows.label is not None:
         if run.bundled is not None or changed(tagger, *TAGGER_ONLY):

@@ -8,13 +8,18 @@ import typer
 
 from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, ModelOutput, changed
-from loglinear.errors import DataError, OptionError
-from loglinear.estimators.options import DEV, RUN, TaggerOptions
+from loglinear.errors import DataError, LoglinearError, OptionError
+from loglinear.estimators.options import DEV, MODEL, RUN, TaggerOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
     from loglinear.arrays import Float
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger.estimator import Tagger
+    from loglinear.estimators.tagger.local import LocalTagger
 
 
 INIT = "model to start from, or a criterion (m-estimation) to train one by first"
@@ -30,6 +35,15 @@ def train_command(
     dev_split: Annotated[
         float | None,
         typer.Option(min=0.0, max=0.9, help="Share of the training sentences to use as dev data.", rich_help_panel=DEV),
+    ] = None,
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Train this scikit-learn classifier to label each token, as in LogisticRegression:C=0.5; its features "
+            "are those of --template, and with --pair-features each joined with the label before.",
+            rich_help_panel=MODEL,
+        ),
     ] = None,
     keep: Annotated[
         int | None,
@@ -51,6 +65,7 @@ def train_command(
     loglinear train dictionary.txt -o pos.model --criterion hmm:smoothing=0.1 --partial   (labels like NN|VB and *)
     loglinear train words.txt -o classes.model --criterion hmm:labels=10   (no labels at all)
     loglinear train train.txt -o chunker.model --template chunking --resume   (after Ctrl-C)
+    loglinear train train.txt -o svm.model --template chunking --classifier LinearSVC:C=0.3 --dev dev.txt
     """
     from loglinear.criteria.criterion import CRITERIA
 
@@ -59,9 +74,14 @@ def train_command(
         raise OptionError("--dev and --dev-split both ask for dev data; give one")
     if run.dev is None and dev_split is None and changed(model, "metric", "patience"):
         raise OptionError("--metric and --patience need dev data; give --dev or --dev-split with them")
-    common.check_training(output, run)
+    if classifier is not None:
+        if keep is not None:
+            raise OptionError("--keep: a classifier of scikit-learn's has all features; leave it out")
+        _train_classifier(train, classifier, model, run, files, dev_split, output, out)
+        return
     tagger = common.tagger_of(model)
     tagger.check_options()
+    common.check_training(output, run)
     learns_weights = CRITERIA.part(model.criterion).learns_weights
     if model.template is not None and not learns_weights:
         raise OptionError(
@@ -88,6 +108,100 @@ def train_command(
         features=_features(tagger),
         following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
     )  # fmt: skip
+
+
+OF_CLASSIFIERS = (
+    "template",
+    "min_count",
+    "constraints",
+    "gazetteers",
+    "pair_features",
+    "metric",
+    "seed",
+    "threads",
+    "verbose",
+)  # options of a tagger that one made of a classifier has, too
+
+
+def _train_classifier(
+    train: str,
+    spec: str,
+    model: TaggerOptions,
+    run: FitOptions,
+    files: CorpusOptions,
+    dev_split: float | None,
+    output: Path,
+    out: Console,
+) -> None:
+    """Train a scikit-learn classifier as a tagger and write a model file."""
+    import time
+
+    from loglinear.estimators.tagger.classifiers import read_classifier
+    from loglinear.estimators.tagger.local import LocalTagger
+    from loglinear.options import declared
+
+    others = [name for name, each in declared(TaggerOptions).items() if name not in OF_CLASSIFIERS]
+    given = changed(model, *(name for name in others if not declared(TaggerOptions)[name].python_only))
+    if given := given + changed(run, "init", "resume") + changed(files, "partial"):
+        raise OptionError(f"{', '.join(given)}: not with --classifier, which trains by itself; leave out")
+    if model.pair_features not in (False, True):
+        raise OptionError(f"--pair-features {model.pair_features}: with --classifier it is on or off")
+    trained = read_classifier(spec)
+    if "random_state" in trained.get_params() and trained.random_state is None:
+        trained.set_params(random_state=model.seed)
+    tagger = LocalTagger(
+        trained, min_count=model.min_count, constraints=common.read_constraints(model.constraints),
+        gazetteers=model.gazetteers, joined=model.pair_features, threads=model.threads,
+    )  # fmt: skip
+    tagger.check_options()
+    common.check_training(output, run)
+    template = common.read_template(model.template)
+    with common.working(out, f"reading {train}"):
+        corpus = files.read(train)
+        weights = files.sentence_weights(len(corpus))
+        dev = None if run.dev is None else files.read(run.dev)
+    if dev_split is not None:
+        corpus, dev, weights = _split(corpus, dev_split, model.seed, weights)
+    common.choose_template(tagger, template, corpus, files, out)
+    began = time.perf_counter()
+    with common.working(out, f"training {type(trained).__name__}"), common.showing_warnings(out):
+        try:
+            tagger.fit(corpus, sample_weight=weights, label_column=files.label_column)
+        except LoglinearError:
+            raise
+        except (ValueError, TypeError) as error:
+            raise OptionError(f"--classifier {spec}: {' '.join(str(error).split())}") from None
+    seconds = time.perf_counter() - began
+    common.save(tagger, output)
+    columns = tagger.model_.columns
+    common.show_lines(
+        {
+            "data": f"{len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels",
+            "features": f"{columns.n_columns:,} columns, over {columns.n_attributes:,} attributes",
+            "training": f"{trained}; {seconds:.1f} s",
+            "dev score": "" if dev is None else _dev_score(tagger, dev, files.label_column, model.metric),
+        },
+        out,
+    )
+    common.show_lines(
+        common.written(
+            output, "loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL"
+        ),
+        out,
+    )
+
+
+def _dev_score(tagger: LocalTagger, dev: Columns | Attributes, label_column: int, metric: str) -> str:
+    """The score of dev data in words."""
+    from loglinear.estimators.tagger.inputs import annotation_of, score_labels
+    from loglinear.structures.constraints import detect_scheme
+
+    if metric == "auto":
+        metric = "accuracy" if detect_scheme(tagger.classes_) is None else "f1"
+    annotation = annotation_of(dev, None, label_column)
+    numbers, _ = tagger.predict_numbers(dev)
+    score = score_labels(metric, annotation, numbers, tagger.classes_, dev.offsets)
+    return f"{100 * score:.2f} ({'F1' if metric == 'f1' else metric})"
 
 
 def _split(

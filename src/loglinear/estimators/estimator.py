@@ -34,6 +34,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 ESTIMATORS = {
     "tagger": "Tagger",
     "combination": "Combination",
+    "local-tagger": "LocalTagger",
+    "input-classifier": "InputClassifier",
     "classifier": "Classifier",
     "parser": "Parser",
     "dependency-parser": "DependencyParser",
@@ -269,7 +271,8 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
 
     Returns
     -------
-    Tagger, Combination, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge or LeastSquares
+    Tagger, Combination, LocalTagger, InputClassifier, Classifier, Parser, DependencyParser, Mixture, NaiveBayes, Ridge
+    or LeastSquares
         A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
     """
     read = model_file.read(source)

@@ -15,7 +15,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from loglinear.arrays import Arrays, Float, Int32
+from loglinear.arrays import Arrays, Float, Int32, Int64
+from loglinear.data.columns.corpus import PYTHON, Column, Columns, offsets_of
+from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import (
     RunKeywords,
@@ -25,8 +27,23 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import COVARIANCE, FLOOR, KINDS, VARIANCE, MixtureOptions, check_mixture
+from loglinear.estimators.options import (
+    COVARIANCE,
+    FLOOR,
+    HMM_COMPONENTS,
+    KINDS,
+    NAIVE_BAYES,
+    VARIANCE,
+    MixtureOptions,
+    check_mixture,
+    hmm_components,
+)
+from loglinear.estimators.tagger.file import whole_numbers
+from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
+from loglinear.features.tables import TableFeatures, kind_of
 from loglinear.generative.em import EM, EMState
+from loglinear.generative.hmm.components import HmmComponents, Sequences
+from loglinear.generative.hmm.model import HiddenMarkovModel, OpenVocabulary, number_of_states
 from loglinear.generative.mixture import (
     EMPTY,
     SHAPES,
@@ -36,14 +53,16 @@ from loglinear.generative.mixture import (
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
+    NaiveBayesComponents,
     WeightedRows,
     start_model,
 )
 from loglinear.generative.naive_bayes import check_counts
-from loglinear.model_file import Reader, column_arrays
+from loglinear.model_file import Reader, column_arrays, string_arrays
 from loglinear.options import Option, documented
+from loglinear.system import thread_count
 from loglinear.training.dev import Dev
-from loglinear.training.problem import MAIN, Phase, Stage, Storage
+from loglinear.training.problem import MAIN, Phase, Stage, Storage, example_weights
 from loglinear.training.run import train
 
 KIND = "mixture"
@@ -51,14 +70,17 @@ KIND = "mixture"
 
 @documented
 class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
-    """A mixture of Gaussians or multinomials, by EM.
+    """A mixture of Gaussians, multinomials, naive Bayes models or hidden Markov models, by EM.
 
         p(x) = sum_k mu_k p(x given theta_k)                                                                (9.13)
         maximise  sum_i w_i log sum_k mu_k p(x_i given theta_k) + sum_k log p(theta_k)                      (9.15)
 
     (Zhang, section 9.5). Multinomials are naive Bayes without labels: ``X`` holds counts, dense or sparse. Gaussians
     take ``X`` dense; :mod:`~loglinear.generative.mixture` has the equations of their covariances, with
-    prior and floor.
+    prior and floor. Naive Bayes models (``"naive-bayes"``) are of tables: each column has a multinomial of its own,
+    over its values or the words of its text; ``X`` is a table read by :mod:`loglinear.data`, a dict or data frame of
+    columns, or rows of values (None: not known). Hidden Markov models (``"hmm:states=4"``) are of sequences, as for
+    :class:`~loglinear.HMM`; their states are hidden or, without a number of them, known.
 
     PARAMETERS
 
@@ -71,7 +93,11 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     covariances_ : float64
         Of Gaussians, in the shape of ``covariance``: [], [K], [K, D], [D, D] or [K, D, D].
     feature_log_prob_ : float64 [K, D]
-        Of multinomials, log theta.
+        Of multinomials and naive Bayes models, log theta.
+    hmms_ : list of HiddenMarkovModel
+        Of hidden Markov models: their probabilities.
+    inputs_ : TableFeatures, SequenceInputs or None
+        How tables and sequences become numbers: the values of each column, and the names of the states.
     component_names_ : list of (str or None)
         The names that known rows gave.
     labels_ : int32 [n]
@@ -92,10 +118,11 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     log_likelihoods_: list[float]
     objectives_: list[float]
     n_features_in_: int
+    inputs_: TableFeatures | SequenceInputs | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = self.components == "multinomial"
+        tags.input_tags.sparse = tags.input_tags.positive_only = self.family == "multinomial"
         return tags
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -110,6 +137,9 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         *,
         known: Any = None,
         sample_weight: Any = None,
+        states: Any = None,
+        label_column: int = -1,
+        partial: bool = False,
         init: Mixture | str | Path | None = None,
         **run: Unpack[RunKeywords],
     ) -> Mixture:
@@ -117,7 +147,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
 
         Parameters
         ----------
-        X : array [n, D], or sparse matrix of counts
+        X : array [n, D], sparse matrix of counts, table or sequences
         y, y_dev
             Ignored, as in all clustering.
         X_dev : array [m, D], optional
@@ -127,25 +157,26 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
             None elsewhere. Rows with a known component stay in it.
         sample_weight : array of float [n], optional
             How often each row counts.
+        states : sequence of label sequences, optional
+            Of hidden Markov models whose states are known: a label, None (any) or a set of labels for each token.
+        label_column, partial
+            The same for corpora: which column holds the states, and whether ``*`` and ``A|B`` mean any and either.
         init : Mixture or path, optional
             The only model to start from.
         KEYWORDS
         """
         check_mixture(self)
-        X = self._rows(X, reset=True)
-        n = X.shape[0]
-        weights = np.ones(n)
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        examples = self._examples(X, reset=True)
+        n = n_examples(examples)
+        weights = self._weights(examples, n, sample_weight)
         numbers, names = known_components(known, n, self.n_components)
         counted = np.flatnonzero(weights > 0.0)
         if len(counted) < self.n_components:
             raise DataError(
                 f"n_components={self.n_components} and n_samples={len(counted)}: there are fewer rows than components"
             )
-        whole = len(counted) == n
-        rows, weights = (X, weights) if whole else (X[counted], weights[counted])
-        numbers = numbers if whole or numbers is None else numbers[counted]
+        rows, every = self._learn_inputs(examples, counted, states, label_column, partial)
+        weights, numbers = weights[counted], None if numbers is None else numbers[counted]
         data, even = WeightedRows(rows, weights, numbers), make_components(self, rows, weights)
         training = MixtureTraining(self, data, even, start_method(self, rows.shape[1]), names)
         model, outcome = train(training, self, dev=Dev.of(training, X_dev), init=self._opened(init), **run)
@@ -155,7 +186,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         self.objectives_, self.log_likelihoods_ = list(state.objectives), list(state.log_likelihoods)
         keep_outcome(self, outcome)
         self.n_iter_ = state.n_rounds
-        self.labels_ = self.model_.joint(X).argmax(axis=1).astype(np.int32)
+        self.labels_ = self.model_.best(every)
         outcome.raise_interruption()
         self._warn()
         return self
@@ -183,51 +214,65 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
 
     # -- using ---------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Int32:
-        """The most probable component of each row [n]."""
-        rows = self._rows(X)
-        return self.model_.joint(rows).argmax(axis=1).astype(np.int32)
+    def predict(self, X: Any, *, states: Any = None) -> Int32:
+        """The most probable component of each row [n]; ``states`` of hidden Markov models as in :meth:`fit`."""
+        rows = self._rows(X, states)
+        return self.model_.best(rows)
 
-    def predict_proba(self, X: Any) -> Float:
-        """p(k given x) [n, K] (9.14)."""
-        rows = self._rows(X)
+    def predict_proba(self, X: Any, *, states: Any = None) -> Float:
+        """p(k given x) [n, K] (9.14); the components' weights where none of them can make the row."""
+        rows = self._rows(X, states)
         return self.model_.posterior(rows)
 
-    def score_samples(self, X: Any) -> Float:
-        """log p(x) of each row [n]; of multinomials without the coefficient and the length's term."""
-        rows = self._rows(X)
+    def score_samples(self, X: Any, *, states: Any = None) -> Float:
+        """log p(x) of each row [n], or log p(x, states); of counts without the coefficient and the length's term.
+
+        A sequence's length is part of its probability; all values that the model does not know count as one.
+        """
+        rows = self._rows(X, states)
         return self.model_.log_likelihoods(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log p(x) of the rows."""
         return float(self.score_samples(X).mean())
 
-    def log_likelihood(self, X: Any, known: Any = None) -> float:
-        """sum_i log p(x_i) or, for rows of a ``known`` component (as in :meth:`fit`), log p(x_i, k)."""
-        rows = self._rows(X)
+    def log_likelihood(self, X: Any, known: Any = None, *, sample_weight: Any = None, states: Any = None) -> float:
+        """sum_i w_i log p(x_i) or, for rows of a ``known`` component (as in :meth:`fit`), log p(x_i, k)."""
+        rows = self._rows(X, states)
+        n = rows.shape[0]
+        weights = self._weights(X, n, sample_weight)
         if known is None:
-            return float(self.model_.log_likelihoods(rows).sum())
+            return float(weights @ self.model_.log_likelihoods(rows))
         named = {name: k for k, name in enumerate(self.component_names_) if name is not None}
         if strange := [value for value in known if isinstance(value, str) and value not in named]:
             raise DataError(f"known: no component is called {strange[0]!r}; named are: {', '.join(named) or 'none'}")
         given = [named[value] if isinstance(value, str) else value for value in known]
-        numbers, _ = known_components(given, rows.shape[0], self.n_components)
-        return self.model_.expected(rows, np.ones(rows.shape[0]), numbers).log_likelihood
+        numbers, _ = known_components(given, n, self.n_components)
+        return self.model_.expected(rows, weights, numbers).log_likelihood
 
-    def bic(self, X: Any, known: Any = None) -> float:
-        """-2 log-likelihood + (free parameters) log n: the smaller the better."""
-        log_p, n = self.log_likelihood(X, known), np.shape(X)[0]
+    def bic(self, X: Any, known: Any = None, *, sample_weight: Any = None, states: Any = None) -> float:
+        """-2 log-likelihood + (free parameters) log n: the smaller the better; n is the sum of the weights."""
+        log_p = self.log_likelihood(X, known, sample_weight=sample_weight, states=states)
+        n = n_examples(X) if sample_weight is None else float(np.sum(sample_weight))
         return float(-2.0 * log_p + self.model_.n_parameters * np.log(n))
 
-    def aic(self, X: Any, known: Any = None) -> float:
+    def aic(self, X: Any, known: Any = None, *, sample_weight: Any = None, states: Any = None) -> float:
         """-2 log-likelihood + 2 (free parameters): the smaller the better."""
-        return -2.0 * self.log_likelihood(X, known) + 2.0 * self.model_.n_parameters
+        log_p = self.log_likelihood(X, known, sample_weight=sample_weight, states=states)
+        return -2.0 * log_p + 2.0 * self.model_.n_parameters
 
     def sample(self, n_samples: int = 1, seed: int = 0) -> tuple[Any, Int32]:
-        """Rows [n, D] and their components [n], drawn; counts are sparse, their lengths Poisson."""
+        """Rows and their components [n], drawn.
+
+        Counts are sparse, their lengths Poisson. Of a table, a row is a list of its columns' values (None: not known;
+        a list of words for text). Of sequences, a row is a list of tokens, strings or tuples of them.
+        """
         self._fitted()
         Option("n_samples", 1, "", least=1, kind=int).check(n_samples)
-        return self.model_.sample(n_samples, np.random.default_rng(seed))
+        rows, components = self.model_.sample(n_samples, np.random.default_rng(seed))
+        if isinstance(self.inputs_, SequenceInputs):
+            return self.inputs_.tokens(rows), components
+        return rows if self.inputs_ is None else cells_of(rows, self.inputs_), components
 
     @property
     def weights_(self) -> Float:
@@ -246,28 +291,75 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
 
     @property
     def feature_log_prob_(self) -> Float:
-        """log theta [K, D] of multinomials."""
-        if not isinstance(self.model_.components, MultinomialComponents):
-            raise AttributeError("feature_log_prob_ is there for components='multinomial'")
+        """log theta [K, D] of multinomials and of naive Bayes models, whose columns are ``inputs_.names``."""
+        if not isinstance(self.model_.components, MultinomialComponents | NaiveBayesComponents):
+            raise AttributeError("feature_log_prob_ is there for components='multinomial' and 'naive-bayes'")
         return self.model_.components.log_theta
+
+    @property
+    def hmms_(self) -> list[HiddenMarkovModel]:
+        """Hidden Markov models."""
+        if not isinstance(self.model_.components, HmmComponents):
+            raise AttributeError("hmms_ is there for components='hmm'")
+        return list(self.model_.components.models)
 
     def _gaussians(self, name: str) -> GaussianComponents:
         if not isinstance(self.model_.components, GaussianComponents):
             raise AttributeError(f"{name} is there for components='gaussian'")
         return self.model_.components
 
-    def _rows(self, X: Any, reset: bool = False) -> Any:
-        """Checked rows, float64, for a fitted model or, with ``reset``, to fit one."""
-        if not reset:
-            self._fitted()
-        return self._checked(X, reset)
+    # -- from what users hand over to rows in numbers ----------------------------------------------------------------
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        counts = self.components == "multinomial"
+    def _examples(self, X: Any, reset: bool = False) -> Any:
+        """Checked rows: float64 numbers, a table or a corpus; with ``reset``, to fit a model."""
+        if self.family == HMM_COMPONENTS:
+            return corpus_of(X, as_rows=True)
+        if self.family == NAIVE_BAYES:
+            return table_of(X)
+        counts = self.family == "multinomial"
         rows = validate_data(self, X, accept_sparse="csr" if counts else False, dtype=np.float64, reset=reset)
         if counts:
             check_counts(rows)
         return rows
+
+    def _weights(self, X: Any, n: int, sample_weight: Any) -> Float:
+        if sample_weight is None:
+            return np.ones(n)
+        if self.family in (HMM_COMPONENTS, NAIVE_BAYES):
+            return example_weights(sample_weight, n)
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _learn_inputs(
+        self, examples: Any, counted: Int64, states: Any, label_column: int, partial: bool
+    ) -> tuple[Any, Any]:
+        """Learn from the ``counted`` examples how they become numbers: these as training sees them, and all of them."""
+        if self.family == HMM_COMPONENTS:
+            n_states = hmm_components(self.components)["states"]
+            self.inputs_, rows, every = SequenceInputs.fit(examples, counted, n_states, states, label_column, partial)
+            self.n_features_in_ = rows.shape[1]
+            return rows, every
+        if states is not None:
+            raise OptionError(f"states: components={self.components!r} have none; leave them out")
+        own = examples if len(counted) == n_examples(examples) else taken(examples, counted)
+        if self.family != NAIVE_BAYES:
+            return own, examples
+        self.inputs_ = features_of(own, self.kinds, self.text, self.min_count)
+        self.n_features_in_ = len(self.inputs_.columns)
+        self.feature_names_in_ = np.array([column.name for column in self.inputs_.columns], dtype=object)
+        return self.inputs_.matrix(own), self.inputs_.matrix(examples)
+
+    def _rows(self, X: Any, states: Any = None) -> Any:
+        """Rows in numbers, for a fitted model."""
+        self._fitted()
+        return self._in_numbers(X, states)
+
+    def _in_numbers(self, X: Any, states: Any = None) -> Any:
+        examples = self._examples(X)
+        if isinstance(self.inputs_, SequenceInputs):
+            return self.inputs_.rows(examples, states)
+        if states is not None:
+            raise OptionError(f"states: components={self.components!r} have none; leave them out")
+        return examples if self.inputs_ is None else self.inputs_.matrix(examples)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -294,13 +386,8 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         if not isinstance(self.start, str):
             options["start"], arrays["start"] = None, np.array(self.start, dtype=np.float64)
         header = {"options": options, "names": self.component_names_, "training": training, "source": self.source_}
-        if isinstance(theta, MultinomialComponents):
-            header |= {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
-            arrays["log_theta"] = theta.log_theta
-        else:
-            header |= {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
-            arrays |= {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
-        return header, arrays
+        parts, more = to_storage(theta, self.inputs_)
+        return header | parts, arrays | more
 
     @classmethod
     def _read_options(cls, read: Reader) -> dict[str, Any]:
@@ -312,15 +399,15 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
         k, notes = self.n_components, read_notes(read)
         restore_notes(self, notes)
-        self.model_ = from_storage(read, k, FLOOR if self.floor is None else float(self.floor))
-        if read.value("components") != self.components:
+        floor = FLOOR if self.floor is None else float(self.floor)
+        self.model_, self.inputs_ = from_storage(read, k, floor, self.threads)
+        if read.value("components") != self.family:
             read.fail("components", "the components are not of the kind that the options say")
         names = read.value("names")
         if not isinstance(names, list) or len(names) != k or not all(n is None or isinstance(n, str) for n in names):
             read.fail("names", f"not a name, or null, for each of {k} components")
         self.component_names_ = names
-        theta: Any = self.model_.components
-        self.n_features_in_ = (theta.log_theta if isinstance(theta, MultinomialComponents) else theta.means).shape[1]
+        self.n_features_in_ = n_columns_of(self.model_.components, self.inputs_)
         if (columns := read.columns(self.n_features_in_)) is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)
         for name in ("rounds", "converged", "message"):
@@ -384,9 +471,13 @@ class MixtureTraining:
         init._fitted()
         theirs, blank = init.model_.components, self.blank
         same = type(theirs) is type(self.even) and theirs.parameters.shape == self.even.parameters.shape
+        same = same and init.inputs_ == self.mixture.inputs_
         covariances = [getattr(each, "covariance", None) for each in (theirs, self.even)]
         if not same or theirs.n_components != self.even.n_components or covariances[0] != covariances[1]:
-            raise OptionError("init: a mixture of other components, or of other columns, has no parameters in common")
+            raise OptionError(
+                "init: a mixture of other components, of other columns or of other values in them, has no parameters "
+                "in common"
+            )
         return blank.with_parameters(init.model_.parameters)
 
     def trained_model(self, weights: Sequence[Float]) -> MixtureModel:
@@ -402,15 +493,21 @@ class MixtureTraining:
         return {**header, "training": {**header["training"], **notes}}, arrays
 
     def arrays(self) -> list[Any]:
-        x = self.data.x
-        rows = [x.indptr, x.indices, x.data] if sparse.issparse(x) else [x]
-        return [*rows, self.data.weights, self.data.known, None if isinstance(self.method, str) else self.method]
+        return [
+            *arrays_of(self.data.x),
+            self.data.weights,
+            self.data.known,
+            None if isinstance(self.method, str) else self.method,
+        ]
 
     def identity(self, options: Any) -> dict[str, Any]:
-        return {"names": self.names}
+        return {
+            "names": self.names,
+            "inputs": None if self.mixture.inputs_ is None else _described(self.mixture.inputs_),
+        }
 
     def dev_data(self, X: Any, y: Any) -> DevRows:
-        return DevRows(self.mixture._checked(X, reset=False))
+        return DevRows(self.mixture._in_numbers(X))
 
 
 @dataclass(frozen=True)
@@ -425,18 +522,34 @@ class DevRows:
 
     @property
     def arrays(self) -> list[Any]:
-        return [self.x.indptr, self.x.indices, self.x.data] if sparse.issparse(self.x) else [self.x]
+        return arrays_of(self.x)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # From options and arguments to components, centres to start from, and known components.
 
 
+def arrays_of(x: Any) -> list[Any]:
+    """The arrays that rows in numbers are made of."""
+    if isinstance(x, Sequences):
+        return x.arrays
+    return [x.indptr, x.indices, x.data] if sparse.issparse(x) else [x]
+
+
 def make_components(mixture: Any, x: Any, weights: Float) -> Components:
     """Identical components of the kind that the options ask for."""
-    k = mixture.n_components
-    if mixture.components == "multinomial":
-        return MultinomialComponents.even(x, weights, k, 1.0 if mixture.smoothing is None else float(mixture.smoothing))
+    k, smoothing = mixture.n_components, 1.0 if mixture.smoothing is None else float(mixture.smoothing)
+    if mixture.family == "multinomial":
+        return MultinomialComponents.even(x, weights, k, smoothing)
+    if mixture.family == NAIVE_BAYES:
+        return NaiveBayesComponents.even(x, weights, k, smoothing, first_columns(mixture.inputs_))
+    if mixture.family == HMM_COMPONENTS:
+        inputs, how = mixture.inputs_, hmm_components(mixture.components)
+        sizes = [len(values) for values in inputs.vocabulary.values]
+        return HmmComponents.even(
+            k, len(inputs.states), how["order"], sizes, smoothing, how["transition_smoothing"],
+            thread_count(mixture.threads),
+        )  # fmt: skip
     return GaussianComponents.even(
         x,
         weights,
@@ -459,7 +572,7 @@ def start_method(mixture: Any, n_columns: int) -> str | Float:
         centres = np.zeros(0)
     if centres.shape != (mixture.n_components, n_columns) or not np.isfinite(centres).all():
         raise OptionError(f"start must be a name or an array of {mixture.n_components} centres of {n_columns} columns")
-    if mixture.components == "multinomial" and centres.min() < 0:
+    if mixture.family == "multinomial" and centres.min() < 0:
         raise OptionError("start has centres with negative counts")
     return centres
 
@@ -510,19 +623,250 @@ def _too_many(names: Sequence[str], n_components: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How a mixture is read from a model file.
+# Tables and sequences as the rows of a mixture.
+
+
+def n_examples(X: Any) -> int:
+    """The number of rows in what users hand over."""
+    return len(X) if isinstance(X, Columns | TableFile) or not hasattr(X, "shape") else int(X.shape[0])
+
+
+def taken(examples: Any, rows: Any) -> Any:
+    """Some of the rows (numbers) of a matrix, a table or a corpus."""
+    return examples.select(rows) if isinstance(examples, Columns | TableFile) else examples[rows]
+
+
+def table_of(X: Any) -> TableFile:
+    """The user's rows as a table: one read from a file, columns by name (a dict, a data frame), or rows of values."""
+    if isinstance(X, TableFile):
+        return X
+    if hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, Mapping):
+        X = {str(name): X[name].tolist() for name in X.columns}
+    if isinstance(X, Mapping):
+        columns = {str(name): [_cell(value) for value in cells] for name, cells in X.items()}
+    else:
+        if isinstance(X, str | bytes) or sparse.issparse(X) or not hasattr(X, "__iter__"):
+            raise DataError(f"X is a {type(X).__name__}, not a table: give rows of values, or a dict of columns")
+        rows = [list(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else None for row in X]
+        if not rows or None in rows or len({len(row) for row in rows if row is not None}) != 1:
+            raise DataError("X is not a table: give rows of as many values each, or a dict of columns")
+        columns = {f"x{j}": [_cell(row[j]) for row in rows if row is not None] for j in range(len(rows[0] or ()))}
+    lengths = {len(cells) for cells in columns.values()}
+    if len(lengths) != 1 or not all(lengths):
+        raise DataError("X is not a table: it needs columns, each with as many values, and at least one")
+    return TableFile(PYTHON, columns, list(range(1, lengths.pop() + 1)))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def features_of(table: TableFile, kinds: Any, text: str, min_count: int) -> TableFeatures:
+    """How the columns of a training table become blocks of a matrix; numbers are names of values here."""
+    given = dict(kinds or {})
+    for name, kind in given.items():
+        if kind not in ("category", "text"):
+            raise OptionError(f"kinds: column {name!r} cannot be a {kind!r} here; there are category and text")
+    chosen = {name: given.get(name) or kind_of(cells) for name, cells in table.columns.items()}
+    found = TableFeatures.fit(
+        table, given | {name: "category" if kind == "number" else kind for name, kind in chosen.items()}, text=text,
+        min_count=min_count,
+    )  # fmt: skip
+    for column in found.columns:
+        if not column.names:
+            raise DataError(
+                f"column {column.name!r} holds no value that occurs {min_count} times; leave it out", table.file
+            )
+    return found
+
+
+def first_columns(features: TableFeatures) -> Int64:
+    """The first column [A] of each attribute in the matrix of a table."""
+    return offsets_of([len(column.names) for column in features.columns])[:-1]
+
+
+def cells_of(rows: Any, features: TableFeatures) -> list[list[Any]]:
+    """Rows of a matrix as those of a table: the value of each column (None: not known), or a list of its words."""
+    found: list[list[Any]] = [[] for _ in range(rows.shape[0])]
+    for column, first in zip(features.columns, first_columns(features).tolist(), strict=True):
+        own = rows[:, first : first + len(column.names)].tocsr()
+        for i, cells in enumerate(found):
+            part = slice(own.indptr[i], own.indptr[i + 1])
+            counts = zip(own.indices[part].tolist(), own.data[part].astype(int).tolist(), strict=True)
+            values = [column.strings[j] for j, count in counts for _ in range(count)]
+            cells.append(values if column.kind == "text" else values[0] if values else None)
+    return found
+
+
+@dataclass(frozen=True)
+class SequenceInputs:
+    """How sequences become numbers.
+
+    Parameters
+    ----------
+    vocabulary : OpenVocabulary
+        The observed columns, and the known values of each.
+    states : tuple of str
+        The states' names; numbers if they were to be found.
+    """
+
+    vocabulary: OpenVocabulary
+    states: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls, corpus: Columns, counted: Int64, n_states: int | None, states: Any, label_column: int, partial: bool
+    ) -> tuple[SequenceInputs, Sequences, Sequences]:
+        """Learn from the ``counted`` sequences: the inputs, these sequences in numbers, and all of them.
+
+        A value that occurs once is unknown. The first occurrences of others are not, as they are to an HMM: they would
+        set the first sequences apart from all others, and be a cluster.
+        """
+        columns = list(range(corpus.n_columns))
+        if n_states is not None:
+            if states is not None:
+                raise OptionError(f"states={n_states} are to be found, but the states are given as well; give one")
+            names, gold = [str(y) for y in range(n_states)], None
+        else:
+            hidden = "; if the states are hidden, say how many to find (hmm:states=4)"
+            if states is None and corpus.name == PYTHON:
+                raise DataError(f"the states of the tokens are missing{hidden}")
+            annotation = annotation_of(corpus, states, label_column, partial, hidden)
+            names = annotation.label_set(hidden)
+            gold = annotation.gold(names)
+            if states is None:
+                columns.remove(label_column % corpus.n_columns)
+        if not columns:
+            raise DataError("there is no column but the states for the components to emit", corpus.name)
+        vocabulary, _ = OpenVocabulary.fit(corpus.select(counted), columns)
+        every = Sequences(vocabulary.fields(vocabulary.transform(corpus)), corpus.offsets, gold)
+        return cls(vocabulary, tuple(names)), every if len(counted) == len(every) else every[counted], every
+
+    def rows(self, corpus: Columns, states: Any = None) -> Sequences:
+        """Sequences in numbers, with their states as far as they are given."""
+        gold = None
+        if states is not None:
+            annotation = states if isinstance(states, Annotation) else Annotation.from_python(states, corpus.offsets)
+            gold = annotation.gold(self.states)
+        fields = self.vocabulary.fields(self.vocabulary.transform(corpus))
+        return Sequences(fields, corpus.offsets, gold)
+
+    def tokens(self, rows: Sequences) -> list[list[Any]]:
+        """Sequences of tokens; a token is a string, or a tuple of several."""
+        columns = [Column(ids, values) for ids, values in zip(rows.fields, self.vocabulary.values, strict=True)]
+        corpus = Columns(PYTHON, rows.offsets, np.zeros(int(rows.offsets[-1]), dtype=np.int64), columns)
+        sequences: list[list[Any]] = list(corpus.rows())
+        return [[token[0] for token in each] for each in sequences] if len(columns) == 1 else sequences
+
+
+def _described(inputs: TableFeatures | SequenceInputs) -> Any:
+    """What tells one way to numbers from another, for a checkpoint."""
+    if isinstance(inputs, SequenceInputs):
+        return [list(inputs.vocabulary.columns), inputs.vocabulary.values, list(inputs.states)]
+    return [inputs.to_header(), inputs.strings]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How a mixture is stored in a model file, and read back.
 #
-# header   options, components (gaussian or multinomial), names, training (rounds, converged, message), mean_length;
-#          words (free notes on how columns were made, for the command line)
-# arrays   log_weights [K], log_likelihoods, objectives; means [K, D], covariances, spread [D]; or log_theta [K, D];
-#          columns (packed strings); start [K, D] if centres were given
+# header   options, components (the family), names, training (rounds, converged, message), source (free notes on how
+#          columns were made, for the command line); smoothing, and by family
+#          gaussian     covariance                                    multinomial   mean_length
+#          naive-bayes  table (columns and their kinds)               hmm           order, transition_smoothing, states,
+#                                                                                   columns, sizes (values of each)
+# arrays   log_weights [K], log_likelihoods, objectives; start [K, D] if centres were given; columns (packed strings)
+#          gaussian     means [K, D], covariances, spread [D]         multinomial   log_theta [K, D]
+#          naive-bayes  log_theta [K, D], mean_lengths [A], single [A], strings (packed)
+#          hmm          steps [K, states + 1, Y + 1], emissions [K, Y, sum of sizes], strings (packed)
 
 
-def from_storage(read: Reader, k: int, floor: float) -> MixtureModel:
-    """The model of a file, of ``k`` components; ``floor`` is the least share of a column's variance."""
-    multinomial = read.choice("components", KINDS) == "multinomial"
-    theta = _multinomials(read, k) if multinomial else _gaussians(read, k, floor)
-    return MixtureModel(read.log_shares("log_weights", k), theta)
+def to_storage(theta: Any, inputs: TableFeatures | SequenceInputs | None) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of the components, and of what makes rows for them."""
+    if isinstance(theta, MultinomialComponents):
+        header = {"components": "multinomial", "mean_length": theta.mean_length, "smoothing": theta.smoothing}
+        return header, {"log_theta": theta.log_theta}
+    if isinstance(theta, GaussianComponents):
+        header = {"components": "gaussian", "covariance": theta.covariance, "smoothing": theta.prior.smoothing}
+        return header, {"means": theta.means, "covariances": theta.covariances, "spread": theta.prior.spread}
+    if isinstance(inputs, TableFeatures):
+        header = {"components": NAIVE_BAYES, "smoothing": theta.smoothing, "table": inputs.to_header()}
+        arrays: Arrays = {
+            "log_theta": theta.log_theta, "mean_lengths": theta.mean_lengths, "single": theta.single.astype(np.uint8),
+            **string_arrays("strings", inputs.strings),
+        }  # fmt: skip
+        return header, arrays
+    assert isinstance(theta, HmmComponents) and isinstance(inputs, SequenceInputs)
+    vocabulary = inputs.vocabulary
+    header = {
+        "components": HMM_COMPONENTS, "smoothing": theta.smoothing, "transition_smoothing": theta.transition_smoothing,
+        "order": theta.models[0].order, "states": list(inputs.states), "columns": list(vocabulary.columns),
+        "sizes": theta.sizes,
+    }  # fmt: skip
+    arrays = {
+        "steps": np.stack([model.steps for model in theta.models]),
+        "emissions": np.stack([np.concatenate(model.emissions, axis=1) for model in theta.models]),
+        **string_arrays("strings", [value for values in vocabulary.values for value in values]),
+    }
+    return header, arrays
+
+
+def n_columns_of(theta: Any, inputs: TableFeatures | SequenceInputs | None) -> int:
+    """How many columns of the user's data the components look at."""
+    if inputs is None:
+        return int((theta.log_theta if isinstance(theta, MultinomialComponents) else theta.means).shape[1])
+    return len(inputs.columns if isinstance(inputs, TableFeatures) else inputs.vocabulary.columns)
+
+
+def from_storage(
+    read: Reader, k: int, floor: float, threads: int | None = None
+) -> tuple[MixtureModel, TableFeatures | SequenceInputs | None]:
+    """The model of a file, of ``k`` components, and what makes rows for it; ``floor`` is that of Gaussians."""
+    theta: Components
+    inputs: TableFeatures | SequenceInputs | None = None
+    family = read.choice("components", KINDS)
+    if family == NAIVE_BAYES:
+        theta, inputs = _naive_bayes(read, k)
+    elif family == HMM_COMPONENTS:
+        theta, inputs = _hmms(read, k, thread_count(threads))
+    else:
+        theta = _multinomials(read, k) if family == "multinomial" else _gaussians(read, k, floor)
+    return MixtureModel(read.log_shares("log_weights", k), theta), inputs
+
+
+def _naive_bayes(read: Reader, k: int) -> tuple[NaiveBayesComponents, TableFeatures]:
+    with read.building("table"):
+        features = TableFeatures.from_storage(read.section("table").header, read.strings("strings"))
+    if any(column.kind == "number" or not column.names for column in features.columns):
+        read.fail("table", "a column of numbers, or one without values")
+    n, d = len(features.columns), len(features.names)
+    log_theta, lengths = read.floats("log_theta", (k, d)), read.floats("mean_lengths", (n,), 0.0)
+    first, single = first_columns(features), read.ints("single", (n,), 2).astype(bool)
+    if not np.allclose(np.add.reduceat(np.exp(log_theta), first, axis=1), 1.0, atol=1e-6):
+        read.fail("log_theta", "the probabilities do not add up to one")
+    return NaiveBayesComponents(log_theta, first, read.number("smoothing", above=0.0), lengths, single), features
+
+
+def _hmms(read: Reader, k: int, n_threads: int) -> tuple[HmmComponents, SequenceInputs]:
+    states, strings = read.names("states"), read.strings("strings")
+    columns, sizes = whole_numbers(read, "columns"), whole_numbers(read, "sizes", least=1)
+    if len(columns) != len(sizes) or len(strings) != sum(sizes):
+        read.fail("sizes", "the values do not fit the columns")
+    order, y = read.choice("order", (1, 2)), len(states)
+    steps = read.floats("steps", (k, number_of_states(y, order) + 1, y + 1), 0.0, 1.0)
+    emissions = read.floats("emissions", (k, y, len(strings)), 0.0, 1.0)
+    ends = np.cumsum(sizes)
+    tables = [np.split(each, ends[:-1], axis=1) for each in emissions]
+    whole = [np.allclose(table.sum(axis=1), 1.0, atol=1e-6) for each in tables for table in each]
+    if not np.allclose(steps.sum(axis=2), 1.0, atol=1e-6) or not all(whole):
+        read.fail("steps", "the probabilities do not add up to one")
+    models = tuple(
+        HiddenMarkovModel(order, y, own, [np.ascontiguousarray(table) for table in each])
+        for own, each in zip(steps, tables, strict=True)
+    )
+    smoothing = read.number("smoothing", least=0.0), read.number("transition_smoothing", least=0.0)
+    values = [strings[end - size : end] for end, size in zip(ends.tolist(), sizes, strict=True)]
+    inputs = SequenceInputs(OpenVocabulary(tuple(columns), values), tuple(states))
+    return HmmComponents(models, *smoothing, n_threads), inputs
 
 
 def _multinomials(read: Reader, k: int) -> MultinomialComponents:

@@ -40,7 +40,8 @@ ELSEWHERE = {
 }  #: criteria that one kind of estimator alone has, and what they train
 ANNOTATIONS = ("none", "parent", "rich")
 FACTORS = ("head", "right", "left")
-KINDS = ("gaussian", "multinomial")
+HMM_COMPONENTS = "hmm"
+KINDS = ("gaussian", "multinomial", NAIVE_BAYES, HMM_COMPONENTS)  # of components of a mixture
 COVARIANCES = ("known", "spherical", "diagonal", "tied", "full")
 COVARIANCE, VARIANCE, FLOOR = "diagonal", 1.0, 1e-6  # of Gaussians, by default
 STARTS = ("k-means++", "random")
@@ -48,6 +49,12 @@ CHOOSE_BY = BIC, AIC, HELD_OUT = "bic", "aic", "held-out"  # what the number of 
 SOLVERS = ("auto", "closed-form", "conjugate-gradients")
 GAUSSIAN_ONLY = ("covariance", "variance", "floor")
 MOST_SMOOTHING = 1e6  # beside which counts hardly count
+OF_HMM_COMPONENTS = (
+    Option("states", None, "how many states to find; those of the label column if not given", least=1, kind=int),
+    Option("order", 1, "how many states back a state depends on", choices=(1, 2), kind=int),
+    Option("transition_smoothing", 0.1, "added to each count of a step", least=0, most=MOST_SMOOTHING, kind=float),
+)  #: what a spec such as hmm:states=4 may say
+OF_TABLES = ("kinds", "text", "min_count")
 
 
 @options
@@ -476,7 +483,12 @@ class MixtureOptions:
 
     n_components: int = option("how many components", default=2, least=1, kw_only=False, flags=("-k",))
     components: str = option(
-        "what they are: of numbers, or of counts (bags of words)", default="gaussian", choices=KINDS, kw_only=False
+        "what they are: gaussian of numbers, multinomial of counts (bags of words), naive-bayes of a table's columns "
+        "of names and text, or hmm of sequences, as in hmm:states=4",
+        default="gaussian",
+        kw_only=False,
+        metavar="NAME",
+        in_python="hmm takes states (without it, states are known), order (1) and transition_smoothing (0.1).",
     )
     covariance: str | None = option(
         f"of Gaussians: known is the given variance, tied one for all; {COVARIANCE} by default",
@@ -485,7 +497,7 @@ class MixtureOptions:
     )
     variance: float | None = option("of Gaussians with covariance known: sigma^2; 1 by default", default=None, above=0)
     smoothing: float | None = option(
-        "of multinomials, lambda of the Dirichlet prior (1 by default); of Gaussians, how many rows the prior of "
+        "of all but Gaussians, lambda of the Dirichlet prior (1 by default); of Gaussians, how many rows the prior of "
         "covariances is worth (0)",
         default=None,
         least=0,
@@ -502,20 +514,53 @@ class MixtureOptions:
     seed: int = option("seed of the starts", default=0, least=0)
     patience: int = option("end a start after this many rounds without a better dev score", default=20, least=1)
     verbose: bool = option("print a line for each round", default=False, varies=True, stored=False, python_only=True)
+    kinds: Any = option(
+        "of naive-bayes, the kinds of a table's columns",
+        default=None,
+        python_only=True,
+        in_python="A dict from column to category or text; those not in it are guessed.",
+    )
+    text: str = option(
+        "of columns of text, how they are cut: words:ngrams=2, tokens or characters",
+        default="words",
+        flags=("--words",),
+        in_python="For naive-bayes.",
+    )
+    min_count: int = option(
+        "of tables, leave out words and values that occur fewer times",
+        default=1,
+        least=1,
+        in_python="For naive-bayes.",
+    )
+    threads: int | None = option(
+        "of hmm, threads (all cores if not given); the result is the same for any number",
+        default=None,
+        least=1,
+        panel=RUN,
+        varies=True,
+        stored=False,
+    )
+
+    @property
+    def family(self) -> str:
+        """The kind of the components, without what a spec adds to it."""
+        return spec_name(self.components)
 
 
 @options
 class LocalTaggerOptions:
     """Options of :class:`~loglinear.LocalTagger`."""
 
-    classifier: Any = option("the scikit-learn classifier that labels tokens", kw_only=False)
-    template: Any = option("template file, or a named set: chunking, pos, ner, words", default=None)
+    classifier: Any = option("the scikit-learn classifier that labels tokens", kw_only=False, stored=False)
+    template: Any = option("template file, or a named set: chunking, pos, ner, words", default=None, stored=False)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1)
-    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
-    gazetteers: Any = option("lists of known names, an entry a line, for the template to look at", default=None)
+    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None, stored=False)
+    gazetteers: Any = option(
+        "lists of known names, an entry a line, for the template to look at", default=None, stored=False
+    )
     joined: bool = option("join every attribute with the label before", default=False)
     dense: bool | None = option("give the classifier dense rows; as it wants by default", default=None)
-    threads: int | None = option("threads (all cores if not given)", default=None, least=1)
+    threads: int | None = option("threads (all cores if not given)", default=None, least=1, stored=False)
 
 
 @options
@@ -829,13 +874,28 @@ def check_dependency_parser(parser: Any) -> None:
         check_penalties(parser, parser.optimizer or "lbfgs", name, ("lbfgs",))
 
 
+def hmm_components(components: str) -> dict[str, Any]:
+    """The options of hidden Markov components, by name, that a spec such as ``hmm:states=4`` gives."""
+    defaults = {each.name: each.default for each in OF_HMM_COMPONENTS}
+    return defaults | spec_options(components, OF_HMM_COMPONENTS, "components")
+
+
 def check_mixture(mixture: Any) -> None:
     """Refuse options that make no sense, alone or together."""
     check(mixture)
-    if mixture.components == "multinomial":
+    family = spec_name(mixture.components)
+    if family not in KINDS:
+        raise OptionError(f"components={mixture.components!r} is not one of {', '.join(KINDS)}")
+    spec_options(mixture.components, OF_HMM_COMPONENTS if family == HMM_COMPONENTS else (), "components")
+    if family != NAIVE_BAYES:
+        for name, value in _changed(mixture, *OF_TABLES):
+            raise OptionError(f"{name}={value!r} is for components={NAIVE_BAYES!r}, which look at columns of tables")
+    if family != HMM_COMPONENTS and mixture.threads is not None:
+        raise OptionError(f"threads={mixture.threads} is for components={HMM_COMPONENTS!r}: others have no use for it")
+    if family != "gaussian":
         for name, value in _changed(mixture, *GAUSSIAN_ONLY):
             raise OptionError(f"{name}={value!r} is for components='gaussian': counts have none")
-        if mixture.smoothing == 0:
+        if mixture.smoothing == 0 and family != HMM_COMPONENTS:
             raise OptionError("smoothing=0: a word that a component never has would have probability zero; give more")
     elif mixture.covariance == "known":
         for name in ("smoothing", "floor"):
@@ -843,5 +903,8 @@ def check_mixture(mixture: Any) -> None:
                 raise OptionError(f"{name}={getattr(mixture, name)!r}: with covariance='known' no variance is learnt")
     elif mixture.variance is not None:
         raise OptionError(f"variance={mixture.variance!r} is for covariance='known'; others are learnt")
-    if isinstance(mixture.start, str) and mixture.start not in STARTS:
-        raise OptionError(f"start={mixture.start!r} is not one of {', '.join(STARTS)}, nor rows that are centres")
+    if isinstance(mixture.start, str):
+        if mixture.start not in STARTS:
+            raise OptionError(f"start={mixture.start!r} is not one of {', '.join(STARTS)}, nor rows that are centres")
+    elif family in (NAIVE_BAYES, HMM_COMPONENTS):
+        raise OptionError(f"start: components={family!r} have no centres; give one of {', '.join(STARTS)}")

@@ -86,13 +86,18 @@ class Judged:
     held_out: float | None = None
 
     @classmethod
-    def of(cls, mixture: Mixture, x: Any, known: Sequence[Any] | None = None, held_out: Any = None) -> Judged:
-        """Judge a mixture by its training rows [n, D] and, if there are any, by rows held out [m, D]."""
-        log_likelihood = mixture.log_likelihood(x, known)
+    def of(
+        cls, mixture: Mixture, x: Any, known: Sequence[Any] | None = None, held_out: Any = None, **more: Any
+    ) -> Judged:
+        """Judge a mixture by its training rows [n, D] and, if there are any, by rows held out [m, D].
+
+        ``more`` are the training rows' weights and states, as for :meth:`Mixture.log_likelihood`.
+        """
+        log_likelihood = mixture.log_likelihood(x, known, **more)
         judged_by_others = None if held_out is None else mixture.score(held_out)
         return cls(
-            mixture.n_components, log_likelihood, mixture.model_.n_parameters, mixture.bic(x, known),
-            mixture.aic(x, known), judged_by_others,
+            mixture.n_components, log_likelihood, mixture.model_.n_parameters, mixture.bic(x, known, **more),
+            mixture.aic(x, known, **more), judged_by_others,
         )  # fmt: skip
 
     def cost(self, way: str) -> float:

@@ -22,12 +22,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import pairwise
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from loglinear.arrays import Float, Int32
+from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.errors import DataError
 from loglinear.generative.em import Observed
 from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
@@ -102,9 +103,19 @@ class MixtureModel:
 
     def posterior(self, x: Rows) -> Float:
         """p(k given x_i) [n, K] (9.14)."""
-        joint = self.joint(x)
+        joint = self._possible(x)
         probabilities: Float = np.exp(joint - log_sums(joint)[:, None])
         return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    def best(self, x: Rows) -> Int32:
+        """The most probable component of each row [n]."""
+        return self._possible(x).argmax(axis=1).astype(np.int32)
+
+    def _possible(self, x: Rows) -> Float:
+        """:meth:`joint`, with mu for rows that no component can make."""
+        joint = self.joint(x)
+        joint[np.isneginf(joint).all(axis=1)] = self.log_weights
+        return joint
 
     def expected(self, x: Rows, weights: Float, known: Int32 | None = None) -> Expected:
         """The E step; ``known`` [n] are components, or -1."""
@@ -119,7 +130,7 @@ class MixtureModel:
             row = int(np.flatnonzero(~np.isfinite(totals))[0])
             raise DataError(
                 f"row {row} (from 0) has probability zero in numbers of this size: no component is near it; "
-                "bring the columns to a similar, smaller scale"
+                + self.components.remedy
             )
         shares: Float = np.exp(joint - totals[:, None])
         log_likelihood, log_prior = float(weights @ totals), self.components.log_prior()
@@ -182,19 +193,23 @@ class WeightedRows(Observed[MixtureModel, Expected]):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The components of a mixture: multinomials with a Dirichlet prior, or Gaussians.
+# The components of a mixture: multinomials with a Dirichlet prior, products of these, or Gaussians. Hidden Markov
+# models are in :mod:`loglinear.generative.hmm.components`.
 #
 # They have densities, a log prior, the most probable parameters when each row belongs to each of them to some degree
 # (the M step), draws, and points between which distances are measured when rows are first divided among them.
 #
 # Letters: n rows, D columns, K components.
 
+SCALE = "bring the columns to a similar, smaller scale"
 EMPTY = 1e-10  # share of all rows below which a component keeps its parameters
 CONSTANT = 1e-8  # share of a column's greatest value below which its standard deviation is rounding error
 
 
 class Components(Protocol):
     """K densities over rows, and how they are learnt."""
+
+    remedy: ClassVar[str]  #: what to do if a row has probability zero
 
     @property
     def n_components(self) -> int:
@@ -220,8 +235,8 @@ class Components(Protocol):
     def maximised(self, x: Rows, shares: Float) -> Components:
         """argmax over theta of sum_ik shares_ik log p(x_i given theta_k) + log p(theta); shares are [n, K]."""
 
-    def started(self, x: Rows, shares: Float) -> Components:
-        """Where EM starts when rows are divided by ``shares`` [n, K]."""
+    def started(self, x: Rows, shares: Float, rng: np.random.Generator) -> Components:
+        """Where EM starts when rows are divided by ``shares`` [n, K]; ``rng`` draws what these do not say."""
 
     def points(self, x: Rows) -> Rows:
         """Points [n, ...] of the rows between which Euclidean distances are meaningful."""
@@ -233,6 +248,13 @@ class Components(Protocol):
 def row_sums(x: Rows) -> Float:
     """sum_j x_ij [n]."""
     return np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)
+
+
+def hellinger(x: Rows) -> Rows:
+    """sqrt(x_ij / length_i): the distance of such points is Hellinger's, for any lengths."""
+    lengths = row_sums(x)
+    scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+    return (sparse.diags(scale) @ x).sqrt() if sparse.issparse(x) else np.sqrt(x * scale[:, None])
 
 
 @dataclass(frozen=True)
@@ -248,6 +270,7 @@ class MultinomialComponents:
         Mean of sum_j x_j over the rows, weighted; for draws.
     """
 
+    remedy: ClassVar[str] = SCALE
     log_theta: Float
     smoothing: float
     mean_length: float
@@ -283,17 +306,102 @@ class MultinomialComponents:
     def maximised(self, x: Rows, shares: Float) -> MultinomialComponents:
         return replace(self, log_theta=most_probable(summed(x, shares), self.smoothing))
 
-    def started(self, x: Rows, shares: Float) -> MultinomialComponents:
+    def started(self, x: Rows, shares: Float, rng: np.random.Generator) -> MultinomialComponents:
         return self.maximised(x, shares)
 
     def points(self, x: Rows) -> Rows:
-        """sqrt(x_ij / length_i): their distance is Hellinger's, for any lengths."""
-        lengths = row_sums(x)
-        scale = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-        return (sparse.diags(scale) @ x).sqrt() if sparse.issparse(x) else np.sqrt(x * scale[:, None])
+        return hellinger(x)
 
     def sample(self, components: Int32, rng: np.random.Generator) -> Rows:
         return drawn_counts(self.log_theta, components, rng.poisson(self.mean_length, size=len(components)), rng)
+
+
+@dataclass(frozen=True)
+class NaiveBayesComponents:
+    """Attributes that are independent given the component, each with a multinomial of its own (a latent class model).
+
+        p(x given theta_k) = prod_a prod_{j in a} theta_kj^x_j          sum_{j in a} theta_kj = 1
+
+    Attribute a is the columns ``first[a] : first[a + 1]``. A row has one value of an attribute, several (words), or
+    none: what is not observed is summed out. With one attribute these are :class:`MultinomialComponents`.
+
+    Parameters
+    ----------
+    log_theta : float64 [K, D]
+    first : int64 [A]
+        The first column of each attribute.
+    smoothing : float
+        lambda of the prior prod_j theta_kj^lambda.
+    mean_lengths : float64 [A]
+        Mean of sum_{j in a} x_j over the rows, weighted; for draws.
+    single : bool [A]
+        Whether no row has more than one value of the attribute; for draws.
+    """
+
+    remedy: ClassVar[str] = SCALE
+    log_theta: Float
+    first: Int64
+    smoothing: float
+    mean_lengths: Float
+    single: Bool
+
+    @classmethod
+    def even(cls, x: Rows, weights: Float, n_components: int, smoothing: float, first: Int64) -> NaiveBayesComponents:
+        """Equal components, for rows whose attributes are so long."""
+        bounds = [*first.tolist(), x.shape[1]]
+        lengths = np.stack([row_sums(x[:, lo:hi]) for lo, hi in pairwise(bounds)], axis=1)
+        log_theta = np.tile(-np.log(np.repeat(np.diff(bounds), np.diff(bounds))), (n_components, 1))
+        return cls(log_theta, first, smoothing, weights @ lengths / weights.sum(), lengths.max(axis=0) <= 1.0)
+
+    @property
+    def n_components(self) -> int:
+        return len(self.log_theta)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_components * (self.log_theta.shape[1] - len(self.first))
+
+    @property
+    def parameters(self) -> Float:
+        return self.log_theta.ravel()
+
+    def with_parameters(self, parameters: Float) -> NaiveBayesComponents:
+        return replace(self, log_theta=np.array(parameters).reshape(self.log_theta.shape))
+
+    def log_densities(self, x: Rows) -> Float:
+        return log_likelihoods(x, self.log_theta)
+
+    def log_prior(self) -> float:
+        return log_dirichlet(self.log_theta, self.smoothing)
+
+    def maximised(self, x: Rows, shares: Float) -> NaiveBayesComponents:
+        smoothed = summed(x, shares) + self.smoothing
+        totals = np.add.reduceat(smoothed, self.first, axis=1)
+        log_theta = np.log(smoothed) - np.repeat(np.log(totals), self._widths, axis=1)
+        return replace(self, log_theta=log_theta)
+
+    def started(self, x: Rows, shares: Float, rng: np.random.Generator) -> NaiveBayesComponents:
+        return self.maximised(x, shares)
+
+    def points(self, x: Rows) -> Rows:
+        """sqrt(x_ij / length_ia): their squared distance is the sum of Hellinger's over the attributes."""
+        return sparse.hstack([hellinger(sparse.csr_matrix(x[:, lo:hi])) for lo, hi in self._bounds], format="csr")
+
+    def sample(self, components: Int32, rng: np.random.Generator) -> Rows:
+        """Rows in CSR: of single attributes one value or none, as often as in training; of others a Poisson number."""
+        n, drawn = len(components), []
+        for (lo, hi), mean, single in zip(self._bounds, self.mean_lengths.tolist(), self.single.tolist(), strict=True):
+            lengths = (rng.random(n) < mean).astype(np.int64) if single else rng.poisson(mean, size=n)
+            drawn.append(drawn_counts(self.log_theta[:, lo:hi], components, lengths, rng))
+        return sparse.hstack(drawn, format="csr")
+
+    @property
+    def _bounds(self) -> list[tuple[int, int]]:
+        return list(pairwise([*self.first.tolist(), self.log_theta.shape[1]]))
+
+    @property
+    def _widths(self) -> Int64:
+        return np.diff(self.first, append=self.log_theta.shape[1])
 
 
 @dataclass(frozen=True)
@@ -309,6 +417,7 @@ class GaussianComponents:
     prior : CovariancePrior
     """
 
+    remedy: ClassVar[str] = SCALE
     means: Float
     covariances: Float
     covariance: str
@@ -382,7 +491,7 @@ class GaussianComponents:
         covariances = self.shape.from_scatters(scatters, sizes, self.prior, self.covariances)
         return replace(self, means=means, covariances=covariances)
 
-    def started(self, x: Float, shares: Float) -> GaussianComponents:
+    def started(self, x: Float, shares: Float, rng: np.random.Generator) -> GaussianComponents:
         """The M step with a prior worth at least D + 1 rows, so that a few rows do not make a spike."""
         cautious = replace(self.prior, smoothing=max(self.prior.smoothing, x.shape[1] + 1.0))
         return replace(replace(self, prior=cautious).maximised(x, shares), prior=self.prior)
@@ -710,7 +819,7 @@ def start_model(
         nearest = np.where(known == UNKNOWN, nearest, known)
     shares = np.zeros((x.shape[0], k))
     shares[np.arange(len(shares)), nearest] = weights
-    return MixtureModel(np.full(k, -np.log(k)), components.started(x, shares))
+    return MixtureModel(np.full(k, -np.log(k)), components.started(x, shares, rng))
 
 
 def _drawn_centres(

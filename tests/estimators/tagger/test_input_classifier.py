@@ -8,10 +8,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from loglinear import HMM, InputClassifier, Tagger
+import loglinear
+from loglinear import HMM, InputClassifier, Tagger, model_file
 from loglinear.data import Column, Columns
 from loglinear.data.corpora.generator import generate_rows
-from loglinear.errors import DataError, OptionError
+from loglinear.errors import DataError, ModelFileError, OptionError
 
 
 def questions(n, seed):
@@ -178,3 +179,38 @@ def test_what_makes_no_sense_is_refused(classifier, change, error, reason):
     X, y, labels = two_languages(20, 0)
     with pytest.raises(error, match=reason):
         classifier.fit(X, **{"y": y, "labels": labels, **change})
+
+
+@pytest.mark.parametrize("name", [*TAGGERS, "HMM"])
+def test_files_keep_the_models_of_all_classes(name, tmp_path):
+    X, y, labels = two_languages(60, 0)
+    classifier = InputClassifier(TAGGERS.get(name, HMM(smoothing=0.5)), "uniform").fit(X, y, labels)
+    classifier.save(tmp_path / "m.model")
+    for loaded in (InputClassifier.load(tmp_path / "m.model"), loglinear.load(tmp_path / "m.model")):
+        np.testing.assert_array_equal(loaded.predict_joint_log_proba(X), classifier.predict_joint_log_proba(X))
+        assert loaded.to_bytes() == classifier.to_bytes() and loaded.prior == "uniform"
+        assert loaded.classes_.tolist() == ["even", "odd"] and type(loaded.tagger) is type(classifier.taggers_[0])
+        assert clone(loaded).fit(X, y, labels).predict(X).tolist() == classifier.predict(X).tolist()
+
+
+def test_damaged_files_are_refused():
+    X, y, labels = two_languages(30, 0)
+    header, arrays = InputClassifier().fit(X, y, labels)._storage()
+    bad = [
+        ({"prior": "none"}, {}),
+        ({"shares": [[1]]}, {}),
+        ({"shares": [[1], [0]]}, {}),
+        ({"shares": 3}, {}),
+        ({"members": {"0": header["members"]["0"]}}, {}),
+        ({"hmm": "yes"}, {}),
+        ({"label_key": 3}, {}),
+        ({}, {"log_prior": np.log([0.5, 0.6])}),
+    ]
+    for changed, replaced in bad:
+        with pytest.raises(ModelFileError, match="does not fit together"):
+            InputClassifier.load(model_file.dumps(InputClassifier.kind, {**header, **changed}, {**arrays, **replaced}))
+
+
+def test_criteria_without_a_density_are_refused_before_training():
+    with pytest.raises(OptionError, match="criterion='cll' is of a conditional model"):
+        InputClassifier(Tagger(template="words")).fit([["a"]], ["x"])

@@ -151,13 +151,14 @@ def test_dense_data_too_big_says_how_big(data, more_data, monkeypatch):
     assert forced.predict(more_data[0]) == sparse.predict(more_data[0])
 
 
-def test_there_is_no_model_file(data, tmp_path):
-    tagger = LocalTagger(LinearSVC(), template="words")
+def test_before_it_is_fitted_and_of_any_kind_there_is_no_model_file(data, tmp_path):
+    tagger = LocalTagger(KNeighborsClassifier(3), template="words")
     with pytest.raises(NotFittedError, match="LocalTagger"):
         tagger.predict(data[0])
     tagger.fit(*data)
-    with pytest.raises(OptionError, match="pickle it yourself"):
+    with pytest.raises(OptionError, match=r"KNeighborsClassifier is an object .* saved are linear models: .*LinearSVC"):
         tagger.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
     with pytest.raises(AttributeError, match="classifier_"):
         _ = tagger.state_weights_
 

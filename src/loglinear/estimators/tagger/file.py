@@ -55,6 +55,7 @@ def to_storage(
     weights, exponent = stored(model.weights, precision)
     parts, arrays = model.to_storage()
     base, base_arrays = (None, {}) if model.base is None else _base_to_storage(model.base)
+    encoder, encoder_arrays = encoder_to_storage(model.encoder)
     header = {
         "options": options,
         "labels": model.labels,
@@ -62,21 +63,31 @@ def to_storage(
         **parts,
         "base": base,
         "constraints": None if model.constraints is None else model.constraints.to_dict(),
-        "encoder": {"kind": model.encoder.kind, **model.encoder.to_header()},
+        "encoder": encoder,
         "training": training,
     }
-    arrays |= {"weights": weights, **string_arrays("strings", model.encoder.strings), **base_arrays}
-    return header, arrays | {f"encoder.{name}": array for name, array in model.encoder.to_arrays().items()}
+    return header, {**arrays, "weights": weights, **base_arrays, **encoder_arrays}
+
+
+def encoder_to_storage(encoder: Any) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of what makes attributes of a corpus."""
+    arrays = {f"encoder.{name}": array for name, array in encoder.to_arrays().items()}
+    return {"kind": encoder.kind, **encoder.to_header()}, {**string_arrays("strings", encoder.strings), **arrays}
+
+
+def read_encoder(read: Reader) -> tuple[str, Any]:
+    """The kind and the object of what makes attributes of a corpus."""
+    attributes, strings = read.section("encoder"), read.strings("strings")
+    kind: str = attributes.choice("kind", list(ENCODERS))
+    module, name = ENCODERS[kind]
+    with read.building("encoder"):
+        return kind, getattr(import_module(module), name).from_storage(attributes.header, attributes.arrays, strings)
 
 
 def from_storage(read: Reader, own: OwnBase | None = None) -> Any:
     """The model of a file; ``own`` is the base that the file does not hold, if it wants one."""
-    options, labels = read.section("options"), read.names("labels")
-    attributes, strings = read.section("encoder"), read.strings("strings")
-    kind = attributes.choice("kind", list(ENCODERS))
-    module, name = ENCODERS[kind]
-    with read.building("encoder"):
-        encoder = getattr(import_module(module), name).from_storage(attributes.header, attributes.arrays, strings)
+    options, labels, attributes = read.section("options"), read.names("labels"), read.section("encoder")
+    kind, encoder = read_encoder(read)
     if attributes.value("bits", None) != options.value("hash_bits", None):
         attributes.fail("bits", "the attributes are not hashed as the options say")
     structure = options.choice("structure", list(MODELS), default=DEFAULT)
@@ -156,12 +167,13 @@ def own_base(read: Reader, given: Any) -> OwnBase | None:
 
 def _bound(read: Reader, base: OwnBase, labels: list[str]) -> OwnBase:
     """The user's base over a model's labels and columns."""
-    columns = None if read.value("columns") is None else _whole_numbers(read, "columns")
+    columns = None if read.value("columns") is None else whole_numbers(read, "columns")
     with read.building("columns"):
         return base.bound(labels, columns)
 
 
-def _whole_numbers(read: Reader, key: str, least: int = 0) -> list[int]:
+def whole_numbers(read: Reader, key: str, least: int = 0) -> list[int]:
+    """A list of whole numbers in a header, each at least ``least``."""
     found = read.value(key)
     if not isinstance(found, list) or not found or not all(type(n) is int and n >= least for n in found):
         read.fail(key, f"not a list of whole numbers from {least} up")
@@ -174,7 +186,7 @@ def _base_from_storage(read: Reader, n_labels: int) -> HmmBase:
     from loglinear.generative.hmm.model import HiddenMarkovModel, OpenVocabulary, number_of_states
 
     kind, order = read.choice("kind", list(BASES)), read.choice("order", (1, 2))
-    columns, sizes = _whole_numbers(read, "columns"), _whole_numbers(read, "sizes", least=1)
+    columns, sizes = whole_numbers(read, "columns"), whole_numbers(read, "sizes", least=1)
     strings = read.strings("strings")
     if len(columns) != len(sizes) or len(strings) != sum(sizes):
         read.fail("sizes", "the values do not fit the columns")

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self, Unpack
 
 import numpy as np
 
+from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
@@ -19,13 +21,14 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import ClassifierConventions, clone
 from loglinear.estimators.estimator import Fitted, RunKeywords, TrainedEstimator, trains
 from loglinear.estimators.options import HMMOptions
+from loglinear.estimators.tagger.combined import member_sections
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import corpus_of
 from loglinear.estimators.tagger.model import ChainModel
 from loglinear.generative.hmm.model import HiddenMarkovModel
-from loglinear.model_file import Reader
-from loglinear.options import Spec, declared, documented
+from loglinear.model_file import Reader, label_header
+from loglinear.options import Spec, declared, documented, spec_name
 from loglinear.training.problem import example_weights
 
 LEARNT = (
@@ -185,10 +188,11 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
 # for each column. Every p_c then is a distribution over sequences of the same values, and adds up to one.
 
 PRIORS = ("empirical", "uniform")
+GENERATIVE = ("hmm", "m-estimation")  # criteria whose models have p(x)
 ONLY_LABEL = "_"
 
 
-class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
+class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):  # its model file holds those of its taggers
     """Classifies sequences by which class' generative model makes them most probable.
 
     Parameters
@@ -210,7 +214,10 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
         For each class and column, how many values its ``<unknown>`` is shared by.
     """
 
+    kind = "input-classifier"
+    functions = ()
     learnt = "taggers_"
+    label_key_: str | None = None  # where the command line found the classes
     classes_: Array
     taggers_: list[Tagger | HMM]
     log_prior_: Float
@@ -220,7 +227,21 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
         self.tagger = tagger
         self.prior = prior
 
-    def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None) -> InputClassifier:
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
+        if self.prior not in PRIORS:
+            raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
+        if self.tagger is not None and not isinstance(self.tagger, Tagger | HMM):
+            raise OptionError(f"tagger={self.tagger!r:.60} is neither a Tagger nor an HMM")
+        if isinstance(self.tagger, Tagger) and spec_name(self.tagger.criterion) not in GENERATIVE:
+            raise OptionError(
+                f"criterion={self.tagger.criterion!r} is of a conditional model, without p(x) to classify "
+                f"by; take {' or '.join(GENERATIVE)}"
+            )
+
+    def fit(
+        self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None, labelled: bool = True
+    ) -> InputClassifier:
         """Train a model for each class.
 
         Parameters
@@ -234,17 +255,17 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
             then, unless the tagger has features that see it, or finds labels itself (``hmm:labels=2``).
         sample_weight : array of float, optional
             Weight of each sequence.
+        labelled : bool
+            For corpora: whether the last column holds the labels.
         """
+        self.check_options()
         tagger = Tagger(criterion="hmm") if self.tagger is None else self.tagger
-        if self.prior not in PRIORS:
-            raise OptionError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
-        if not isinstance(tagger, Tagger | HMM):
-            raise OptionError(f"tagger={tagger!r:.60} is neither a Tagger nor an HMM")
         corpus = _columns(X)
         classes, numbers = np.unique(np.asarray(y), return_inverse=True)
         if len(numbers) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
-        if labels is None and not tagger.finds_labels and (not isinstance(X, Columns) or X.unlabelled is not None):
+        own = labelled and isinstance(X, Columns) and X.unlabelled is None
+        if labels is None and not tagger.finds_labels and not own:
             labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
         if labels is not None and len(labels) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
@@ -263,6 +284,63 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
         self.classes_, self.taggers_, self.log_prior_ = classes, taggers, np.log(shares)
         self.shares_ = [_shares(each, corpus) for each in taggers]
         return self
+
+    # -- files -----------------------------------------------------------------------------------------------------
+    #
+    # header   prior, label_key, classes (type and values), shares, hmm (whether the members are HMM objects);
+    #          members: {"0": what the file of the first tagger has, ...}
+    # arrays   log_prior [C]; members.0.*, members.1.*, ...
+
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        members = [tagger._storage() for tagger in self._fitted()]
+        header = {
+            "prior": self.prior,
+            "label_key": self.label_key_,
+            "classes": label_header(self.classes_),
+            "shares": self.shares_,
+            "hmm": isinstance(self.taggers_[0], HMM),
+            "members": {str(c): own for c, (own, _) in enumerate(members)},
+        }
+        arrays: Arrays = {"log_prior": self.log_prior_}
+        for c, (_, own) in enumerate(members):
+            arrays |= {f"members.{c}.{name}": array for name, array in own.items()}
+        return header, arrays
+
+    def save(self, path: str | Path) -> None:
+        """Write the models of all classes to one file that holds data only."""
+        model_file.save(path, self.kind, *self._storage())
+
+    def to_bytes(self) -> bytes:
+        """The model file's content."""
+        return model_file.dumps(self.kind, *self._storage())
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Self:
+        """Read a model from a file or from its bytes. Loading runs no code of the file's."""
+        return cls._read(model_file.read(source, cls.kind), {})
+
+    @classmethod
+    def _read(cls, read: Reader, given: Mapping[str, Any]) -> Self:
+        classes, kind = read.labels(key="classes"), HMM if read.flag("hmm") else Tagger
+        sections = member_sections(read)
+        if len(sections) != len(classes):
+            read.fail("members", f"{len(sections)} models for {len(classes)} classes")
+        taggers: list[Tagger | HMM] = [kind._read(section, {}) for section in sections]
+        shares = read.value("shares")
+        with read.building("members"):
+            for tagger in taggers:
+                tagger._density()
+            sizes = [len(tagger.model_.hmm_base.vocabulary.columns) for tagger in taggers]
+        whole = isinstance(shares, list) and all(isinstance(own, list) for own in shares)
+        if not whole or [len(own) for own in shares] != sizes or not all(_is_count(n) for own in shares for n in own):
+            read.fail("shares", "not a number of values for each class and column")
+        key = None if read.value("label_key") is None else read.text("label_key")
+        classifier = cls(clone(taggers[0]), read.choice("prior", PRIORS))
+        classifier.classes_, classifier.taggers_, classifier.shares_ = classes, taggers, shares
+        classifier.log_prior_, classifier.label_key_ = read.log_shares("log_prior", len(classes)), key
+        return classifier
+
+    # -- use -------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each sequence [S]."""
@@ -287,6 +365,10 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):
         for c, (tagger, shares) in enumerate(zip(taggers, self.shares_, strict=True)):
             joint[:, c] = self.log_prior_[c] + tagger.log_prob(corpus) - _log_shares(tagger, shares, corpus)
         return joint
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 1 <= value < 2**53
 
 
 def _columns(X: Any) -> Columns:

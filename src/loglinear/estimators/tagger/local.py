@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import has_fit_parameter
 
-from loglinear.arrays import Array, Bool, Float, Int32, Int64
+from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.estimators.conventions import Conventions, clone
+from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import LocalTaggerOptions
+from loglinear.estimators.tagger.classifiers import (
+    FORMS,
+    SAVED,
+    StoredClassifier,
+    as_data,
+    plain_options,
+    untrained,
+    why_not_saved,
+)
+from loglinear.estimators.tagger.file import encoder_to_storage, read_encoder
 from loglinear.estimators.tagger.inputs import (
     Corpus,
     Encoder,
@@ -26,9 +36,10 @@ from loglinear.estimators.tagger.inputs import (
     encoder_for,
 )  # fmt: skip
 from loglinear.estimators.tagger.model import SequenceInference, penalties_of
-from loglinear.estimators.tagger.predict import SequencePredictor
+from loglinear.estimators.tagger.predict import LOCAL, SequencePredictor
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.model_file import Reader
 from loglinear.options import check, documented
 from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import ChainScores
@@ -39,7 +50,7 @@ MOST_BYTES = 2_000_000_000  # of a dense training matrix
 
 
 @documented
-class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
+class LocalTagger(LocalTaggerOptions, SequencePredictor, Estimator["ClassifierModel"]):
     """Labels sequences with a classifier that predicts each label from the one before it and the token's attributes.
 
     Decoding runs over the whole sequence, on the classifier's log-probabilities (``predict_log_proba``, else
@@ -50,6 +61,10 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
 
     ``X`` is a list of sequences as for :class:`loglinear.Tagger`.
 
+    :meth:`save` writes linear models, naive Bayes models, trees and forests
+    (:mod:`~loglinear.estimators.tagger.classifiers`) as data, and refuses all others; :meth:`load` reads them back
+    without running anything of theirs.
+
     PARAMETERS
 
     Attributes
@@ -57,11 +72,12 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
     classes_ : list of str
         The labels, sorted.
     classifier_ : object
-        The trained copy of the classifier.
+        The trained copy of the classifier; of a loaded model, what gives the same answers.
     model_ : ClassifierModel
         Attributes, columns and the classifier.
     """
 
+    kind = LOCAL
     model_: ClassifierModel  # type: ignore[assignment]  # a predictor only asks what both kinds of model have
     classifier_: Any
 
@@ -106,12 +122,38 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
         self.model_, self.classifier_, self.classes_ = model, model.classifier, list(labels)
         return self
 
-    def save(self, path: str | Path) -> NoReturn:
-        """Refuse: a classifier of any kind is not data, and model files hold data only."""
-        raise OptionError(
-            f"a LocalTagger cannot be saved to {path}: its classifier is an object of any kind, and model files hold "
-            "data only; pickle it yourself (joblib.dump), or train Tagger(criterion='memm'), which can be saved"
-        )
+    # -- files and pickles -----------------------------------------------------------------------------------------
+
+    def _storage(self) -> tuple[dict[str, Any], Arrays]:
+        self._fitted()
+        if (why := why_not_saved(self.classifier)) is not None:
+            raise OptionError(f"a LocalTagger with it cannot be saved: {why}; or pickle it yourself (joblib.dump)")
+        header, arrays = to_storage(self.model_, type(self.classifier).__name__)
+        header["options"] = {**self._stored_options(), "classifier": plain_options(self.classifier)}
+        return header, arrays
+
+    @classmethod
+    def _read_options(cls, read: Reader) -> dict[str, Any]:
+        options = read.options()
+        with read.building("options"):
+            name = read.section("classifier").choice("name", list(SAVED))
+            classifier = untrained(name, dict(options.pop("classifier")))
+        return {**options, "classifier": classifier}
+
+    def check_options(self) -> None:
+        """Refuse options that make no sense, as :meth:`fit` does first of all."""
+        self._check_options()
+
+    def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
+        model = from_storage(read)
+        if isinstance(model.encoder, TemplateEncoder):
+            self.template = model.encoder.templates
+            self.gazetteers = list(model.encoder.gazetteers.values()) or None
+        self.constraints = model.constraints
+        self.model_, self.classifier_, self.classes_ = model, model.classifier, list(model.labels)
+
+    __getstate__ = Conventions.__getstate__  # a pickle holds the classifier, of whatever kind
+    __setstate__ = Conventions.__setstate__
 
     # -- training ------------------------------------------------------------------------------------------------
 
@@ -129,6 +171,8 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
 
     def _weights(self, corpus: Corpus, sample_weight: Any) -> Float | None:
         """The weight of each sequence [S], checked; refuses a corpus that nothing can be learnt from."""
+        from sklearn.utils.validation import has_fit_parameter  # labelling a file has no use for it
+
         weights = checked_weights(corpus, sample_weight)
         if weights is not None and not has_fit_parameter(self.classifier, "sample_weight"):
             raise OptionError(
@@ -163,7 +207,10 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Conventions):
             raise OptionError(
                 f"{type(classifier).__name__} scores pairs of labels (decision_function_shape='ovo'); set it to 'ovr'"
             )
-        model.linear = model.is_linear(rows)
+        sample = rows[:: max(1, rows.shape[0] // SAMPLE)]
+        model.linear = model.is_linear(sample)
+        dense = sample.toarray() if model.dense else sample
+        model.data = as_data(classifier, model.method, dense, model._answer(dense))
 
 
 def _previous(labels: Int32, offsets: Int64, n_labels: int) -> Int32:
@@ -366,6 +413,8 @@ class ClassifierModel(SequenceInference):
         Its method that gives the scores, one of ``METHODS``.
     linear : bool
         Whether the scores may be computed from ``coef_`` and ``intercept_`` (:meth:`is_linear`).
+    data : StoredClassifier or None
+        The classifier as arrays, if it is of a kind that can be stored.
     """
 
     cached = ("penalties", "class_labels", "linear_scores")
@@ -378,6 +427,7 @@ class ClassifierModel(SequenceInference):
     dense: bool = False
     method: str = METHODS[0]
     linear: bool = False
+    data: StoredClassifier | None = None
     sub_labels: int = 1
 
     @cached_property
@@ -492,15 +542,14 @@ class ClassifierModel(SequenceInference):
         return answer
 
     def is_linear(self, rows: sp.csr_matrix) -> bool:
-        """Whether scores from ``coef_`` and ``intercept_`` are those the classifier gives on a sample of ``rows``.
+        """Whether scores from ``coef_`` and ``intercept_`` are those the classifier gives for ``rows``.
 
         Always asks, so that a classifier whose answers cannot be used is refused here.
         """
-        sample = rows[:: max(1, rows.shape[0] // SAMPLE)]
-        asked, weights = self.ask(sample), self._linear_weights()
+        asked, weights = self.ask(rows), self._linear_weights()
         if weights is None:
             return False
-        scores = sample @ weights[0] + weights[1]
+        scores = rows @ weights[0] + weights[1]
         if self.method != "decision_function":
             scores = _log_softmax(scores)
         return np.allclose(scores, asked, rtol=1e-7, atol=1e-8)
@@ -530,3 +579,73 @@ def _log_softmax(table: Float) -> Float:
     table -= table.max(axis=-1, keepdims=True)
     table -= np.log(np.exp(table).sum(axis=-1, keepdims=True))
     return np.maximum(table, FLOOR, out=table)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How the model of a LocalTagger is stored in a model file, and read back.
+#
+# header   options (of the tagger; under "classifier" those of the classifier), labels, constraints, encoder
+#          columns      n_attributes, with_previous, joined
+#          classifier   name, classes, method, dense, linear, form (None: there is one label) and what that needs
+# arrays   strings (packed), encoder.*; columns.pairs [P]; classifier.*
+
+
+def to_storage(model: ClassifierModel, name: str) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a model whose classifier is of the class ``name``."""
+    encoder, arrays = encoder_to_storage(model.encoder)
+    stored: dict[str, Any] = {"name": name, "method": model.method, "dense": model.dense, "linear": model.linear}
+    stored |= {"form": None, "classes": model.labels}
+    if len(model.labels) > 1:
+        if model.data is None:
+            raise OptionError(
+                f"a LocalTagger with this {name} cannot be saved: its answers do not follow from its arrays as those "
+                "of others do; give it other options, or pickle it yourself (joblib.dump)"
+            )
+        header, own = model.data.to_storage()
+        stored |= {"form": model.data.form, "classes": model.data.classes_.tolist(), **header}
+        arrays |= {f"classifier.{part}": array for part, array in own.items()}
+    columns = model.columns
+    if columns.pairs is not None:
+        arrays["columns.pairs"] = columns.pairs
+    header = {
+        "labels": model.labels,
+        "constraints": None if model.constraints is None else model.constraints.to_dict(),
+        "encoder": encoder,
+        "columns": {
+            "n_attributes": columns.n_attributes, "with_previous": columns.with_previous,
+            "joined": columns.pairs is not None,
+        },
+        "classifier": stored,
+    }  # fmt: skip
+    return header, arrays
+
+
+def from_storage(read: Reader) -> ClassifierModel:
+    """The model of a file, every part checked."""
+    labels, (_, encoder) = read.names("labels"), read_encoder(read)
+    stored, own = read.section("columns"), read.section("classifier")
+    n_attributes = stored.integer("n_attributes", most=2**31 - 1)
+    if n_attributes != encoder.n_attributes:
+        stored.fail("n_attributes", f"{n_attributes}, but the encoder makes {encoder.n_attributes}")
+    pairs = stored.ascending("pairs", n_attributes * len(labels)) if stored.flag("joined") else None
+    columns = LocalColumns(n_attributes, len(labels), stored.flag("with_previous"), pairs)
+    with read.building("constraints"):
+        rules = read.value("constraints")
+        constraints = None if rules is None else Constraints.from_dict(rules)
+    method, classes = own.choice("method", METHODS), own.names("classes")
+    data = None
+    if len(labels) > 1:
+        if not set(classes) <= set(labels):
+            own.fail("classes", "a class is none of the labels")
+        form = FORMS[own.choice("form", list(FORMS))]
+        data = form.from_storage(own, np.array(classes), columns.n_columns)
+        if not hasattr(data, method):
+            own.fail("method", f"{method} is not how {form.form} are asked")
+    model = ClassifierModel(
+        labels, encoder, columns, data, constraints, own.flag("dense"), method, own.flag("linear"), data
+    )
+    with read.building("constraints"):
+        _ = model.penalties  # constraints that do not fit the labels fail here
+    if model.linear and (data is None or model._linear_weights() is None):
+        own.fail("linear", "the weights are not of the shape for linear scores")
+    return model

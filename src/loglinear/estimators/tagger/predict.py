@@ -22,6 +22,7 @@ from loglinear.system import thread_count
 
 T = TypeVar("T")
 DECODINGS = ("viterbi", "posterior", "min-risk")
+LOCAL = "local-tagger"  # the kind of the model files of a LocalTagger
 
 
 class SequencePredictor(Fitted[SequenceModel]):
@@ -233,27 +234,33 @@ class LoadedTagger(SequencePredictor):
 
     Parameters
     ----------
-    model : SequenceModel or CombinedModel
+    model : SequenceModel, CombinedModel or ClassifierModel
     threads : int or None
         All cores if None.
     """
 
     def __init__(self, model: Any, threads: int | None = None) -> None:
-        self.model_ = model.with_weights(np.asarray(model.weights, dtype=np.float64))
+        self.model_ = model
         self.classes_ = list(model.labels)
         self.threads = threads
 
     @classmethod
     def load(cls, path: str | Path, threads: int | None = None) -> LoadedTagger:
-        """Read the model file of a tagger or of a combination, with the errors that their ``load`` has."""
+        """Read the model file of any kind of tagger, with the errors that their ``load`` has."""
         read = model_file.read(path)
-        if read.kind == tagger_file.KIND:
-            return cls(stored_model(read), threads)
-        from loglinear.estimators.tagger import combined
+        if read.kind == LOCAL:
+            from loglinear.estimators.tagger import local
 
-        if read.kind != combined.KIND:
-            raise ModelKindError(read.file, read.kind[:40], tagger_file.KIND)
-        return cls(combined.from_storage(read), threads)
+            return cls(local.from_storage(read), threads)
+        if read.kind == tagger_file.KIND:
+            model: Any = stored_model(read)
+        else:
+            from loglinear.estimators.tagger import combined
+
+            if read.kind != combined.KIND:
+                raise ModelKindError(read.file, read.kind[:40], tagger_file.KIND)
+            model = combined.from_storage(read)
+        return cls(model.with_weights(np.asarray(model.weights, dtype=np.float64)), threads)
 
 
 def stored_model(read: Reader) -> SequenceModel:

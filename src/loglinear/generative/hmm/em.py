@@ -29,7 +29,7 @@ from loglinear.generative.em import Observed
 from loglinear.generative.hmm.model import Counts, Fields, HiddenMarkovModel, number_of_states
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import shards
-from loglinear.structures.chain.structure import Chain
+from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.gold import Gold
 from loglinear.system import in_threads
 
@@ -107,13 +107,8 @@ def _of_block(
     model: HiddenMarkovModel, fields: Fields, chain: Chain, gold: Gold | None, weights: Float
 ) -> tuple[Float, Float, Float]:
     """log p [S], expected steps [K + 1, Y + 1] and the share of each label at each position [N, Y]."""
-    y, scores = model.n_labels, model.scores(fields, chain.offsets)
-    if gold is not None:
-        allowed = gold.allowed
-        if allowed is None:
-            allowed = (np.arange(y) == gold.labels[:, None]).astype(np.uint8)
-        scores = chain.restrict(scores, allowed)
-    log_p, parts = chain.expectations(scores, weights)
+    y = model.n_labels
+    log_p, parts = chain.expectations(_scores(model, fields, chain, gold), weights)
     steps = np.zeros((number_of_states(y, model.order) + 1, y + 1))
     steps[-1, :-1] = parts.start
     if model.order == 1:
@@ -128,6 +123,48 @@ def _of_block(
         by_pair[:y, :, y] = parts.edge[last[~alone]].sum(axis=0)
         by_pair[y, :, y] = parts.emission[first[alone]].sum(axis=0)
     return log_p, steps, parts.emission
+
+
+def _scores(model: HiddenMarkovModel, fields: Fields, chain: Chain, gold: Gold | None) -> ChainScores:
+    """Part scores of log p(x, y), -inf for labels that the annotation does not allow."""
+    scores = model.scores(fields, chain.offsets)
+    if gold is None:
+        return scores
+    return chain.restrict(scores, gold.mask(model.n_labels).astype(np.uint8))
+
+
+def log_likelihoods(
+    model: HiddenMarkovModel, fields: Fields, offsets: Int64, gold: Gold | None = None, n_threads: int = 1
+) -> Float:
+    """log p [S] of what is observed, as :func:`expected_counts` has it, by a forward pass alone."""
+
+    def of_shard(shard: tuple[int, int]) -> list[Float]:
+        found = []
+        for first, end in blocks(offsets, *shard, model.n_labels, model.order):
+            lo, hi = int(offsets[first]), int(offsets[end])
+            chain = Chain(offsets[first : end + 1] - lo)
+            known = None if gold is None else gold.slice(lo, hi)
+            found.append(chain.log_partition(_scores(model, [f[lo:hi] for f in fields], chain, known)))
+        return found
+
+    parts = in_threads(of_shard, shards(offsets), n_threads) if len(offsets) > 1 else []
+    return np.concatenate([np.zeros(0), *(block for part in parts for block in part)])
+
+
+def log_prior(model: HiddenMarkovModel, smoothing: float, transition_smoothing: float) -> float:
+    """smoothing * sum log e  +  transition_smoothing * sum log t, over the steps that are possible."""
+    total = 0.0
+    if smoothing:
+        total += smoothing * sum(float(table.sum()) for table in model.log_values)
+    if transition_smoothing:
+        total += transition_smoothing * float(model.log_steps[model.steps > 0.0].sum())
+    return total
+
+
+def without_negligible(counts: Counts, least: float) -> Counts:
+    """Counts with those below ``least`` set to zero."""
+    steps, *emissions = (np.where(table < least, 0.0, table) for table in (counts.steps, *counts.emissions))
+    return Counts(counts.order, counts.n_labels, steps, emissions)
 
 
 @dataclass(frozen=True)
@@ -215,7 +252,8 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
                 model, self._fields, self._offsets, self._gold, self._n_threads, self._weights
             )
             log_likelihood, counts = log_likelihood + float(self._weights @ log_p), counts + expected
-        return Expected(log_likelihood, log_likelihood + self._log_prior(model), counts)
+        prior = log_prior(model, self.smoothing, self.transition_smoothing)
+        return Expected(log_likelihood, log_likelihood + prior, counts)
 
     def maximised(self, model: HiddenMarkovModel, found: Expected) -> HiddenMarkovModel:
         """The M step."""
@@ -223,18 +261,8 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
 
     def estimated(self, counts: Counts) -> HiddenMarkovModel:
         """The most probable model, given counts."""
-        least = NEGLIGIBLE * self._least_weight
-        kept = [np.where(table < least, 0.0, table) for table in (counts.steps, *counts.emissions)]
-        counts = Counts(counts.order, counts.n_labels, kept[0], kept[1:])
+        counts = without_negligible(counts, NEGLIGIBLE * self._least_weight)
         return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing, self.possible)
-
-    def _log_prior(self, model: HiddenMarkovModel) -> float:
-        total = 0.0
-        if self.smoothing:
-            total += self.smoothing * sum(float(table.sum()) for table in model.log_values)
-        if self.transition_smoothing:
-            total += self.transition_smoothing * float(model.log_steps[model.steps > 0.0].sum())
-        return total
 
 
 # ----------------------------------------------------------------------------------------------------------------------
