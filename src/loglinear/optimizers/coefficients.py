@@ -13,7 +13,7 @@ The primal, the dual and the gap between them are those of the linear problem in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +21,12 @@ import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.features.gram import Factor
-from loglinear.optimizers.dual.flat import FlatDualState
+from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, FlatProblem
+from loglinear.optimizers.dual.general import DualOptions
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, State
 
+REVISITS = 50  # of rows between labels in each pass of dual ascent
 NOTHING = 1e-12  # a coefficient is zero below this share of the greatest that its row could have
 
 
@@ -68,23 +70,36 @@ class CoefficientObjective:
         n = self.factor.rows.shape[1]
         return np.concatenate([self.factor.coefficients(table[:n]), table[n:]]).ravel()
 
-    def of_marginals(self, state: FlatDualState, balanced: bool = False) -> Float:
-        """Coefficients and biases [D] of a state of dual ascent.
-
-        Where a free bias asks for it, marginals can be ``balanced`` as those of a certificate are; few coefficients
-        are zero then.
-        """
+    def of_marginals(self, state: FlatDualState, balance: Callable[[FlatProblem, Float], None] | None = None) -> Float:
+        """Coefficients and biases [D] of a state of dual ascent, its marginals adjusted by ``balance`` first."""
         problem = state.problem
         assert problem is not None
         alpha, rows = state.alpha.astype(np.float64), problem.rows
-        if balanced:
-            problem.balance(alpha)
-        apart = problem.of_gold(np.float64) - alpha / alpha.sum(axis=1, keepdims=True)
+        alpha /= alpha.sum(axis=1, keepdims=True)
+        if balance is not None:
+            balance(problem, alpha)
+        apart = problem.of_gold(np.float64) - alpha
         apart[np.abs(apart) < NOTHING] = 0.0
         coefficients = apart * (rows.sample_weights / (2.0 * problem.l2))[:, np.newaxis]
         table = problem.table_of(state.weights)
         biases = table[-1:] if problem.features.bias != "none" else table[:0]
         return np.concatenate([coefficients, biases]).ravel()
+
+
+def balance_between(problem: FlatProblem, alpha: Float) -> None:
+    """Adjust marginals [S, Y] so that a free bias has no derivative, by those of rows that are between labels.
+
+    :meth:`~loglinear.optimizers.dual.flat.FlatProblem.balance` has a share of all rows, and leaves few coefficients of
+    zero.
+    """
+    between = np.flatnonzero((alpha > NOTHING).sum(axis=1) > 1)
+    weights = problem.rows.sample_weights
+    excess = weights @ (alpha - problem.of_gold(np.float64))
+    more, fewer, there = np.maximum(excess, 0.0), np.maximum(-excess, 0.0), weights[between] @ alpha[between]
+    if problem.free and fewer.any() and (more <= there).all():
+        keep = 1.0 - np.divide(more, there, out=np.zeros_like(more), where=there > 0.0)
+        left = alpha[between] @ (1.0 - keep)
+        alpha[between] = alpha[between] * keep + np.outer(left, fewer / fewer.sum())
 
 
 @dataclass(frozen=True)
@@ -114,8 +129,10 @@ class CoefficientState:
         if not isinstance(state, FlatDualState):
             return objective.from_linear(state.weights)
         found = objective.of_marginals(state)
-        if self.certified is not None and objective.value(found) > self.certified:
-            return objective.of_marginals(state, balanced=True)
+        for balance in (balance_between, FlatProblem.balance):
+            if self.certified is None or objective.value(found) <= self.certified:
+                break
+            found = objective.of_marginals(state, balance)
         return found
 
     def to_arrays(self) -> Arrays:
@@ -157,7 +174,10 @@ class Coefficients(Optimizer):
             assert callback is not None
             return callback(CoefficientState(now, objective))
 
-        result = self.inner.minimise(
+        inner = self.inner
+        if isinstance(inner, DualOptions) and not getattr(inner, "prune", 0.0):  # which it refuses
+            inner = FlatDual(inner.max_iter, inner.tolerance, inner.seed, revisits=REVISITS)
+        result = inner.minimise(
             objective.linear,
             objective.to_linear(weights0),
             callback=None if callback is None else watch,
