@@ -73,6 +73,9 @@ def test_matrices_are_made_in_blocks(monkeypatch):
     whole = gram(kernel, rows, rows)
     monkeypatch.setattr(gram_module, "NUMBERS_AT_ONCE", 100)
     np.testing.assert_allclose(gram(kernel, rows, rows), whole, rtol=1e-12)
+    factor = Factor.of(whole.copy())
+    np.testing.assert_allclose(factor.rows @ factor.rows.T, whole, atol=1e-12)
+    assert np.array_equal(factor.rows[factor.pivots], np.tril(factor.rows[factor.pivots]))
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -69,6 +69,7 @@ def train_command(
     loglinear classify train mail.jsonl --label spam --criterion max-margin --l2 0.1 -o spam.model
     loglinear classify train mail.jsonl --label spam --text body --criterion naive-bayes:smoothing=0.5 -o spam.model
     loglinear classify train mail.tsv --label spam --criterion softmax-margin --cost balanced --dev dev.tsv -o m.model
+    loglinear classify train rings.csv --label ring --criterion max-margin --kernel rbf:gamma=0.5 -o rings.model
     loglinear classify train patients.csv --label ill --ignore name --multiclass one-versus-all -o ill.model
     loglinear classify train mail.jsonl --label spam -o spam.model --resume   (after Ctrl-C)
     """

@@ -239,7 +239,7 @@ def training_gram(kernel: KernelFunction, rows: Rows) -> Float:
             f"{MOST_ROWS:,} rows: train on a sample of them, or without a kernel on columns of your own making"
         )
     made = gram(kernel, rows, rows)
-    greatest = float(np.abs(made).max(initial=0.0))
+    greatest = _greatest(made)
     for first, end in blocks(n, n):
         apart = np.abs(made[first:end] - made[:, first:end].T)
         if apart.max(initial=0.0) > NOT_A_KERNEL * greatest:
@@ -250,6 +250,11 @@ def training_gram(kernel: KernelFunction, rows: Rows) -> Float:
                 "round"
             )
     return made
+
+
+def _greatest(matrix: Float) -> float:
+    """The greatest size of a number, without a second matrix."""
+    return float(max(matrix.max(initial=0.0), -matrix.min(initial=0.0)))
 
 
 @dataclass(frozen=True)
@@ -271,7 +276,7 @@ class Factor:
     def of(cls, matrix: Float) -> Factor:
         """The factor of a Gram matrix [S, S], which is overwritten."""
         n, diagonal = len(matrix), matrix.diagonal().copy()
-        greatest = float(np.abs(matrix).max(initial=0.0))
+        greatest = _greatest(matrix)
         if greatest == 0.0:
             raise DataError("kernel is zero for all pairs of rows: there is nothing to learn from")
         probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, PROBES))
@@ -279,7 +284,8 @@ class Factor:
         tolerance = max(n, LEAST_ROWS) * np.finfo(np.float64).eps * greatest
         lower, places, rank, _ = dpstrf(matrix.T, tol=tolerance, lower=1, overwrite_a=1)
         rows = np.zeros((n, rank))
-        rows[places - 1] = np.tril(lower)[:, :rank]
+        for first, end in blocks(n, rank):
+            rows[places[first:end] - 1] = np.tril(lower[first:end, :rank], first)
         left = max(
             float(np.abs(diagonal - np.einsum("sr,sr->s", rows, rows)).max()),
             float(np.abs(seen - rows @ (rows.T @ probes)).max()) / np.sqrt(n),

@@ -259,6 +259,19 @@ def test_threads_change_nothing(criterion):
     np.testing.assert_array_equal(one.intercept_, two.intercept_)
 
 
+@pytest.mark.parametrize("criterion", [each for each in WITH_KERNELS if each != "m-estimation"])
+def test_a_row_of_weight_two_counts_as_two_rows(moons, criterion):
+    X, y = moons
+    weights = np.random.default_rng(0).integers(0, 3, len(y))
+    repeated = np.repeat(np.arange(len(y)), weights)
+    options = {"kernel": "rbf:gamma=0.7", "l2": 0.2, "tolerance": 1e-8, "max_iter": 5000}
+    weighted = Classifier(criterion, **options).fit(X, y, sample_weight=weights)
+    several = Classifier(criterion, **options).fit(X[repeated], y[repeated])
+    assert weighted.objective_ == pytest.approx(several.objective_, rel=1e-6)
+    np.testing.assert_allclose(weighted.decision_function(X), several.decision_function(X), atol=5e-3)
+    assert (weights[weighted.support_] > 0).all()
+
+
 def test_other_inputs_have_kernels_too():
     texts = ["a good film", "good, very good", "a bad film", "bad and dull", "dull film"]
     model = Classifier(kernel="poly:degree=2,coef0=1", l2=0.1).fit(texts, ["+", "+", "-", "-", "-"])
