@@ -25,7 +25,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from loglinear.arrays import Array, Float, Int32
+from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
 from loglinear.data.tables import GREATEST, TableFile
@@ -226,8 +226,11 @@ class LabelProblem(Learnable):
         """With a kernel, the optimizer finds coefficients."""
         if self.data.kernel is None:
             return None
-        prepared = self.objective(criterion, l2, n_threads)
-        return [Phase(MAIN, Coefficients(optimizer), lambda start, kept: (prepared, {}))]
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
+            return self.objective(criterion, l2, n_threads), {}
+
+        return [Phase(MAIN, Coefficients(optimizer), prepare)]
 
     def _in_coordinates(self, factor: Factor) -> LabelProblem:
         """The same problem, linear in the coordinates of a factor."""
