@@ -52,7 +52,7 @@ from loglinear.estimators.options import (
     naive_bayes_smoothing,
     own_base,
 )
-from loglinear.features.gram import MOST_ROWS, Factor, KernelFunction, gram, make_kernel, training_gram
+from loglinear.features.gram import MOST_ROWS, Factor, KernelFunction, blocks, gram, make_kernel, training_gram
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel, log_dirichlet
 from loglinear.optimizers.coefficients import CoefficientObjective, Coefficients
@@ -293,12 +293,13 @@ class LabelProblem(Learnable):
         if draws_for_expectations(classifier):
             n = (base_draws(classifier.base) if isinstance(classifier.base, str) else None) or DRAWS
             drawn, labels = _checked_draws(base.sample(n, np.random.default_rng(classifier.seed)), n, pivots, n_labels)
-            shares = np.zeros((n, n_labels))
-            shares[np.arange(n), labels] = 1.0 / n
-            similar = gram(kernel, pivots, drawn) @ shares
+            similar = np.zeros((n_labels, len(factor.pivots)))
+            for first, end in blocks(n, len(factor.pivots)):
+                own = np.eye(n_labels)[labels[first:end]] / n
+                similar += own.T @ gram(kernel, drawn[first:end], pivots)
         else:
-            similar = np.asarray(pivots @ expected_counts(base, (pivots.shape[1], n_labels)))
-        return replace(self, expected=np.ascontiguousarray(factor.coordinates(similar.T).T))
+            similar = np.asarray(pivots @ expected_counts(base, (pivots.shape[1], n_labels))).T
+        return replace(self, expected=np.ascontiguousarray(factor.coordinates(similar).T))
 
     def _check_counts(self, criterion: str) -> None:
         """Refuse negative numbers, and say in which column the least of them is."""
