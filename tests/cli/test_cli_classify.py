@@ -261,3 +261,81 @@ def test_a_table_that_lacks_a_column_or_has_too_many_is_refused(run, tables, tmp
     assert result.status == 2 and "there is no column" in result.err
     result = run("classify", "run", model, tables / "test.csv", "--column", "verdict")
     assert result.status == 2 and "has a column 'verdict' already" in result.err
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory):
+    """A table of two labels, one around the other."""
+    rng = np.random.default_rng(0)
+    angles, radii = rng.uniform(0, 2 * np.pi, 120), np.repeat([1.0, 3.0], 60) + 0.2 * rng.normal(size=120)
+    table = tmp_path_factory.mktemp("rings") / "rings.csv"
+    points = zip(radii * np.cos(angles), radii * np.sin(angles), ["in"] * 60 + ["out"] * 60, strict=True)
+    table.write_text("\n".join(["x,y,ring", *(f"{x:.4f},{y:.4f},{ring}" for x, y, ring in points)]), encoding="utf-8")
+    return table
+
+
+@pytest.mark.parametrize("criterion", ["cll", "max-margin", "softmax-margin", "least-squares"])
+def test_a_kernel_tells_rings_apart(run, rings, tmp_path, criterion):
+    model = tmp_path / "m.model"
+    options = ("--label", "ring", "--criterion", criterion, "--kernel", "rbf:gamma=0.5", "--l2", "0.1")
+    trained = run("classify", "train", rings, *options, "-o", model)
+    assert trained.status == 0 and "support rows" in trained.err
+    assert json.loads(run("classify", "eval", model, rings, "--json").out)["accuracy"] == 100.0
+    labelled = run("classify", "run", model, rings)
+    assert labelled.status == 0 and all(
+        row["ring"] == row["predicted"] for row in csv.DictReader(io.StringIO(labelled.out))
+    )
+    shown = run("inspect", model)
+    assert shown.status == 0 and "kernel: rbf:gamma=0.5; " in shown.out and "strongest coefficients" in shown.out
+    facts = json.loads(run("inspect", model, "--json").out)
+    assert facts["kernel"] == "rbf:gamma=0.5"
+    assert facts["support_rows"] == len(Classifier.load(model).support_) <= 120
+    rows = [each for each in facts["coefficients"] if each["label"] == "in" and each["feature"].startswith("row ")]
+    assert len(rows) == facts["support_rows"]
+    assert (facts["support_rows"] < 60) == (criterion == "max-margin")
+
+
+def test_m_estimation_with_a_kernel_draws_as_often_as_it_is_told(run, tables, tmp_path):
+    model = tmp_path / "m.model"
+    options = ("--label", "verdict", "--ignore", "id", "--criterion", "m-estimation", "--kernel", "rbf:gamma=0.01")
+    base = ("--base", "naive-bayes:samples=300")
+    assert run("classify", "train", tables / "train.csv", *options, *base, "-o", model).status == 0
+    assert json.loads(run("classify", "eval", model, tables / "test.csv", "--json").out)["accuracy"] > 90
+    shown = run("inspect", model)
+    assert "strongest base" in shown.out and "strongest coefficients" in shown.out
+
+
+def test_boundaries_of_kernels_are_curved(run, rings, tmp_path):
+    """A region in the middle that does not touch the border of the plane, which no line can bound."""
+    model, plot = tmp_path / "m.model", tmp_path / "r.svg"
+    options = ("--label", "ring", "--kernel", "rbf", "--l2", "0.1", "-o", model, "-q")
+    assert run("classify", "train", rings, *options).status == 0
+    assert run("classify", "eval", model, rings, "--plot-regions", plot).status == 0
+    ElementTree.fromstring(plot.read_text(encoding="utf-8"))
+    best = Regions.of(Classifier.load(model), read_table(str(rings)), ("x", "y"), side=30).best
+    assert best[15, 15] == 0
+    assert (np.concatenate([best[0], best[-1], best[:, 0], best[:, -1]]) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kernel", "rbg"), "there are: linear, poly, rbf"),
+        (("--kernel", "rbf:gamma=x"), "must be a number, or scale"),
+        (("--kernel", "rbf", "--l1", "1"), "leave it out"),
+        (("--kernel", "rbf", "--criterion", "mira"), "has no kernels"),
+    ],
+)
+def test_kernels_that_there_are_not_are_told_in_a_line(run, rings, tmp_path, options, message):
+    result = run("classify", "train", rings, "--label", "ring", *options, "-o", tmp_path / "m.model")
+    assert result.status == 2 and message in result.err and result.err.count("\n") == 1
+
+
+def test_the_path_of_a_kernel(run, rings, tmp_path):
+    options = ("--label", "ring", "--kernel", "rbf:gamma=0.5", "--folds", "3", "--grid", "0.1,1,10")
+    result = run("path", rings, *options, "-o", tmp_path / "m.model")
+    assert result.status == 0, result.err
+    assert json.loads(run("classify", "eval", tmp_path / "m.model", rings, "--json").out)["accuracy"] == 100.0

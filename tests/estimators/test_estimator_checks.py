@@ -29,6 +29,7 @@ IN_TURN = {
     "check_sample_weight_equivalence_on_sparse_data": STEP_BY_STEP,
 }
 NOT_TO_THE_LAST = "it ends at a gap of 1e-5 of the objective, wherever the order of rows led (LinearSVC is listed, too)"
+SCALED = "gamma=scale is of the rows, whatever their weights (scikit-learn lists its SVC, too)"
 COUNTS = "the check's rows have negative numbers, whatever the tags say, and this criterion counts"
 
 # One of each way to train: softmax-margin goes as cll does, jrb as risk, mira and passive-aggressive as perceptron.
@@ -43,6 +44,7 @@ ESTIMATORS = [
     Classifier(criterion="m-estimation"),
     Classifier(criterion="naive-bayes"),
     Classifier(criterion="max-margin"),
+    Classifier(kernel="rbf"),
     # check_class_weight_classifiers has columns that spread by 20: steps of a bias of 1 would take too many passes
     Classifier(criterion="perceptron", bias_scale=5.0),
 ]
@@ -50,6 +52,8 @@ ESTIMATORS = [
 
 def expected_failures(estimator):
     criterion = getattr(estimator, "criterion", None)
+    if getattr(estimator, "kernel", None) is not None:
+        return dict.fromkeys(IN_TURN, SCALED)
     if criterion == "max-margin":
         return dict.fromkeys(IN_TURN, NOT_TO_THE_LAST)
     if criterion in ("m-estimation", "naive-bayes"):

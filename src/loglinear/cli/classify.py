@@ -93,6 +93,7 @@ def train_command(
     loglinear classify train mail.jsonl --label spam --criterion max-margin --l2 0.1 -o spam.model
     loglinear classify train mail.jsonl --label spam --text body --criterion naive-bayes:smoothing=0.5 -o spam.model
     loglinear classify train mail.tsv --label spam --criterion softmax-margin --cost balanced --dev dev.tsv -o m.model
+    loglinear classify train rings.csv --label ring --criterion max-margin --kernel rbf:gamma=0.5 -o rings.model
     loglinear classify train patients.csv --label ill --ignore name --multiclass one-versus-all -o ill.model
     loglinear classify train mail.jsonl --label spam -o spam.model --resume   (after Ctrl-C)
     """
@@ -118,7 +119,7 @@ def train_command(
     summarise(
         classifier, out, output,
         data=f"{table.n_rows:,} rows, {len(classifier.classes_)} labels; {kinds}",
-        features=f"{classifier.n_features_in_:,}",
+        features=f"{classifier.n_features_in_:,}{_support(classifier)}",
         metric=" % right",
         following="loglinear classify eval MODEL TEST;  loglinear inspect MODEL",
     )  # fmt: skip
@@ -335,6 +336,11 @@ def eval_command(
     typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
     if unknown:
         typer.echo(f"no log loss: the model does not know the label {unknown[0]!r}")
+
+
+def _support(classifier: Classifier) -> str:
+    """How many rows a model with a kernel keeps."""
+    return "" if classifier.kernel is None else f"; {len(classifier.support_):,} support rows"
 
 
 def _facts(report: LabelReport) -> dict[str, Any]:

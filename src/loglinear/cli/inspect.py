@@ -18,6 +18,7 @@ from loglinear.errors import ModelKindError, OptionError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from loglinear.estimators.classifier.model import KernelModel, LinearScores
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.experiments.tables import Table
     from loglinear.generative.pcfg.model import PCFG
@@ -419,7 +420,8 @@ BIAS, ANY = "(bias)", "(all labels)"
 
 def _classifier(stored: ModelFile, path: Path) -> View:
     from loglinear.estimators.classifier import file as classifier_file
-    from loglinear.estimators.classifier.model import CandidateModel
+    from loglinear.estimators.classifier.model import CandidateModel, KernelModel
+    from loglinear.features.gram import OwnKernel
     from loglinear.model_file import Reader
 
     model = classifier_file.from_storage(Reader.of(stored), {})
@@ -429,17 +431,41 @@ def _classifier(stored: ModelFile, path: Path) -> View:
         parts = {"weights": {ANY: dict(zip(names, model.weights.tolist(), strict=True))}}
         return _linear(stored, labels, parts, len(names), {"kind": "classifier with a feature map"})
     names = model.encoder.names()
+    if isinstance(model, KernelModel):
+        rows = [_row_name(model, i, names) for i in range(len(model.numbers))]
+        parts = {"coefficients": _of_labels(rows, labels, model.scores)}
+        if model.base is not None:
+            parts = {"base": _of_labels(names, labels, model.base), **parts}
+        kernel = "your own, which is not in the file" if model.kernel.name == OwnKernel.name else str(model.kernel)
+        more = {"inputs": model.encoder.kind, "kernel": kernel, "support_rows": len(model.numbers)}
+        return _linear(stored, labels, parts, len(names), more)
     scores = {"weights": model.scores}
     if model.base is not None:
         scores = {"base": model.base, "learnt": model.scores.minus(model.base)}
-    parts = {}
-    for part, linear in scores.items():
-        coef: Any = linear.coef
-        intercept: Any = linear.intercept
-        if len(labels) == 2:  # one vector is stored: the first label has it with the other sign
-            coef, intercept = [-coef[0], coef[0]], [-intercept[0], intercept[0]]
-        parts[part] = _named(names, labels, coef, intercept)
+    parts = {part: _of_labels(names, labels, linear) for part, linear in scores.items()}
     return _linear(stored, labels, parts, len(names), {"inputs": model.encoder.kind})
+
+
+def _of_labels(names: list[str], labels: list[str], linear: LinearScores) -> Weights:
+    """The numbers of linear functions, by label and name."""
+    coef: Any = linear.coef
+    intercept: Any = linear.intercept
+    if len(labels) == 2:  # one vector is stored: the first label has it with the other sign
+        coef, intercept = [-coef[0], coef[0]], [-intercept[0], intercept[0]]
+    return _named(names, labels, coef, intercept)
+
+
+CELLS = 4  # of a support row that are shown
+
+
+def _row_name(model: KernelModel, i: int, names: list[str]) -> str:
+    """A support row by its number in the training data, with its largest numbers."""
+    row = model.support[i]
+    dense = row.toarray().ravel() if hasattr(row, "toarray") else row
+    largest = sorted(range(len(dense)), key=lambda j: -abs(dense[j]))[:CELLS]
+    shown = [f"{names[j]}={dense[j]:.4g}" for j in sorted(largest) if dense[j]]
+    more = ["..."] if (dense != 0).sum() > CELLS else []
+    return f"row {model.numbers[i]}: {', '.join([*shown, *more])}"
 
 
 def _regression(stored: ModelFile, path: Path) -> View:
@@ -472,6 +498,7 @@ def _linear(stored: ModelFile, labels: list[str], parts: dict[str, Weights], n_f
     several = "" if len(labels) == 1 else "s"
     lines = [
         _header(stored, facts["kind"], f"{len(labels):,} {what}{several}", f"{n_features:,} features"),
+        *([f"kernel: {more['kernel']}; {more['support_rows']:,} support rows"] if "kernel" in more else []),
         _listed("options", facts["options"]),
         _training_line(facts["training"]),
         *(["scores are the sum of the base's and the learnt ones"] if "base" in parts else []),

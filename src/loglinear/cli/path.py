@@ -26,7 +26,7 @@ TAGGER_ONLY = (
 )  # fmt: skip
 SHARED = ("criterion", "cost", "min_count", "l1", "optimizer", "max_iter", "tolerance", "seed", "threads")
 FORMAT = "format of the files; auto goes by their names"
-OF_TABLES = "--number, --category, --text, --ignore, --words and --raw-numbers"
+OF_TABLES = "--number, --category, --text, --ignore, --words, --raw-numbers and --kernel"
 
 
 @options
@@ -68,7 +68,7 @@ def path_command(
             help={"template": "template of a tagger, as for train"},
         ),
     ],
-    classifier: Annotated[ClassifierOptions, Flags(only=("text", "raw_numbers", *SHARED))],
+    classifier: Annotated[ClassifierOptions, Flags(only=("text", "raw_numbers", "kernel", *SHARED))],
     files: Annotated[CorpusOptions, Flags(without=("partial", "weights"), help={"format": FORMAT})],
     rows: TableOptions,
     train: Annotated[
@@ -109,7 +109,9 @@ def path_command(
             raise OptionError("--label is for tables; --label-column, --separator and --comments are for column files")
         _run(*_table_problem(str(train), classifier, rows, rows.label, run), run, classifier.seed, rows.label)
         return
-    if changed(rows, "numbers", "categories", "texts", "ignored") or changed(classifier, "text", "raw_numbers"):
+    if changed(rows, "numbers", "categories", "texts", "ignored") or changed(
+        classifier, "text", "raw_numbers", "kernel"
+    ):
         raise OptionError(f"{OF_TABLES} are for tables; name the column of the labels with --label")
     _run(*_tagger_problem(train, tagger, files, run), run, tagger.seed, None)
 

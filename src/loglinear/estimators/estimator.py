@@ -266,8 +266,8 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
     source : path or bytes
     **functions
         Functions and other objects of your own that the model was trained with, which files do not hold: ``base`` of
-        taggers and classifiers; ``features``, ``feature_map`` and ``candidates`` of classifiers; ``span_features`` of
-        parsers.
+        taggers and classifiers; ``features``, ``feature_map``, ``candidates`` and ``kernel`` of classifiers;
+        ``span_features`` of parsers.
 
     Returns
     -------

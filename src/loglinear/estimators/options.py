@@ -33,6 +33,9 @@ BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
 M_ESTIMATION, LEAST_SQUARES, NAIVE_BAYES = "m-estimation", "least-squares", "naive-bayes"
 GENERATIVE = "generative"  # dependency parsers that are counted
+WITH_KERNELS = ("cll", LEAST_SQUARES, M_ESTIMATION, "max-margin", "softmax-margin")  # criteria of kernels
+COEFFICIENTS_BY = ("dual", "lbfgs", "newton")  # optimizers of kernels
+DRAWS = 10_000  # of a base, for the expectations of kernels
 ELSEWHERE = {
     **dict.fromkeys(("pcfg", "pcfg-em", "mecfg"), "phrase parsers (on trees in brackets)"),
     GENERATIVE: "dependency parsers",
@@ -236,12 +239,20 @@ class ClassifierOptions(TrainingOptions):
     """Options of :class:`~loglinear.Classifier`."""
 
     base: Any = option(
-        f"for {M_ESTIMATION}, the generative model it starts from: {NAIVE_BAYES} (the default)",
+        f"for {M_ESTIMATION}, the generative model it starts from: {NAIVE_BAYES} (the default); with a kernel, "
+        f"{NAIVE_BAYES}:samples={DRAWS} says how many rows are drawn for expectations",
         default=None,
         panel=MODEL,
-        python_only=True,
         in_python="Or a model of your own with scores(X) [S, Y], expected() [A, Y], the expected count of each column "
-        "together with each label, and, for a bias to be learnt, log_prior [Y].",
+        "together with each label, and, for a bias to be learnt, log_prior [Y]; with a kernel sample(n, rng), rows and "
+        "numbers of their labels, in place of expected.",
+    )
+    kernel: Any = option(
+        "scores that are sums of kernels with training rows instead of columns: rbf, poly or linear, as in "
+        "rbf:gamma=0.5 or poly:degree=2,coef0=1",
+        default=None,
+        panel=MODEL,
+        in_python="Or a function of your own from rows [S, A] and others [T, A] to numbers [S, T].",
     )
     template: Any = option(
         "what the features of rows of columns are; those of all rows of an example are added up",
@@ -769,6 +780,7 @@ def check_classifier(classifier: Any) -> None:
         _check_naive_bayes(classifier)
         return
     _check_base(classifier, CRITERIA.part(classifier.criterion).uses_base, CRITERIA.spec(classifier.criterion).values)
+    _check_kernel(classifier)
     if classifier.multiclass == ONE_VERSUS_ALL:
         if classifier.feature_map is not None:
             raise OptionError(f"multiclass={ONE_VERSUS_ALL!r}: a feature_map is of several labels; use {DIRECT!r}")
@@ -795,7 +807,7 @@ def _check_naive_bayes(classifier: Any) -> None:
     """Refuse what a model that is counted has no use for."""
     naive_bayes_smoothing(classifier.criterion)
     unused = ("cost", "optimizer", "l1", "l2", "variance", "max_iter", "tolerance", "patience", "bias", "bias_scale")
-    for name, _ in _changed(classifier, *unused, "base", "feature_map"):
+    for name, _ in _changed(classifier, *unused, "base", "feature_map", "kernel"):
         raise OptionError(f"criterion={NAIVE_BAYES!r} counts, and has no use for {name}; leave it out")
 
 
@@ -822,10 +834,47 @@ def _check_base(classifier: Any, uses_base: bool, values: Mapping[str, Any]) -> 
     if classifier.feature_map is not None:
         raise OptionError(f"criterion={M_ESTIMATION!r} needs expected counts, which a feature_map does not have")
     if isinstance(base, str):
-        if base != NAIVE_BAYES:
+        if spec_name(base) != NAIVE_BAYES:
             raise OptionError(f"base={base!r} is not known for flat labels; there is {NAIVE_BAYES}, or your own")
-    elif base is not None and not (hasattr(base, "scores") and hasattr(base, "expected")):
-        raise OptionError(f"base={base!r:.60} needs the methods scores(X) and expected()")
+        if base_draws(base) and classifier.kernel is None:
+            raise OptionError(f"base={base!r}: without a kernel the expectations are exact; leave samples out")
+    elif base is not None:
+        needed = "sample(n, rng)" if draws_for_expectations(classifier) else "expected()"
+        if not (hasattr(base, "scores") and hasattr(base, needed.partition("(")[0])):
+            raise OptionError(f"base={base!r:.60} needs the methods scores(X) and {needed}")
+
+
+def base_draws(base: str) -> int | None:
+    """How many draws a base asks for, as in ``naive-bayes:samples=20000``; None if it does not say."""
+    known = Option("samples", None, "rows drawn for the expectations of kernels", least=1, most=10_000_000, kind=int)
+    return spec_options(base, [known], "base").get("samples")
+
+
+def draws_for_expectations(classifier: Any) -> bool:
+    """Whether expectations under a classifier's base are means over draws: those of all kernels but the linear one."""
+    kernel = classifier.kernel
+    return kernel is not None and not (isinstance(kernel, str) and spec_name(kernel) == "linear")
+
+
+def _check_kernel(classifier: Any) -> None:
+    """Refuse what does not go with a kernel."""
+    if classifier.kernel is None:
+        return
+    from loglinear.features.gram import make_kernel
+
+    shown = f"kernel={classifier.kernel!r:.60}"
+    make_kernel(classifier.kernel)
+    if classifier.feature_map is not None:
+        raise OptionError(f"{shown} is of the rows of examples, and a feature_map makes none; give one of both")
+    criterion, optimizer = spec_name(classifier.criterion), spec_name(classifier.optimizer or COEFFICIENTS_BY[0])
+    if criterion not in WITH_KERNELS:
+        raise OptionError(f"{shown}: criterion={criterion!r} has no kernels; there are: {', '.join(WITH_KERNELS)}")
+    if optimizer not in COEFFICIENTS_BY:
+        raise OptionError(f"{shown}: optimizer={optimizer!r} is for weights of columns; {' or '.join(COEFFICIENTS_BY)}")
+    if classifier.l1:
+        raise OptionError(f"{shown}: l1={classifier.l1:g} is a penalty on weights of columns; leave it out")
+    if classifier.l2 == 0:
+        raise OptionError(f"{shown}: l2=0 would let the scores of most kernels fit any labels; give a positive number")
 
 
 def own_base(classifier: Any) -> bool:

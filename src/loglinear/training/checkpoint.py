@@ -31,11 +31,12 @@ def fingerprint(what: dict[str, Any], arrays: Iterable[Array | None]) -> str:
 def fixed_options(options: Any) -> dict[str, str]:
     """The options that must not change between the interrupted and the resumed training.
 
-    Costs, and a base of the user's own, are for the problem to identify: their text does not say what they are.
+    Costs, and a base or a kernel of the user's own, are for the problem to identify: their text does not say what they
+    are.
     """
     fixed = {name: getattr(options, name) for name, each in declared(type(options)).items() if not each.varies}
-    plain = fixed.get("base") is None or isinstance(fixed["base"], str)
-    return {name: str(value) for name, value in fixed.items() if name != "cost" and (name != "base" or plain)}
+    own = [name for name in ("base", "kernel") if not isinstance(fixed.get(name), str | None)]
+    return {name: str(value) for name, value in fixed.items() if name not in ("cost", *own)}
 
 
 @dataclass(frozen=True)

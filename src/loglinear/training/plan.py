@@ -144,16 +144,18 @@ def check_optimizer(options: Any, trained: Trained) -> None:
     if optimizer not in able:
         reason = _not_able(optimizer, criterion, trained)
         raise OptionError(f"criterion={name!r} is trained by {', '.join(able)}, not by {optimizer!r}: {reason}")
-    form = None if options.optimizer is None else _own_form(trained.known.spec(options.criterion))
-    if optimizer == "dual" and form:
+    if optimizer == "dual" and options.optimizer is not None and (form := _own_form(trained.known, options.criterion)):
         raise OptionError(f"optimizer='dual': it does not do {form}; use lbfgs")
     check_penalties(options, spec, name, able)
 
 
-def _own_form(spec: Any) -> str | None:
+def _own_form(known: Any, spec: str) -> str | None:
     """What the options of a criterion ask for that only the general passes do; known before there is a cost."""
-    criterion = spec.make(None) if spec.part.uses_cost else spec.make()
-    return getattr(criterion, "own_form", None)
+    part = known.part(spec)
+    if not issubclass(part, Criterion):  # those of grammars have none
+        return None
+    criterion = known.spec(spec).make(*([None] if part.uses_cost else []))
+    return criterion.own_form
 
 
 def _not_able(optimizer: str, criterion: Any, trained: Trained) -> str:

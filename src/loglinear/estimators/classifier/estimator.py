@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from loglinear import model_file
-from loglinear.arrays import Array, Arrays, Float
+from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import describe
 from loglinear.errors import OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
-from loglinear.estimators.classifier.model import CandidateModel, LinearModel
+from loglinear.estimators.classifier.model import CandidateModel, KernelModel, LinearModel
 from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
 from loglinear.estimators.conventions import ClassifierConventions
 from loglinear.estimators.estimator import (
@@ -36,12 +36,13 @@ from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
 
-Trained = LinearModel | CandidateModel
+Trained = LinearModel | KernelModel | CandidateModel
+LINEAR, OF_KERNELS = ("coef_",), ("dual_coef_", "support_", "support_vectors_")  # attributes that models of a kind have
 
 
 @documented
 class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConventions):
-    """Gives each example one of several labels, by linear scores.
+    """Gives each example one of several labels, by linear scores, or by those of a kernel.
 
     The objective is the sum of the losses + l1 |w| + l2 ||w||^2. With two labels there is one weight vector, as in
     (9.10), so that ``criterion="cll"`` with ``l2=0.5 / C`` is scikit-learn's ``LogisticRegression(C=C)``, and
@@ -61,10 +62,16 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     coef_ : float64 [R, A]
         Weights, R = 1 with two labels, else Y. With a ``feature_map``: [1, D].
     intercept_ : float64 [R]
+    dual_coef_ : float64 [R, M]
+        With a ``kernel``, the coefficients of M support rows; ``coef_`` exists for the linear kernel alone.
+    support_ : int64 [M]
+        With a ``kernel``, the numbers of the support rows in the training data.
+    support_vectors_ : array or sparse matrix [M, A]
+        With a ``kernel``, the support rows.
     n_features_in_ : int
     feature_names_in_ : array of str [A]
         The columns' names, if they have any.
-    model_ : LinearModel or CandidateModel
+    model_ : LinearModel, KernelModel or CandidateModel
     objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
     label_column_ : str or None
@@ -72,9 +79,14 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     """
 
     kind = classifier_file.KIND
-    functions = ("features", "feature_map", "candidates", "base")
-    in_file = ("model_", "classes_", "coef_", "intercept_")
+    functions = ("features", "feature_map", "candidates", "base", "kernel")
+    in_file = ("model_", "classes_", "intercept_", *LINEAR, *OF_KERNELS)
     classes_: Array
+    coef_: Float
+    intercept_: Float
+    dual_coef_: Float
+    support_: Int64
+    support_vectors_: Any
     n_features_in_: int
     feature_names_in_: Array
     label_column_: str | None
@@ -140,29 +152,40 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         self._set_model(model)
         keep_outcome(self, outcome)
         outcome.raise_interruption()
-        if not self.converged_ and self.max_iter != 0 and not self.coef_.any():
+        moved = self.coef_ if self.kernel is None else self.dual_coef_
+        if not self.converged_ and self.max_iter != 0 and not moved.any():
             said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
             warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=3)
         return self
 
-    def _started(self, init: Classifier | str | Path) -> LinearModel | CandidateModel:
+    def _started(self, init: Classifier | str | Path) -> Trained:
         """The model that training starts from."""
-        model = (init if isinstance(init, Classifier) else Classifier.load(init))._fitted()
-        if isinstance(model, CandidateModel) != (self.feature_map is not None):
-            raise OptionError("init: a model with a feature_map and one without have no weights in common")
+        own = self.kernel if callable(self.kernel) and not isinstance(init, Classifier) else None
+        model = (init if isinstance(init, Classifier) else Classifier.load(init, kernel=own))._fitted()
+        for name, kind in (("feature_map", CandidateModel), ("kernel", KernelModel)):
+            if isinstance(model, kind) != (getattr(self, name) is not None):
+                raise OptionError(f"init: a model with a {name} and one without have no weights in common")
         return model
 
-    def _set_model(self, model: LinearModel | CandidateModel) -> None:
+    def _set_model(self, model: Trained) -> None:
         """Set the model, and its parts under scikit-learn's names."""
+        for name in (*LINEAR, *OF_KERNELS):
+            vars(self).pop(name, None)
         self.model_, self.classes_ = model, model.labels
         if isinstance(model, CandidateModel):
             names: list[str] | None = model.encoder.names.names()
+            self.n_features_in_ = len(model.weights)
             self.coef_, self.intercept_ = model.weights[np.newaxis], np.zeros(1)
         else:
             named = not isinstance(model.encoder, NumberRows) or model.encoder.columns is not None
             names = model.encoder.names() if named else None
-            self.coef_, self.intercept_ = model.scores.coef, model.scores.intercept
-        self.n_features_in_ = self.coef_.shape[1]
+            self.n_features_in_ = model.encoder.n_columns
+            linear = model.linear if isinstance(model, KernelModel) else model.scores
+            self.intercept_ = model.scores.intercept
+            if linear is not None:
+                self.coef_, self.intercept_ = linear.coef, linear.intercept
+        if isinstance(model, KernelModel):
+            self.dual_coef_, self.support_, self.support_vectors_ = model.scores.coef, model.numbers, model.support
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -207,7 +230,8 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     def explain(self, x: Any) -> dict[Any, dict[str, float]]:
         """For each label what each feature of one example, and the bias, adds to its score, strongest first.
 
-        With two labels the scores are half the decision function, and that with the other sign.
+        With two labels the scores are half the decision function, and that with the other sign. With a kernel, what
+        each support row adds.
         """
         kind = getattr(getattr(self._fitted(), "encoder", None), "kind", None)
         model, data = self._encoded(x if kind == NUMBERS and getattr(x, "ndim", 1) == 2 else [x])
@@ -222,7 +246,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         model = self._fitted()
         return model, self._data(model, X)
 
-    def _data(self, model: LinearModel | CandidateModel, X: Any) -> Any:
+    def _data(self, model: Trained, X: Any) -> Any:
         """Examples as a model takes them."""
         if isinstance(model, CandidateModel):
             return model.encoder.transform(list(X), model.labels)
@@ -241,6 +265,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         options = super()._stored_options()
         options["cost"] = None if self.cost is None else describe(self.cost)
         options["base"] = None if own_base(self) else self.base
+        options["kernel"] = None if callable(self.kernel) else self.kernel
         if isinstance(self.class_weight, Mapping):
             options["class_weight"] = [[plain(k), float(v)] for k, v in self.class_weight.items()]
         return options
@@ -267,6 +292,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         feature_map: Callable[[Any, Any], Any] | None = None,
         candidates: Callable[[Any], Iterable[Any]] | None = None,
         base: Any = None,
+        kernel: Callable[[Any, Any], Any] | None = None,
     ) -> Self:
         """Read a model from a file or from its bytes. Loading runs no code of the file's.
 
@@ -274,10 +300,11 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         them.
         """
         given = {"features": features, "feature_map": feature_map, "candidates": candidates, "base": base}
-        return cls._read(model_file.read(source, cls.kind), given)
+        return cls._read(model_file.read(source, cls.kind), {**given, "kernel": kernel})
 
     def _given(self) -> dict[str, Any]:
-        return {**super()._given(), "base": self.base if own_base(self) else None}
+        own = {"base": own_base(self), "kernel": callable(self.kernel)}
+        return {**super()._given(), **{name: getattr(self, name) if is_own else None for name, is_own in own.items()}}
 
     @classmethod
     def _check_given(cls, read: Reader, given: Mapping[str, Any]) -> None:
@@ -285,7 +312,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
 
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
         model, notes = classifier_file.from_storage(read, given), read_notes(read)
-        if isinstance(model, LinearModel) and isinstance(model.encoder, TemplateRows):
+        if not isinstance(model, CandidateModel) and isinstance(model.encoder, TemplateRows):
             self.template = model.encoder.encoder.templates
         self._set_model(model)
         restore_notes(self, notes)

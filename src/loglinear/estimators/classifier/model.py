@@ -1,16 +1,18 @@
-"""A trained linear classifier: scores of labels, their probabilities, and what each column adds to them.
+"""A trained classifier: scores of labels, their probabilities, and what each column or row adds to them.
 
     f_y(x) = w_y . x + b_y                  p(y) = exp f_y / sum_y' exp f_y'            direct (9.11)
                                             p(y) = sigma(f_y) / sum_y' sigma(f_y')      one-versus-all
 
-With two labels there is one score f = f_1 - f_0 (9.9), and p(1) = sigma(f). Letters: S rows, Y labels, A columns, R
-scores: 1 with two labels, else Y.
+With two labels there is one score f = f_1 - f_0 (9.9), and p(1) = sigma(f). With a kernel, sums over training rows take
+the place of w_y . x (:class:`KernelModel`). Letters: S rows, Y labels, A columns, R scores: 1 with two labels, else Y;
+M support rows.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from loglinear.arrays import Array, Float, Int64
 from loglinear.data.columns.corpus import offsets_of
 from loglinear.errors import DataError
 from loglinear.estimators.classifier.inputs import RowEncoder, Rows
+from loglinear.features.gram import KernelFunction, Linear, blocks, gram
 from loglinear.features.names import AttributeLists, NameEncoder
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures
 
@@ -52,8 +55,61 @@ class LinearScores:
         return LinearScores(self.coef - other.coef, self.intercept - other.intercept)
 
 
+class RowModel(ABC):
+    """What a classifier of rows has learnt, whatever its scores are functions of.
+
+    Attributes
+    ----------
+    labels : array [Y]
+        Sorted.
+    encoder : RowEncoder
+    one_versus_all : bool
+        Whether each label was trained against all others.
+    own_base : object or None
+        A base of the user's own, whose scores are added.
+    """
+
+    labels: Labels
+    encoder: RowEncoder
+    one_versus_all: bool
+    own_base: Any
+
+    @abstractmethod
+    def own_scores(self, rows: Rows, similar: Float | None = None) -> Float:
+        """The scores [S, R] without those of a base of the user's own; arguments as for :meth:`decision`."""
+
+    @abstractmethod
+    def contributions(self, row: Rows) -> list[dict[str, float]]:
+        """For each label, what each part of the model adds to the score of one row [1, A]."""
+
+    def decision(self, rows: Rows, similar: Float | None = None) -> Float:
+        """The scores [S, R] of ``rows`` [S, A]; ``similar`` are their kernels with support rows, if known."""
+        scores = self.own_scores(rows, similar)
+        if self.own_base is not None:
+            own = np.asarray(self.own_base.scores(rows), dtype=np.float64)
+            scores += own[:, 1:] - own[:, :1] if len(self.labels) == 2 else own
+        return scores
+
+    def best(self, rows: Rows) -> Int64:
+        """The number of each row's best label [S]."""
+        return best_labels(self.decision(rows))
+
+    def log_probabilities(self, rows: Rows) -> Float:
+        """log p [S, Y]."""
+        return log_probabilities(self.decision(rows), self.one_versus_all)
+
+    def _parts(self, names: list[str], parts: Float, added: Float) -> list[dict[str, float]]:
+        """For each label, named ``parts`` [R, n] of its score, and what is ``added`` to all scores [R]."""
+        found = []
+        for y in range(len(self.labels)):
+            sign, r = (y - 0.5, 0) if len(self.labels) == 2 else (1.0, y)
+            own = {BIAS: float(sign * added[r])}
+            found.append(own | dict(zip(names, (sign * parts[r]).tolist(), strict=True)))
+        return found
+
+
 @dataclass(frozen=True)
-class LinearModel:
+class LinearModel(RowModel):
     """What a classifier has learnt.
 
     Parameters
@@ -78,37 +134,86 @@ class LinearModel:
     base: LinearScores | None = None
     own_base: Any = None
 
-    def decision(self, rows: Rows) -> Float:
-        """The scores [S, R]."""
-        scores = self.scores(rows)
-        if self.own_base is not None:
-            own = np.asarray(self.own_base.scores(rows), dtype=np.float64)
-            scores += own[:, 1:] - own[:, :1] if len(self.labels) == 2 else own
-        return scores
-
-    def best(self, rows: Rows) -> Int64:
-        """The number of each row's best label [S]."""
-        decision = self.decision(rows)
-        return (decision[:, 0] > 0).astype(np.int64) if decision.shape[1] == 1 else decision.argmax(axis=1)
-
-    def log_probabilities(self, rows: Rows) -> Float:
-        """log p [S, Y]."""
-        return log_probabilities(self.decision(rows), self.one_versus_all)
+    def own_scores(self, rows: Rows, similar: Float | None = None) -> Float:
+        return self.scores(rows)
 
     def contributions(self, row: Rows) -> list[dict[str, float]]:
         """For each label, what each column of one row [1, A], and the bias, adds to its score."""
         dense = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=np.float64).ravel()
         names, present = self.encoder.names(), np.flatnonzero(dense)
-        found = []
-        for y in range(len(self.labels)):
-            sign, r = (y - 0.5, 0) if len(self.labels) == 2 else (1.0, y)
-            parts = sign * dense[present] * self.scores.coef[r, present]
-            own = {BIAS: float(sign * self.scores.intercept[r])}
-            found.append(own | {names[i]: float(part) for i, part in zip(present.tolist(), parts, strict=True)})
-        return found
+        parts = dense[present] * self.scores.coef[:, present]
+        return self._parts([names[i] for i in present.tolist()], parts, self.scores.intercept)
 
 
-BIAS = "(bias)"
+@dataclass(frozen=True)
+class KernelModel(RowModel):
+    """What a classifier with a kernel has learnt:  f_y(x) = sum_i a_iy k(x_i, x) + b_y  over support rows x_i.
+
+    Parameters
+    ----------
+    labels, encoder, one_versus_all, own_base
+        As for :class:`LinearModel`.
+    kernel : KernelFunction
+    support : float64 [M, A] or a SciPy matrix in CSR
+        Training rows.
+    numbers : int64 [M]
+        Their numbers in the training data, ascending.
+    scores : LinearScores
+        The coefficients [R, M], and the intercept.
+    base : LinearScores, optional
+        A linear base, whose scores are added.
+    """
+
+    labels: Labels
+    encoder: RowEncoder
+    kernel: KernelFunction
+    support: Rows
+    numbers: Int64
+    scores: LinearScores
+    one_versus_all: bool = False
+    base: LinearScores | None = None
+    own_base: Any = None
+
+    def own_scores(self, rows: Rows, similar: Float | None = None) -> Float:
+        if similar is None:
+            runs = blocks(rows.shape[0], self.support.shape[0])
+            made = [self.scores(gram(self.kernel, rows[a:b], self.support)) for a, b in runs]
+            learnt = np.concatenate(made) if made else np.zeros((0, len(self.scores.coef)))
+        else:
+            learnt = self.scores(similar)
+        return learnt if self.base is None else learnt + self.base(rows)
+
+    def contributions(self, row: Rows) -> list[dict[str, float]]:
+        """For each label, what each support row, the bias and a linear base add to the score of one row [1, A]."""
+        parts = self.scores.coef * gram(self.kernel, row, self.support)
+        names = [f"row {number}" for number in self.numbers.tolist()]
+        if self.base is not None:
+            names, parts = [*names, BASE], np.hstack([parts, self.base(row).T])
+        return self._parts(names, parts, self.scores.intercept)
+
+    @property
+    def linear(self) -> LinearScores | None:
+        """The same scores as linear functions of the columns, a linear base included, if the kernel is linear."""
+        if not isinstance(self.kernel, Linear):
+            return None
+        coef = np.asarray(self.support.T @ self.scores.coef.T).T
+        learnt = LinearScores(np.ascontiguousarray(coef), self.scores.intercept)
+        return learnt if self.base is None else learnt.plus(self.base)
+
+    def pruned(self) -> KernelModel:
+        """The same model without rows that do not count; one remains if none does."""
+        used = np.flatnonzero(self.scores.coef.any(axis=0))
+        used = used if len(used) else np.zeros(1, dtype=np.int64)
+        scores = LinearScores(np.ascontiguousarray(self.scores.coef[:, used]), self.scores.intercept)
+        return replace(self, support=self.support[used], numbers=self.numbers[used], scores=scores)
+
+
+BIAS, BASE = "(bias)", "(base)"
+
+
+def best_labels(decision: Float) -> Int64:
+    """The number of each row's best label [S], of scores [S, R]."""
+    return (decision[:, 0] > 0).astype(np.int64) if decision.shape[1] == 1 else decision.argmax(axis=1)
 
 
 def log_probabilities(decision: Float, one_versus_all: bool) -> Float:

@@ -7,6 +7,9 @@ losses see only the difference u, and
     2 l2 (|w_0|^2 + |w_1|^2) = l2 |u|^2                    l1 (|w_0| + |w_1|) = l1 |u|
 
 so that the factor of the squares is doubled, and that of the absolute values is not.
+
+With a kernel the weights are coefficients of training rows, found in the coordinates of a factor of the Gram matrix
+(:mod:`~loglinear.optimizers.coefficients`).
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from loglinear.arrays import Array, Float, Int32
+from loglinear.arrays import Array, Arrays, Float, Int32
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
 from loglinear.criteria.m_estimation import MEstimation
@@ -30,30 +33,43 @@ from loglinear.data.tables import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncoder, made_features, new_encoder
-from loglinear.estimators.classifier.model import CandidateEncoder, CandidateModel, LinearModel, LinearScores
-from loglinear.estimators.classifier.ridge import solve
+from loglinear.estimators.classifier.model import (
+    CandidateEncoder,
+    CandidateModel,
+    KernelModel,
+    LinearModel,
+    LinearScores,
+    best_labels,
+)
+from loglinear.estimators.classifier.ridge import ridge_coefficients, solve
 from loglinear.estimators.options import (
+    DRAWS,
     LEAST_SQUARES,
     NAIVE_BAYES,
     ONE_VERSUS_ALL,
+    base_draws,
+    draws_for_expectations,
     learns_from_counts,
     naive_bayes_smoothing,
     own_base,
 )
+from loglinear.features.gram import MOST_ROWS, Factor, KernelFunction, blocks, gram, make_kernel, training_gram
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.generative.naive_bayes import NaiveBayesModel, log_dirichlet
+from loglinear.optimizers.coefficients import CoefficientObjective, Coefficients
 from loglinear.optimizers.dual.flat import flat_dual_unsupported_reason
 from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
 from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.plan import first_that_applies, l2_factor, phases_of
-from loglinear.training.problem import Learnable, Stage, Storage, example_weights
+from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage, example_weights
 from loglinear.training.run import Outcome, train
 
 Labels = Array
-AnyModel = LinearModel | CandidateModel
+AnyModel = LinearModel | KernelModel | CandidateModel
 COSTS_OF_TWO = ("hamming", "balanced")  # those that make sense for one label against the rest
 
 
@@ -77,6 +93,9 @@ class ClassifierProblem:
         Number of each example's label.
     weights : float64 [S] or None
         Of the examples.
+    kernel : KernelFunction or None
+    factor : Factor or None
+        Of the Gram matrix of the rows, with a kernel.
     """
 
     labels: Labels
@@ -84,10 +103,24 @@ class ClassifierProblem:
     corpus: FlatCorpus | CandidateCorpus
     gold: Int32
     weights: Float | None
+    kernel: KernelFunction | None = None
+    factor: Factor | None = None
 
     def arrays(self) -> list[Array | None]:
         """All numbers that the result depends on."""
-        return [*corpus_arrays(self.corpus), self.gold, self.weights]
+        own = [] if self.factor is None else [self.factor.rows]
+        return [*corpus_arrays(self.corpus), self.gold, self.weights, *own]
+
+    def with_kernel(self, given: Any) -> ClassifierProblem:
+        """The same data, compared by the kernel that a user gives."""
+        kernel = make_kernel(given).fitted(self.rows)
+        return replace(self, kernel=kernel, factor=Factor.of(training_gram(kernel, self.rows)))
+
+    @property
+    def in_coordinates(self) -> ClassifierProblem:
+        """The same data with the rows of the factor for columns, and without a kernel."""
+        assert self.factor is not None
+        return replace(self, corpus=FlatCorpus(self.factor.rows), kernel=None, factor=None)
 
     @property
     def n_numbers(self) -> int:
@@ -117,7 +150,8 @@ class ClassifierProblem:
             assert isinstance(self.encoder, CandidateEncoder)
             return CandidateFeatures(self.encoder.names.n_attributes, n_labels)
         bias = "none" if own_base(classifier) and not hasattr(classifier.base, "log_prior") else classifier.bias
-        return FlatFeatures(self.corpus.n_columns, n_labels, bias, float(classifier.bias_scale))
+        n = self.corpus.n_columns if self.kernel is None else self.corpus.n_sequences
+        return FlatFeatures(n, n_labels, bias, float(classifier.bias_scale))
 
 
 @dataclass(frozen=True)
@@ -131,10 +165,13 @@ class LabelProblem(Learnable):
     labels : list
         What the numbers in ``gold`` mean, for costs.
     features : FlatFeatures or CandidateFeatures
+        With a kernel, its columns are the training rows.
     one_versus_rest : bool
         Whether label 1 stands against all others, which are label 0.
     base : optional
         The generative base, for M-estimation.
+    expected : float64 [r, Y], optional
+        With a kernel, the coordinates of rows expected under the base, together with each label.
     """
 
     data: ClassifierProblem
@@ -143,6 +180,7 @@ class LabelProblem(Learnable):
     features: FlatFeatures | CandidateFeatures
     one_versus_rest: bool
     base: Any = None
+    expected: Float | None = None
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion that a spec names, with the cost if it uses one."""
@@ -154,6 +192,9 @@ class LabelProblem(Learnable):
     def objective(self, criterion: Criterion, l2: float, n_threads: int) -> AnyObjective:
         """Losses and penalty; with two labels the factor of the squares is that of one weight vector."""
         features, data = self.features, self.data
+        if data.factor is not None:
+            linear = self._in_coordinates(data.factor).objective(criterion, l2, n_threads)
+            return CoefficientObjective(linear, data.factor, features.n_labels)
         if isinstance(criterion, MEstimation):
             return self.m_estimation(self.base, l2).by(criterion)
         if isinstance(features, FlatFeatures) and features.n_labels == 2 and criterion.name != LEAST_SQUARES:
@@ -176,9 +217,28 @@ class LabelProblem(Learnable):
             if name != "dual":
                 return True
             unfit = flat_dual_unsupported_reason(criterion, self.features, Gold(self.gold), l2) is not None
-            return not unfit and not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
+            if unfit or self.data.kernel is not None:
+                return not unfit
+            return not (criterion.smooth and (not from_zero or self.data.n_numbers < FEW_NUMBERS))
 
         return first_that_applies(criterion, applies)
+
+    def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:
+        """With a kernel, the optimizer finds coefficients."""
+        if self.data.kernel is None:
+            return None
+
+        def prepare(start: Float, kept: Arrays | None) -> tuple[AnyObjective, Arrays]:
+            return self.objective(criterion, l2, n_threads), {}
+
+        return [Phase(MAIN, Coefficients(optimizer), prepare)]
+
+    def _in_coordinates(self, factor: Factor) -> LabelProblem:
+        """The same problem, linear in the coordinates of a factor."""
+        assert isinstance(self.features, FlatFeatures)
+        features = replace(self.features, n_columns=factor.rows.shape[1])
+        base = None if self.expected is None else ExpectedRows(self.expected, getattr(self.base, "log_prior", None))
+        return replace(self, data=self.data.in_coordinates, features=features, base=base)
 
     def scores(self, weights: Float, criterion_name: str) -> LinearScores:
         """The linear functions of trained weights [D]: one for each label, a single one if there are two labels."""
@@ -210,7 +270,7 @@ class LabelProblem(Learnable):
             return self
         self._check_counts(classifier.criterion)
         if own_base(classifier):
-            return replace(self, base=classifier.base)
+            return replace(self, base=classifier.base)._with_expected(classifier)
         if spec_name(classifier.criterion) == NAIVE_BAYES:
             smoothing = naive_bayes_smoothing(classifier.criterion)
         else:
@@ -220,7 +280,27 @@ class LabelProblem(Learnable):
         if not counts.all():
             raise DataError(f"no example of the class {self.labels[int(np.argmin(counts))]!r} has any weight")
         base = NaiveBayesModel.fit(rows, self.gold, n, smoothing, data.weights)
-        return replace(self, base=base)
+        return replace(self, base=base)._with_expected(classifier)
+
+    def _with_expected(self, classifier: Any) -> LabelProblem:
+        """With a kernel, the coordinates of rows expected under the base: exactly if it is linear, else by draws.
+
+        E_q0[k(x_i, x) 1(y)] of the pivots x_i are the products of these with the coordinates of x_i.
+        """
+        kernel, factor, base = self.data.kernel, self.data.factor, self.base
+        if kernel is None or factor is None:
+            return self
+        pivots, n_labels = self.data.rows[factor.pivots], self.features.n_labels
+        if draws_for_expectations(classifier):
+            n = (base_draws(classifier.base) if isinstance(classifier.base, str) else None) or DRAWS
+            drawn, labels = _checked_draws(base.sample(n, np.random.default_rng(classifier.seed)), n, pivots, n_labels)
+            similar = np.zeros((n_labels, len(factor.pivots)))
+            for first, end in blocks(n, len(factor.pivots)):
+                own = np.eye(n_labels)[labels[first:end]] / n
+                similar += own.T @ gram(kernel, drawn[first:end], pivots)
+        else:
+            similar = np.asarray(pivots @ expected_counts(base, (pivots.shape[1], n_labels))).T
+        return replace(self, expected=np.ascontiguousarray(factor.coordinates(similar).T))
 
     def _check_counts(self, criterion: str) -> None:
         """Refuse negative numbers, and say in which column the least of them is."""
@@ -241,13 +321,7 @@ class LabelProblem(Learnable):
         rows = sp.csr_matrix(self.data.rows)
         joined = rows.indices.astype(np.int64) * y + np.repeat(self.gold, np.diff(rows.indptr))
         counts = sp.csr_matrix((rows.data, joined, rows.indptr), shape=(rows.shape[0], features.n_columns * y))
-        expected = np.asarray(base.expected(), dtype=np.float64)
-        if expected.shape != (features.n_columns, y):
-            raise OptionError(
-                f"the base expects counts of shape {list(expected.shape)}; there are {features.n_columns} columns and "
-                f"{y} labels"
-            )
-        parts = [expected.ravel()]
+        parts = [expected_counts(base, (features.n_columns, y)).ravel()]
         if features.bias != "none":
             ones = np.full(len(self.gold), features.scale)
             own = sp.csr_matrix((ones, self.gold, np.arange(len(self.gold) + 1)), shape=(len(self.gold), y))
@@ -264,6 +338,48 @@ class LabelProblem(Learnable):
         if self.features.n_labels == 2:
             return LinearScores(coef[1:] - coef[:1], intercept[1:] - intercept[:1])
         return LinearScores(coef, intercept)
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """What M-estimation must know of a base: rows expected together with each label [A, Y], and the labels [Y]."""
+
+    rows: Float
+    log_prior: Float | None
+
+    def expected(self) -> Float:
+        """E[x_j 1(label = y)] [A, Y]."""
+        return self.rows
+
+
+def expected_counts(base: Any, shape: tuple[int, int]) -> Float:
+    """What a base expects of each column together with each label [A, Y]."""
+    expected = np.asarray(base.expected(), dtype=np.float64)
+    if expected.shape != shape:
+        raise OptionError(
+            f"the base expects counts of shape {list(expected.shape)}; there are {shape[0]} columns and {shape[1]} "
+            "labels"
+        )
+    return expected
+
+
+def _checked_draws(drawn: Any, n: int, like: Any, n_labels: int) -> tuple[Any, Array]:
+    """Rows [n, A] and numbers of labels [n] that a base has drawn; rows come as those of the data, dense or sparse."""
+    try:
+        rows, labels = drawn
+        dense = rows.toarray() if sp.issparse(rows) and not sp.issparse(like) else rows
+        rows = FlatCorpus.of(sp.csr_matrix(dense) if sp.issparse(like) else dense).rows
+        labels = np.asarray(labels)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"base.sample(n, rng) must give rows and the numbers of their labels: {error}") from None
+    if rows.shape != (n, like.shape[1]) or labels.shape != (n,):
+        raise DataError(
+            f"base.sample({n}, rng) gave rows of shape {list(rows.shape)} and labels of shape {list(labels.shape)}, "
+            f"not [{n}, {like.shape[1]}] and [{n}]"
+        )
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_labels:
+        raise DataError(f"base.sample({n}, rng): labels are whole numbers from 0 to {n_labels - 1}")
+    return rows, labels
 
 
 def cost_of(spec: Any, labels: list[Any], counts: Any, of_two: bool) -> Any:
@@ -301,7 +417,8 @@ def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int
     if not left:
         raise DataError(f"no features are left to learn from (min_count={classifier.min_count})")
     problem = ClassifierProblem(labels, encoder, corpus, label_ids(labels, own), None)
-    return replace(problem, weights=_weights(classifier, problem, sample_weight))
+    problem = replace(problem, weights=_weights(classifier, problem, sample_weight))
+    return problem if classifier.kernel is None else problem.with_kernel(classifier.kernel)
 
 
 def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, Array]:
@@ -369,10 +486,13 @@ class DevExamples:
         The examples, as the model takes them.
     gold : int32 [S]
         The numbers of their labels, -1 for one that training does not know.
+    similar : float64 [S, n], optional
+        With a kernel, their kernels with the n training rows.
     """
 
     data: Any
     gold: Int32
+    similar: Float | None = None
 
     @property
     def arrays(self) -> list[Array | None]:
@@ -381,6 +501,8 @@ class DevExamples:
 
     def score(self, model: AnyModel) -> float:
         """The accuracy of a model."""
+        if self.similar is not None and isinstance(model, KernelModel):
+            return float(np.mean(best_labels(model.decision(self.data, self.similar)) == self.gold))
         return float(np.mean(model.best(self.data) == self.gold))
 
 
@@ -445,8 +567,16 @@ class ClassifierTraining:
         if all(each.base_scores() is not None for each in self.parts):
             base = _stacked([each.base_scores() for each in self.parts])
         own_base = part.base if part.base is not None and base is None else None
+        if problem.kernel is not None:
+            return self._kernel_model(learnt, apart, base, own_base)
         scores = learnt if base is None else learnt.plus(base)
         return LinearModel(problem.labels, problem.encoder, scores, apart, base, own_base)
+
+    def _kernel_model(self, scores: LinearScores, *more: Any) -> KernelModel:
+        """The model of coefficients [R, S] of all training rows."""
+        problem, numbers = self.problem, np.arange(len(self.problem.gold))
+        assert problem.kernel is not None and not isinstance(problem.encoder, CandidateEncoder)
+        return KernelModel(problem.labels, problem.encoder, problem.kernel, problem.rows, numbers, scores, *more)
 
     def starts(self, init: AnyModel | None) -> list[Float]:
         """The weights [D] that each part starts from: those of ``init`` where it has the same columns and labels."""
@@ -459,11 +589,15 @@ class ClassifierTraining:
             same = encoder.names.matching(init.encoder.names)
             zeros[0][same[same >= 0]] = init.weights[same >= 0]
             return zeros
-        known = {name: i for i, name in enumerate(encoder.names())}
-        own = init.scores if init.base is None else init.scores.minus(init.base)
-        places = np.array([known.get(name, -1) for name in init.encoder.names()], dtype=np.int64)
+        if isinstance(init, KernelModel):
+            own, places, n_columns = self._projected(init), np.arange(len(self.problem.gold)), len(self.problem.gold)
+        else:
+            known = {name: i for i, name in enumerate(encoder.names())}
+            own = init.scores if init.base is None else init.scores.minus(init.base)
+            places = np.array([known.get(name, -1) for name in init.encoder.names()], dtype=np.int64)
+            n_columns = encoder.n_columns
         theirs, mine = ({a: r for r, a in enumerate(_scored_labels(each.labels))} for each in (init, self.problem))
-        coef, intercept = np.zeros((len(mine), encoder.n_columns)), np.zeros(len(mine))
+        coef, intercept = np.zeros((len(mine), n_columns)), np.zeros(len(mine))
         for label in theirs.keys() & mine.keys() if len(theirs) == len(mine) else ():
             coef[mine[label], places[places >= 0]] = own.coef[theirs[label], places >= 0]
             intercept[mine[label]] = own.intercept[theirs[label]]
@@ -472,9 +606,22 @@ class ClassifierTraining:
         each = [LinearScores(coef[r : r + 1], intercept[r : r + 1]) for r in range(len(coef))]
         return [part.weights_of(one, self.criterion_name) for part, one in zip(self.parts, each, strict=True)]
 
+    def _projected(self, init: KernelModel) -> LinearScores:
+        """The functions of a model of the same kernel, as far as they are sums over these training rows."""
+        kernel, factor, encoder = self.problem.kernel, self.problem.factor, self.problem.encoder
+        assert kernel is not None and factor is not None and not isinstance(encoder, CandidateEncoder)
+        if init.kernel.to_header() != kernel.to_header():
+            raise OptionError(f"init: its kernel is {init.kernel}, not {kernel}; give the same one, options included")
+        if init.encoder.names() != encoder.names():
+            raise OptionError("init: a model with a kernel compares all columns at once, and its columns are others")
+        similar = gram(kernel, self.problem.rows[factor.pivots], init.support) @ init.scores.coef.T
+        coefficients = factor.coefficients(factor.coordinates(similar.T).T)
+        return LinearScores(np.ascontiguousarray(coefficients.T), init.scores.intercept)
+
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
         by_function = options.features is not None
-        return classifier_file.to_storage(self.trained_model(weights), options._stored_options(), notes, by_function)
+        model = _pruned(self.trained_model(weights))
+        return classifier_file.to_storage(model, options._stored_options(), notes, by_function)
 
     def arrays(self) -> list[Array | None]:
         return self.problem.arrays()
@@ -482,7 +629,8 @@ class ClassifierTraining:
     def identity(self, options: Any) -> dict[str, Any]:
         criterion = self.parts[0].criterion(options.criterion, options.cost)
         costs = criterion.cost.table.tolist() if isinstance(criterion, CostCriterion) else None
-        return {"labels": self.problem.labels.tolist(), "costs": costs, "own base": own_base(options)}
+        known = {"labels": self.problem.labels.tolist(), "costs": costs, "own base": own_base(options)}
+        return known | ({} if self.problem.kernel is None else {"kernel": self.problem.kernel.to_header()})
 
     def dev_data(self, X: Any, y: Any) -> DevExamples:
         if y is None:
@@ -495,7 +643,10 @@ class ClassifierTraining:
         gold = label_ids(self.problem.labels, labels_of(y, n))
         if not (gold >= 0).any():
             raise DataError("none of the dev data's labels is a label of the training data")
-        return DevExamples(data, gold)
+        kernel, rows = self.problem.kernel, len(self.problem.gold)
+        if kernel is None or n * rows > MOST_ROWS**2:
+            return DevExamples(data, gold)
+        return DevExamples(data, gold, gram(kernel, data, self.problem.rows))
 
     def trained(self, **how: Any) -> tuple[AnyModel, Outcome]:
         """The model, and how training went; arguments as for :func:`loglinear.training.run.train`."""
@@ -503,7 +654,7 @@ class ClassifierTraining:
         features = self.parts[0].features
         if self.criterion_name == LEAST_SQUARES and isinstance(features, FlatFeatures) and features.n_labels == 2:
             outcome = replace(outcome, objective=outcome.objective / 2.0)  # one of two regressions, mirror images
-        return model, outcome
+        return _pruned(model), outcome
 
     @property
     def in_closed_form(self) -> bool:
@@ -539,15 +690,21 @@ class ClassifierTraining:
         n = len(problem.labels)
         assert not isinstance(problem.encoder, CandidateEncoder)
         targets = np.where(problem.gold[:, np.newaxis] == np.arange(n), 1.0, -1.0)[:, n == 2 :]
-        found = solve(
-            problem.rows, targets, l2_factor(classifier.l2, classifier.variance), problem.weights, classifier.bias,
-            float(classifier.bias_scale),
-        )  # fmt: skip
-        scores, apart = LinearScores(found.coef, found.intercept), classifier.multiclass == ONE_VERSUS_ALL
+        l2 = l2_factor(classifier.l2, classifier.variance)
+        rows = problem.rows if problem.factor is None else problem.factor.rows
+        found = solve(rows, targets, l2, problem.weights, classifier.bias, float(classifier.bias_scale))
+        scores, apart = LinearScores(found.coef, found.intercept), classifier.multiclass == ONE_VERSUS_ALL and n > 2
+        model: AnyModel = LinearModel(problem.labels, problem.encoder, scores, apart)
+        if problem.factor is not None:
+            coefficients = ridge_coefficients(scores(rows), targets, l2, problem.weights)
+            model = _pruned(self._kernel_model(LinearScores(coefficients, found.intercept), apart))
         seconds, i = time.perf_counter() - began, found.iterations
-        return LinearModel(problem.labels, problem.encoder, scores, apart and n > 2), Outcome(
-            [found.coef.ravel()], found.objective, i, i, found.converged, found.message, seconds
-        )
+        return model, Outcome([found.coef.ravel()], found.objective, i, i, found.converged, found.message, seconds)
+
+
+def _pruned(model: AnyModel) -> AnyModel:
+    """A model without rows that do not count."""
+    return model.pruned() if isinstance(model, KernelModel) else model
 
 
 def _scored_labels(labels: Array) -> list[Any]:

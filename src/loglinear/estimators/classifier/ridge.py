@@ -183,6 +183,15 @@ def _closed(problem: _Centred, l2: float) -> Float:
     return np.asarray(lstsq(stacked, np.vstack([problem.targets, np.zeros((d, problem.targets.shape[1]))]))[0])
 
 
+def ridge_coefficients(found: Float, targets: Float, l2: float, weights: Float | None) -> Float:
+    """Coefficients a [T, S] with  w = sum_i a_i x_i,  of the best w, whose values at the rows are ``found`` [S, T].
+
+    There  l2 w = sum_i c_i (y_i - f(x_i)) x_i.
+    """
+    shares = np.ones(len(found)) if weights is None else weights
+    return np.ascontiguousarray((shares[:, np.newaxis] * (targets - found)).T / l2)
+
+
 def _gradients(problem: _Centred, l2: float, max_iter: int | None, tolerance: float) -> tuple[Float, bool, int]:
     """The weights [D, T], whether all targets converged, and the most steps that one of them took."""
     operator = LinearOperator(problem.rows.shape, matvec=problem.times, rmatvec=problem.turned_times, dtype=np.float64)

@@ -59,6 +59,7 @@ SINGLE_FROM = 2_000_000  # numbers in the data
 MOST_MISSES = 3  # certificates that fail before single precision is given up
 MOST_PASSES = 200  # before L-BFGS takes over, where the loss is smooth; fewer if that many would not be enough
 LOOK_BACK, LEAST_FALL = 5, 1e-12  # passes that the gap's fall is measured over; the least share to hope for
+REVISITED = 0.1  # share of the gap asked for that rows between labels may have when they are left
 FINER = (1.0, 0.1, 0.01)  # tolerance of L-BFGS, as shares of what is asked for, while the gap is too large
 
 
@@ -128,7 +129,15 @@ class FlatDual(DualOptions):
 
     It stops when the gap is below this share (``tolerance``) of the objective, or of a ten-thousandth of the objective
     at zero if that is more: there may be no loss left.
+
+    Parameters
+    ----------
+    revisits : int
+        How often, after each pass, the rows between labels get another step, if they are at most half of all rows. With
+        the hinge the others are mostly at the end of their way already.
     """
+
+    revisits: int = 0
 
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
@@ -209,18 +218,37 @@ class FlatDual(DualOptions):
 
                 in_threads(steps, range(PARTS), problem.n_threads)
                 add_changes(now.table, tables[0], tables[1], now.overlap)
-        if problem.free:  # the centre moves to the bias, and the bias as far again
-            bias = now.table[-1].astype(np.float64)
-            now.table[-1] = 2.0 * bias - now.centre
-            now.centre = bias
+        _move_centre(problem, now)
         before = now.value
         now.value = float(losses.sum()) + sum(problem.penalties(now.table, problem.rates().shrink))
         now.gap = float(gaps.sum())
         now.gaps = [*now.gaps, now.gap][-LOOK_BACK - 1 :]
         if now.value > (1.0 + WORSE) * before:
             now.overlap = float(PARTS)
+        self._revisit(problem, now, losses, gaps)
         now.iteration += 1
         now.evaluations += 1
+
+    def _revisit(self, problem: FlatProblem, now: FlatDualState, losses: Float, gaps: Float) -> None:
+        """More steps for the rows that are between labels, until they have little of the gap, in place."""
+        n, enough = len(problem.rows.gold), REVISITED * self.tolerance * problem.size(now.value)
+        for visit in range(self.revisits):
+            between = np.flatnonzero((now.alpha > 0.0).sum(axis=1) > 1)
+            if not 0 < len(between) <= n // 2:
+                break
+            order = np.random.default_rng([self.seed, now.iteration, visit]).permutation(between)
+            dual_pass(order, problem.rows, problem.rates(), now.table, now.alpha, losses, gaps)
+            _move_centre(problem, now)
+            if gaps[between].sum() <= enough:
+                break
+
+
+def _move_centre(problem: FlatProblem, now: FlatDualState) -> None:
+    """The centre of a free bias moves to the bias, and the bias as far again."""
+    if problem.free:
+        bias = now.table[-1].astype(np.float64)
+        now.table[-1] = 2.0 * bias - now.centre
+        now.centre = bias
 
 
 def flat_dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: Gold, l2: float) -> str | None:
