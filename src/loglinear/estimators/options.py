@@ -155,7 +155,7 @@ class TaggerOptions(TrainingOptions):
         default=None,
         panel=FEATURES,
     )
-    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), panel=MODEL)
+    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2, 3), panel=MODEL)
     sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)
     hash_bits: int | None = option(
@@ -593,6 +593,8 @@ def check_tagger_training(tagger: Any) -> None:
         OwnBase.of(tagger.base)
     elif tagger.base is not None:
         read_base(tagger.base)
+    if tagger.order == 3:
+        _check_third_order(tagger, criterion, bool(given["nota"]))
     if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
         able = ", ".join(other for other, each in CRITERIA.all().items() if each.learns_from_hidden())
         raise OptionError(
@@ -671,6 +673,17 @@ def _check_counted(tagger: Any, name: str) -> None:
         )
     for other, value in _changed(tagger, "optimizer", "template", "gazetteers", *COUNTED_PENALTIES, *COUNTED_FEATURES):
         raise OptionError(f"{other}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
+
+
+def _check_third_order(tagger: Any, criterion: Any, any_neighbours: bool) -> None:
+    """Refuse what goes up to order 2."""
+    reason = None
+    if criterion.uses_base:
+        reason = "is, or has as its base, a hidden Markov model, and these are of order 1 or 2"
+    elif any_neighbours:
+        reason = "sums over all neighbours of a token, and six labels around it are too many"
+    if reason is not None:
+        raise OptionError(f"order=3: criterion={tagger.criterion!r} {reason}; use order=2")
 
 
 def _check_hashed(tagger: Any, uses_base: bool, joint: bool) -> None:

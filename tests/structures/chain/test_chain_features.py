@@ -27,7 +27,7 @@ def annotations(draw):
 @given(annotations())
 def test_ngrams_are_those_the_annotation_allows(problem):
     offsets, gold, allowed, n = problem
-    bigrams, trigrams = observed_ngrams(offsets, gold.label_lists(n, unlabelled_as_any=True), n, 2)
+    bigrams, trigrams, fourgrams = observed_ngrams(offsets, gold.label_lists(n, unlabelled_as_any=True), n, 3)
     expected_bigrams, expected_trigrams = set(), set()
     for first, end in itertools.pairwise(offsets):
         for t in range(first + 1, end):

@@ -87,11 +87,13 @@ class Problem:
         return replace(self, gold=gold)
 
     def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> UInt8:
-        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y] or [N, Y, Y]."""
+        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y, ...], a Y for each order."""
         model = self.model.with_weights(weights)
 
         def choose(chain: Chain, scores: Scores, positions: slice) -> UInt8:
-            marginals = chain.expectations(scores)[1].emission if scores.order == 1 else chain.edge_marginals(scores)
+            marginals = chain.expectations(scores)[1].emission
+            if scores.order > 1:
+                marginals = chain.edge_marginals(scores, scores.order).reshape(-1, *(scores.n_labels,) * scores.order)
             gold = self.gold.slice(positions.start, positions.stop)
             contexts = criterion.choose_again(gold, chain.offsets, marginals).contexts
             assert contexts is not None
@@ -286,7 +288,7 @@ def _transitions(options: Any, encoder: Encoder) -> str:
     """As asked; none if a template has no ``B`` line, as in CRF++."""
     if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
         return "observed" if options.transitions == OBSERVED_ONLY else options.transitions
-    if options.transitions == "all" or options.order == 2:
-        asked = "transitions='all'" if options.transitions == "all" else "order=2"
+    if options.transitions == "all" or options.order > 1:
+        asked = "transitions='all'" if options.transitions == "all" else f"order={options.order}"
         raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")
     return "none"

@@ -323,9 +323,9 @@ def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Fl
 
 def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: Int64) -> None:
     """Add log probabilities of the steps to the label n-grams, up to the least of them."""
-    _, _, transition, trigram = features.slices
+    _, _, transition, trigram, _ = features.slices
     order, n = base.model.order, base.model.n_labels
-    if order == 2 and features.order == 2:
+    if order == 2 and features.order > 1:
         steps = base.model.steps[:-1].reshape(n + 1, n, n + 1)[:n, :, :n][np.ix_(same, same, same)]
         segment, codes = trigram, features.trigrams
     else:
