@@ -142,5 +142,6 @@ class NoneOfTheAbove(Criterion):
             first = offsets[:-1][np.diff(offsets) > 1]  # a sequence of one position has no piece with a context
             seconds = marginals[first + 1] if marginals.ndim == 3 else marginals[first + 1, 0]
             contexts[offsets[:-1]] = 0
-            contexts[(first, *(0,) * (marginals.ndim - 2))] = seconds.sum(axis=2) > self.threshold
+            single = contexts.reshape(len(contexts), -1)[:, : contexts.shape[-1]]
+            single[first] = seconds.sum(axis=2) > self.threshold
         return replace(gold, contexts=contexts)

@@ -16,8 +16,9 @@ Constructors take ``criterion`` by position, or what else comes first; all other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from loglinear.errors import OptionError
 from loglinear.options import Option, check, declared, option, options, spec_name, spec_options
@@ -166,7 +167,11 @@ class TaggerOptions(TrainingOptions):
         panel=FEATURES,
     )
     states: str = option(
-        "which (attribute, label) pairs get a weight", default="observed", choices=("observed", "all"), panel=FEATURES
+        "which (attribute, label) pairs get a weight: observed ones, all, or (probable:0.2, probable:0.2,after=20) "
+        "observed ones and, after some iterations, those more probable than that under the model so far",
+        default="observed",
+        panel=FEATURES,
+        metavar="observed|all|probable:P",
     )
     transitions: str = option(
         "which label bigrams get a weight; observed-only: the others are impossible",
@@ -558,6 +563,45 @@ COUNTED_PENALTIES = ("l1", "l2", "variance")
 COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision")
 
 
+class Probable(NamedTuple):
+    """Features that join those observed during training: ``states="probable:0.2,after=20"``.
+
+    Parameters
+    ----------
+    threshold : float
+        A pair is added if its label has a greater marginal probability at some token with the attribute.
+    after : int
+        Iterations after which they are added.
+    """
+
+    threshold: float
+    after: int = 20
+
+    @property
+    def adds_some(self) -> bool:
+        """Whether some probability may be greater than the threshold."""
+        return self.threshold < 1.0
+
+
+def read_states(states: Any) -> Probable | None:
+    """What ``states`` says of probable features; None for ``observed`` and ``all``, an error for anything else."""
+    if states in ("observed", "all"):
+        return None
+    name, _, rest = str(states).partition(":")
+    threshold, _, more = rest.partition(",")
+    after = more.removeprefix("after=") if more else str(Probable(0.0).after)
+    try:
+        found = Probable(float(threshold), int(after))
+    except ValueError:
+        found = Probable(-1.0)
+    if name != "probable" or not 0.0 <= found.threshold < math.inf or found.after < 1 or (more and after == more):
+        raise OptionError(
+            f"states={states!r:.60} is not one of observed, all, and probable:0.2 or probable:0.2,after=20 with a "
+            "probability of at least 0 and a number of iterations of at least 1"
+        )
+    return found
+
+
 def _changed(estimator: Any, *names: str) -> Iterator[tuple[str, Any]]:
     """Those of an estimator's options that are neither None nor at their default, with their values."""
     known = declared(type(estimator))
@@ -570,6 +614,7 @@ def _changed(estimator: Any, *names: str) -> Iterator[tuple[str, Any]]:
 def check_tagger(tagger: Any) -> None:
     """Refuse options of a :class:`~loglinear.Tagger` that make no sense each by itself, as a model file's may."""
     check(tagger)
+    read_states(tagger.states)
     if tagger.prune is not None:
         kept_of(1, tagger.prune)
 
@@ -656,6 +701,8 @@ def _check_segments(tagger: Any) -> None:
         return
     if tagger.transitions == OBSERVED_ONLY:
         raise OptionError(f"transitions={OBSERVED_ONLY!r} goes with structure={CHAIN!r}; give constraints")
+    if read_states(tagger.states) is not None:
+        raise OptionError(f"states={tagger.states!r} goes with structure={CHAIN!r}; use observed or all")
     for name, value in _changed(tagger, *CHAIN_ONLY):
         raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: {CHAIN_ONLY[name]}")
     from loglinear.features.segments import read_kinds

@@ -559,9 +559,10 @@ class ChainModel(SequenceModel):
         if forbids_unseen(options):
             constraints = with_seen_pairs(constraints, labels, encoded.offsets, gold)
         gold = gold.split(options.sub_labels, len(labels))
+        states = "all" if options.states == "all" else "observed"  # probable ones come later
         features = ChainFeatures.collect(
-            encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
-            transitions, _input_attributes(encoder) if input_only else None,
+            encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, states, transitions,
+            _input_attributes(encoder) if input_only else None,
         )  # fmt: skip
         zeros = np.zeros(features.n_features)
         return cls(labels, encoder, features, zeros, constraints, sub_labels=options.sub_labels), encoded, gold

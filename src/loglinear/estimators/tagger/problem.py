@@ -22,11 +22,13 @@ from loglinear.estimators.options import OBSERVED_ONLY
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
+from loglinear.features.encoding import concatenated, lists_of
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import Base, HmmBase, OwnBase, Sampling, is_own, read_base
 from loglinear.generative.m_estimation import MEstimationObjective
 from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.listed import ListedScores
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
@@ -87,7 +89,7 @@ class Problem:
         return replace(self, gold=gold)
 
     def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> UInt8:
-        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y, ...], a Y for each order."""
+        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y, ...], Y to the order."""
         model = self.model.with_weights(weights)
 
         def choose(chain: Chain, scores: Scores, positions: slice) -> UInt8:
@@ -100,6 +102,27 @@ class Problem:
             return contexts
 
         return np.concatenate(model.map_blocks(self.encoded, None, n_threads, choose))
+
+    def with_probable(self, weights: Float, threshold: float, n_threads: int) -> Problem:
+        """The problem with more features: pairs that are more probable than ``threshold`` given the weights so far.
+
+        These are (attribute, label), and with pair features (attribute, label pair), of which the label, or pair, has a
+        greater marginal probability at some position with the attribute (Sutton & McCallum 2005, section 3, add
+        *unsupported* features, those that never occur with the right label, to suppress wrong ones).
+        """
+        features = self.model.features
+        assert isinstance(features, ChainFeatures)
+
+        def likely(chain: Chain, scores: Scores, positions: slice) -> list[tuple[Int64, Int32]]:
+            tables = [chain.marginals(scores)]
+            if features.edge is not None:
+                tables.append(chain.edge_marginals(scores).reshape(len(tables[0]), -1))
+            return [lists_of(table > threshold) for table in tables]
+
+        found = self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, likely)
+        labels, *pairs = (concatenated(blocks) for blocks in zip(*found, strict=True))
+        larger = features.with_probable(self.encoded, labels, pairs[0] if pairs else None)
+        return replace(self, model=replace(self.model, features=larger, weights=np.zeros(larger.n_features)))
 
     def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""

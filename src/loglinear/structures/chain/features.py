@@ -187,7 +187,8 @@ class ChainFeatures:
 
         ``states`` and ``transitions`` select the pairs that get a weight: those seen in the gold labelling
         (``observed``) or ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams and
-        4-grams follow ``transitions``. The attributes in the mask ``input_only`` [A] also get a weight that applies to every label.
+        4-grams follow ``transitions``. The attributes in the mask ``input_only`` [A] also get a weight that applies to
+        every label.
         """
         lists = gold.label_lists(n_labels, unlabelled_as_any=False)
         edge = None
@@ -204,6 +205,19 @@ class ChainFeatures:
             state = state.with_code(n_labels, input_only)
         bigrams, trigrams, fourgrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
         return cls(n_labels, order, state, edge, bigrams, trigrams, fourgrams=fourgrams)
+
+    def with_probable(
+        self, corpus: EncodedCorpus, labels: tuple[Int64, Int32], pairs: tuple[Int64, Int32] | None
+    ) -> ChainFeatures:
+        """The features with those of each position's attributes and ``labels``, and of its ``pairs`` of labels.
+
+        Both are lists of codes: a pointer [N + 1] and the codes.
+        """
+        n_attributes, edge = len(self.state.pointer) - 1, self.edge
+        state = FeatureBlock.observed(corpus.state, n_attributes, *labels, self.n_labels)
+        if edge is not None and corpus.edge is not None and pairs is not None:
+            edge = edge.plus(FeatureBlock.observed(corpus.edge, n_attributes, *pairs, self.n_labels**2))
+        return replace(self, state=self.state.plus(state), edge=edge)
 
     def as_lists(self) -> ChainFeatures:
         """The same features without dense rows: :meth:`lay_out` then refers to the weight vector itself, not a copy."""
@@ -244,8 +258,8 @@ class ChainFeatures:
 
     def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
-        state, edge, *ngrams = (weights[part] for part in self.slices)
-        tables = self._ngram_tables(*ngrams, penalties)
+        state, edge, transition, trigram, fourgram = (weights[part] for part in self.slices)
+        tables = self._ngram_tables(transition, trigram, fourgram, penalties)
         return ChainWeights(
             state=state,
             state_rows=self.state.rows(state),
@@ -260,8 +274,9 @@ class ChainFeatures:
 
     def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
         """The layout with the tables of label n-grams, which are copies, built from the changed ``weights`` [D]."""
-        matrix, cube, fourth = self._ngram_tables(*(weights[part] for part in self.slices[2:]), penalties)
-        return replace(laid_out, transition=matrix, trigram=cube, fourgram=fourth)
+        transition, trigram, fourgram = (weights[part] for part in self.slices[2:])
+        tables = self._ngram_tables(transition, trigram, fourgram, penalties)
+        return replace(laid_out, transition=tables[0], trigram=tables[1], fourgram=tables[2])
 
     def _ngram_tables(
         self, transition: Float, trigram: Float, fourgram: Float, penalties: Penalties

@@ -272,12 +272,12 @@ class Chain(Sequences):
 
         if scores.fourgram is not None:
             first, shallow = self.piece_normalisers(_to_order_2(scores), nothing)
-            deep = [self.piece_normalisers(_after(scores, x), nothing)[1].edge for x in range(scores.n_labels)]
-            rows = np.concatenate(deep, axis=1)  # type: ignore[arg-type]  # of order 2
             seconds, y = self._from(1, 1), scores.n_labels
-            assert shallow.edge is not None
+            rows = np.empty((self.n_positions, y * y, y))
+            for x in range(y):
+                rows[:, x * y : (x + 1) * y] = self.piece_normalisers(_after(scores, x), nothing)[1].edge
             rows[seconds] = 0.0
-            rows[seconds, :y] = shallow.edge[seconds]
+            rows[seconds, :y] = _present(shallow.edge)[seconds]
             return first, replace(shallow, edge=rows)
         parts, n, y = self._checked(scores), self.n_positions, scores.n_labels
         nodes, pairs = np.zeros((n, y)), np.zeros((n if scores.order == 2 else 0, y, y))
@@ -317,7 +317,7 @@ class Chain(Sequences):
         values, y = np.empty(self.n_sequences), scores.n_labels
         if scores.fourgram is not None and isinstance(contexts, ChainScores):
             return self._add_deep_pieces(gradient, scores, weights, contexts, nothing)
-        if scores.fourgram is not None:
+        if scores.fourgram is not None and not isinstance(contexts, ChainScores):
             return self._given_labels(
                 lambda flat, by_flat: self.add_piece_expectations(by_flat, flat, weights, contexts, nothing),
                 gradient, scores, self._checked_labels(contexts, y), after=False,
@@ -419,9 +419,8 @@ class Chain(Sequences):
         """:meth:`add_piece_expectations` at order 3: contexts of up to two labels, then those after each third one."""
         assert scores.fourgram is not None and gradient.fourgram is not None and gradient.trigram is not None
         y, n = scores.n_labels, self.n_positions
-        if contexts.n_labels != y or np.shape(contexts.edge) != (n, y * y, y):
+        if contexts.n_labels != y or contexts.edge is None or contexts.edge.shape != (n, y * y, y):
             raise DataError(f"contexts of {y} labels at order 3 have edges [N, {y * y}, {y}]")
-        assert contexts.edge is not None
         seconds = self._from(1, 1)
         pairs = np.zeros((n, y, y))
         pairs[seconds] = contexts.edge[seconds, :y]
@@ -436,9 +435,8 @@ class Chain(Sequences):
             after = replace(shallow, trigram=np.zeros((y, y, y)))
             only = replace(contexts, emission=np.zeros((n, y)), edge=pairs)
             values += self.add_piece_expectations(after, _after(scores, x), none, only, nothing)
-            assert after.trigram is not None
-            gradient.trigram[...] += after.trigram
-            gradient.fourgram[x] += after.trigram
+            gradient.trigram[...] += _present(after.trigram)
+            gradient.fourgram[x] += _present(after.trigram)
         return values
 
     # -- checks and conversions ---------------------------------------------------------------------------------------
@@ -537,6 +535,12 @@ def _after(scores: ChainScores, x: int) -> ChainScores:
     assert scores.fourgram is not None and scores.trigram is not None
     _refuse_deep_edges(scores)
     return replace(scores, trigram=scores.trigram + scores.fourgram[x], fourgram=None)
+
+
+def _present(array: Float | None) -> Float:
+    """An array that is known not to be None."""
+    assert array is not None
+    return array
 
 
 def _refuse_deep_edges(scores: ChainScores) -> None:
