@@ -167,7 +167,7 @@ class TaggerOptions(TrainingOptions):
         panel=FEATURES,
     )
     states: str = option(
-        "which (attribute, label) pairs get a weight: observed ones, all, or (probable:0.2, probable:0.2,after=20) "
+        "which (attribute, label) pairs get a weight: observed ones, all, or (probable:0.2, probable:0.2,after=10) "
         "observed ones and, after some iterations, those more probable than that under the model so far",
         default="observed",
         panel=FEATURES,
@@ -564,7 +564,7 @@ COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash
 
 
 class Probable(NamedTuple):
-    """Features that join those observed during training: ``states="probable:0.2,after=20"``.
+    """Features that join those observed during training: ``states="probable:0.2,after=10"``.
 
     Parameters
     ----------
@@ -575,7 +575,7 @@ class Probable(NamedTuple):
     """
 
     threshold: float
-    after: int = 20
+    after: int = 10
 
     @property
     def adds_some(self) -> bool:
@@ -596,7 +596,7 @@ def read_states(states: Any) -> Probable | None:
         found = Probable(-1.0)
     if name != "probable" or not 0.0 <= found.threshold < math.inf or found.after < 1 or (more and after == more):
         raise OptionError(
-            f"states={states!r:.60} is not one of observed, all, and probable:0.2 or probable:0.2,after=20 with a "
+            f"states={states!r:.60} is not one of observed, all, and probable:0.2 or probable:0.2,after=10 with a "
             "probability of at least 0 and a number of iterations of at least 1"
         )
     return found

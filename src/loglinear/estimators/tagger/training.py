@@ -123,12 +123,16 @@ class TaggerTraining(Learnable):
         return self._grown[key]
 
     def _opening(self, phases: list[Phase], after: int) -> tuple[list[Phase], int]:
-        """The phases cut short after some iterations of the last one, half of them at most; how many that leaves."""
+        """The phases cut short after some iterations of the last one, and how many iterations that leaves."""
         *before, main = phases
-        most = main.optimizer.max_iter
-        begun = min(after, max(1, most // 2))
-        cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=begun))  # type: ignore[type-var]  # dataclasses
-        return [*before, cut], most - begun
+        rest = main.optimizer.max_iter - after
+        if rest < 1:
+            raise OptionError(
+                f"max_iter={main.optimizer.max_iter}: probable features are added after {after} iterations, which "
+                "leaves none to learn their weights; allow more, or add them earlier (states='probable:0.2,after=3')"
+            )
+        cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=after))  # type: ignore[type-var]  # dataclasses
+        return [*before, cut], rest
 
     def _with_probable(self, options: Any, from_zero: bool, weights: Float) -> tuple[Float, list[Phase]]:
         """Weights to go on from after the opening, and the phases of the problem with more features."""
