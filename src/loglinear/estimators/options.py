@@ -582,6 +582,15 @@ class Probable(NamedTuple):
         """Whether some probability may be greater than the threshold."""
         return self.threshold < 1.0
 
+    def rest(self, max_iter: int) -> int:
+        """How many of ``max_iter`` iterations are left to learn their weights; an error if none is."""
+        if max_iter <= self.after:
+            raise OptionError(
+                f"max_iter={max_iter}: probable features are added after {self.after} iterations, which leaves none to "
+                "learn their weights; allow more, or add them earlier, as in states='probable:0.2,after=3'"
+            )
+        return max_iter - self.after
+
 
 def read_states(states: Any) -> Probable | None:
     """What ``states`` says of probable features; None for ``observed`` and ``all``, an error for anything else."""
@@ -638,6 +647,9 @@ def check_tagger_training(tagger: Any) -> None:
         OwnBase.of(tagger.base)
     elif tagger.base is not None:
         read_base(tagger.base)
+    probable = read_states(tagger.states)
+    if probable is not None and probable.adds_some and tagger.max_iter is not None:
+        probable.rest(tagger.max_iter)
     if tagger.order == 3:
         _check_third_order(tagger, criterion, bool(given["nota"]))
     if tagger.sub_labels > 1 and not criterion.learns_from_hidden():

@@ -86,7 +86,7 @@ class TaggerTraining(Learnable):
         phases = phases_of(self, options, self.n_threads, init is None)
         stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
         if self.probable is not None:
-            opening, rest = self._opening(phases, self.probable.after)
+            opening, rest = self._opening(phases, self.probable)
             stages = [Stage(lambda done: (start, opening), opens=True)]
             more = copy(options)
             more.max_iter, from_zero = rest, init is None
@@ -122,16 +122,11 @@ class TaggerTraining(Learnable):
             self._grown[key] = self.problem.with_probable(weights, self.probable.threshold, self.n_threads)
         return self._grown[key]
 
-    def _opening(self, phases: list[Phase], after: int) -> tuple[list[Phase], int]:
+    def _opening(self, phases: list[Phase], probable: Probable) -> tuple[list[Phase], int]:
         """The phases cut short after some iterations of the last one, and how many iterations that leaves."""
         *before, main = phases
-        rest = main.optimizer.max_iter - after
-        if rest < 1:
-            raise OptionError(
-                f"max_iter={main.optimizer.max_iter}: probable features are added after {after} iterations, which "
-                "leaves none to learn their weights; allow more, or add them earlier (states='probable:0.2,after=3')"
-            )
-        cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=after))  # type: ignore[type-var]  # dataclasses
+        rest = probable.rest(main.optimizer.max_iter)
+        cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=probable.after))  # type: ignore[type-var]  # dataclasses
         return [*before, cut], rest
 
     def _with_probable(self, options: Any, from_zero: bool, weights: Float) -> tuple[Float, list[Phase]]:
