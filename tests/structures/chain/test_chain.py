@@ -163,7 +163,9 @@ def test_draws_have_the_frequencies_of_the_model(order, edges):
     draws = chain.sample(scores, n, np.random.default_rng(4))
     numbers = np.ravel_multi_index(tuple(draws.T), (3, 3, 3, 3))
     counts, expected = np.bincount(numbers, minlength=81), n * brute.probabilities
-    chi_square = ((counts - expected) ** 2 / expected).sum()
+    rare = expected < 1.0  # taken together: single counts are not nearly normal
+    counts, expected = (np.append(each[~rare], each[rare].sum()) for each in (counts, expected))
+    chi_square = ((counts - expected) ** 2 / np.maximum(expected, 1.0)).sum()
     assert chi_square < 80 + 5 * np.sqrt(2 * 80)
 
 
