@@ -285,7 +285,7 @@ def test_bad_files_are_named_with_their_line(files, run, content, says):
         (["train", "train.txt", "-o", "no/such/folder/m"], "no folder"),
         (["train", "train.txt", "-o", "m", "--template", "absent"], "no such template file; the named sets are"),
         (["train", "train.txt", "-o", "m", "--criterion", "crf"], "criterion='crf' is not known"),
-        (["train", "train.txt", "-o", "m", "--order", "3"], "order=3"),
+        (["train", "train.txt", "-o", "m", "--order", "4"], "order=4"),
         (["train", "train.txt", "-o", "m", "--l2", "1", "--variance", "2"], "twice"),
         (
             ["train", "train.txt", "-o", "m", "--constraints", "bilou"],

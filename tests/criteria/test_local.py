@@ -36,7 +36,7 @@ def test_a_normalised_chain_scores_the_log_probability_of_each_labelling(problem
     offsets, scores = problem.structure.offsets, problem.scores
     local = locally_normalised(Chain(offsets), scores)
     assert local.order == scores.order
-    assert scores.order == 2 or (local.edge is None) == (scores.edge is None)  # no edges where none are needed
+    assert scores.order > 1 or (local.edge is None) == (scores.edge is None)  # no edges where none are needed
     for first, end, labels in labellings(offsets, scores.n_labels):
         expected = log_probability_by_pieces(scores, first, end, labels)
         found = score_of(local, first, labels)
@@ -62,7 +62,7 @@ def test_a_table_of_contexts_and_back(problem, seed):
     chain, rng = Chain(offsets), np.random.default_rng(seed)
     table = rng.normal(size=(chain.n_positions, *(scores.n_labels,) * scores.order))
     contexts = as_contexts(chain, table)
-    again = as_contexts(chain, as_table(chain, contexts, 0.0))
+    again = as_contexts(chain, as_table(chain, contexts, 0.0, scores.order))
     np.testing.assert_array_equal(again.emission, contexts.emission)
     right = right_contexts(chain, gold, scores.n_labels, scores.order)
     for first, end, labels in labellings(offsets, scores.n_labels):
@@ -70,7 +70,7 @@ def test_a_table_of_contexts_and_back(problem, seed):
                    for t, y in enumerate(labels)]  # fmt: skip
         for t in range(end - first):
             context = labels[max(0, t - scores.order + 1) : t + 1]
-            index = (0, *context) if scores.order == 2 and t == 0 else context
+            index = (*(0,) * (scores.order - len(context)), *context)
             assert right[(first + t, *index)] == all(allowed[max(0, t - scores.order + 1) : t + 1])
 
 
@@ -89,7 +89,7 @@ def test_an_impossible_gold_has_an_infinite_loss_and_no_nan(problem, name):
 
 @pytest.mark.parametrize("name", ["memm", "piecewise", "nota", "pseudolikelihood"])
 @pytest.mark.parametrize("size", [500.0, -500.0])
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 def test_extreme_scores(name, size, order):
     rng = np.random.default_rng(3)
     n, y = 6, 3
@@ -97,7 +97,7 @@ def test_extreme_scores(name, size, order):
     def far(*shape):
         return size * rng.choice([-1.0, 0.0, 1.0], size=shape)
 
-    scores = ChainScores(far(n, y), far(y, y), far(y), far(y), None, far(y, y, y) if order == 2 else None)
+    scores = ChainScores(far(n, y), far(y, y), far(y), far(y), None, *(far(*(y,) * k) for k in range(3, order + 2)))
     offsets, gold = np.array([0, 4, 6]), Gold(rng.integers(0, y, n).astype(np.int32))
     losses, gradient = make_criterion(name).evaluate(Chain(offsets), scores, gold, np.ones(2))
     np.testing.assert_allclose(losses, list(local_loss(name, offsets, scores, gold)), rtol=1e-9, atol=1e-9)
@@ -156,7 +156,7 @@ def test_more_contexts_cost_more_and_right_ones_alone_more_than_an_memm(problem,
         assert (none >= loss(gold, "memm") - slack).all()
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 def test_sampling_keeps_the_rate_and_depends_on_the_seed_alone(order):
     offsets, gold = np.array([0, 40, 100]), Gold(np.zeros(100, dtype=np.int32))
 
@@ -181,7 +181,8 @@ def test_the_threshold_keeps_contexts_that_the_model_finds_probable(problem, thr
     opening = criterion.choose(gold, offsets, scores.n_labels, scores.order, np.random.default_rng(0))
     assert opening.contexts is not None and not opening.contexts.any()
     nodes = chain.expectations(scores)[1].emission
-    marginals = nodes if scores.order == 1 else chain.edge_marginals(scores)
+    y, order = scores.n_labels, scores.order
+    marginals = nodes if order == 1 else chain.edge_marginals(scores, order).reshape(-1, *(y,) * order)
     contexts = criterion.choose_again(opening, offsets, marginals).contexts
     assert contexts is not None and contexts.dtype == np.uint8 and contexts.shape == marginals.shape
     last = set((offsets[1:] - 1).tolist())
@@ -189,12 +190,12 @@ def test_the_threshold_keeps_contexts_that_the_model_finds_probable(problem, thr
         for t in range(first, end):
             if t in last:
                 continue  # no piece has this context
-            if scores.order == 2 and t > first:
+            if order > 1 and t > first:
                 expected = marginals[t] > threshold
                 np.testing.assert_array_equal(contexts[t], expected)
             else:
                 clear = np.abs(nodes[t] - threshold) > 1e-9
-                row = contexts[t] if scores.order == 1 else contexts[t, 0]
+                row = contexts[(t, *(0,) * (order - 1))]
                 np.testing.assert_array_equal(row[clear], (nodes[t] > threshold)[clear])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -27,17 +29,22 @@ def random_scores(
         return values
 
     edge = part(n, y, y) if edges else None
-    return ChainScores(part(n, y), part(y, y), part(y), part(y), edge, part(y, y, y) if order == 2 else None)
+    nodes, trigram = (part(n, y), part(y, y), part(y), part(y)), part(y, y, y) if order > 1 else None
+    return ChainScores(*nodes, edge, trigram, part(y, y, y, y) if order > 2 else None)
 
 
 @st.composite
-def batches(draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3)) -> tuple[Chain, ChainScores]:
-    """A few short sequences, with and without -inf, forced labels, edges and trigrams."""
+def batches(
+    draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3), orders: tuple[int, ...] = (1, 2, 3), deep: bool = False
+) -> tuple[Chain, ChainScores]:
+    """A few short sequences, with and without -inf, forced labels, edges and trigrams; if ``deep`` edges of three."""
     y, lengths = draw(st.integers(1, 4)), draw(st.lists(st.integers(1, 5), min_size=0, max_size=3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    order, edges = draw(st.sampled_from([1, 2])), draw(st.booleans())
+    order, edges = draw(st.sampled_from(orders)), draw(st.booleans())
     scale = draw(st.sampled_from([0.0, 2.0, 60.0, 500.0]))
     scores = random_scores(rng, sum(lengths), y, order, edges, scale, draw(st.sampled_from(gaps)))
+    if deep and edges and order == 3:
+        scores = replace(scores, edge=rng.normal(size=(sum(lengths), y * y, y)) * scale)
     chain = Chain(np.cumsum([0, *lengths]))
     if draw(st.booleans()):
         allowed = np.ones((chain.n_positions, y), np.uint8)
@@ -49,10 +56,11 @@ def batches(draw: st.DrawFn, gaps: tuple[float, ...] = (0.0, 0.1, 0.3)) -> tuple
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Both orders, with and without edges, constraints and partial labels."""
+    """All orders, with and without edges, constraints and partial labels."""
     rng, y = np.random.default_rng(draw(seeds)), draw(st.integers(1, 3))
-    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    chain, order, edges = Chain(np.cumsum([0, *lengths])), draw(st.sampled_from([1, 2])), draw(st.booleans())
+    order, edges = draw(st.sampled_from([1, 2, 3])), draw(st.booleans())
+    lengths = draw(st.lists(st.integers(1, 5 if order == 3 else 4), min_size=1, max_size=3))
+    chain = Chain(np.cumsum([0, *lengths]))
     scores = random_scores(rng, chain.n_positions, y, order, edges, scale=1.0)
     if draw(st.booleans()):
         scores.transition[rng.random((y, y)) < 0.3] = -np.inf

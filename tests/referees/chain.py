@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,18 +31,31 @@ def score(structure: Chain, scores: ChainScores, labelling: Labelling) -> float:
         if t >= 1:
             total += scores.transition[labelling[t - 1], y]
             if scores.edge is not None:
-                total += scores.edge[t, labelling[t - 1], y]
+                total += scores.edge[t, edge_row(scores, labelling, t), y]
         if t >= 2 and scores.trigram is not None:
             total += scores.trigram[labelling[t - 2], labelling[t - 1], y]
+        if t >= 3 and scores.fourgram is not None:
+            total += scores.fourgram[labelling[t - 3], labelling[t - 2], labelling[t - 1], y]
     return float(total)
 
 
+def edge_row(scores: ChainScores, labelling: Labelling, t: int) -> int:
+    """The row of the edge into position ``t``: the label before or, where edges have three, the two before."""
+    assert scores.edge is not None
+    if scores.edge.shape[1] == scores.n_labels or t == 1:
+        return labelling[t - 1]
+    return labelling[t - 2] * scores.n_labels + labelling[t - 1]
+
+
 def blank(structure: Chain, scores: ChainScores) -> ChainScores:
-    """Parts of zero, edges and trigrams always among them."""
+    """Parts of zero, edges and trigrams always among them, 4-grams if the scores have them."""
     n, y = scores.emission.shape
+    rows = y if scores.edge is None else scores.edge.shape[1]
+    fourgram = None if scores.fourgram is None else np.zeros((y, y, y, y))
     return ChainScores(
-        np.zeros((n, y)), np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((n, y, y)), np.zeros((y, y, y))
-    )
+        np.zeros((n, y)), np.zeros((y, y)), np.zeros(y), np.zeros(y), np.zeros((n, rows, y)), np.zeros((y, y, y)),
+        fourgram,
+    )  # fmt: skip
 
 
 def add_parts(structure: Chain, parts: ChainScores, labelling: Labelling, weight: float) -> None:
@@ -53,9 +67,11 @@ def add_parts(structure: Chain, parts: ChainScores, labelling: Labelling, weight
         parts.emission[t, y] += weight
         if t >= 1:
             parts.transition[labelling[t - 1], y] += weight
-            parts.edge[t, labelling[t - 1], y] += weight
+            parts.edge[t, edge_row(parts, labelling, t), y] += weight
         if t >= 2:
             parts.trigram[labelling[t - 2], labelling[t - 1], y] += weight
+        if t >= 3 and parts.fourgram is not None:
+            parts.fourgram[labelling[t - 3], labelling[t - 2], labelling[t - 1], y] += weight
 
 
 def example(structure: Chain, s: int) -> Chain:
@@ -67,7 +83,7 @@ def scores_of(structure: Chain, scores: ChainScores, s: int) -> ChainScores:
     """The scores of sequence ``s``."""
     rows = slice(structure.offsets[s], structure.offsets[s + 1])
     edge = None if scores.edge is None else scores.edge[rows]
-    return ChainScores(scores.emission[rows], scores.transition, scores.start, scores.stop, edge, scores.trigram)
+    return replace(scores, emission=scores.emission[rows], edge=edge)
 
 
 class BruteForce(Enumeration):

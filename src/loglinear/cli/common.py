@@ -475,6 +475,7 @@ class _Display:
 PHASES = {
     "main": "now the criterion itself",
     "opening": "first without wrong contexts",
+    "observed": "first with the features observed",
     "scaling": "now the scaling of the pieces",
     "relations": "now the relations",
 }

@@ -142,6 +142,7 @@ def _training_line(training: Facts) -> str:
 WEIGHTS = {
     "transition": ("transitions", ("from", "to")),
     "trigram": ("trigrams", ("first", "second", "third")),
+    "fourgram": ("fourgrams", ("first", "second", "third", "fourth")),
     "state": ("states", ("attribute", "label")),
     "edge": ("edges", ("attribute", "from", "to")),
     "segment": ("segments", ("attribute", "label")),
@@ -225,7 +226,7 @@ def _print_weights(out: Console, tagger: Tagger, states: list[str], top: int) ->
     following: dict[str, list[Weighted]] = {name: [] for name in states}
     for kind in tagger.model_.kinds:
         for (first, *others, last), weight in tagger.model_.named(kind).items():
-            if kind in ("transition", "trigram"):
+            if kind in ("transition", "trigram", "fourgram"):
                 if first in following:
                     following[first].append((f"-> {' -> '.join([*others, last])}", weight))
             elif last in features:

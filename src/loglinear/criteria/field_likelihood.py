@@ -540,7 +540,7 @@ class ColumnLists:
         first = positions == view.first
         before = labels[np.where(first, positions, positions - 1)].astype(np.int64)
         pairs = np.where(first, -1, before * features.n_labels + labels)
-        state, edge, _, _ = features.slices
+        state, edge, *_ = features.slices
         templates = view.encoder.templates.observing
         self.lists: list[SiteLists] = []
         for site, partition in zip(sites, self._partitions, strict=True):

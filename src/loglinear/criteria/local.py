@@ -3,13 +3,14 @@
 The piece of a position scores its label given its *context*, the labels before it that it depends on; its normaliser is
 a function of the context (:meth:`~loglinear.structures.chain.structure.Chain.piece_normalisers`). A *table* holds a
 number for each context, at the context's last position: [N, Y] at order 1, [N, Y, Y] at order 2, where the context of a
-first position is a single label and its row is ``table[t, 0]``.
+first position is a single label and its row is ``table[t, 0]``, and [N, Y, Y, Y] at order 3, where a first position has
+the row ``table[t, 0, 0]`` and a second one, whose contexts are two labels, the rows ``table[t, 0]``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 def locally_normalised(structure: Chain, scores: ChainScores) -> ChainScores:
     """The chain whose score of a labelling is sum_t log p(y_t given its context), the pieces of ``scores`` normalised.
 
-    The normalisers are subtracted from the emissions, at order 2 also from the edges; what is ruled out remains so.
+    The normalisers are subtracted from the emissions, from order 2 on also from the edges; what is ruled out remains
+    so.
     """
     return less_normalisers(structure, scores, *structure.piece_normalisers(scores))
 
@@ -37,12 +39,8 @@ def less_normalisers(structure: Chain, scores: ChainScores, first: Float, contex
     """
     emission = scores.emission - _without_infinite(contexts.emission)
     emission[structure.offsets[:-1]] -= _without_infinite(first)[:, None]
-    if contexts.edge is None:
-        return replace(scores, emission=emission)
-    edge = -_without_infinite(contexts.edge)
-    if scores.edge is not None:
-        edge += scores.edge
-    return replace(scores, emission=emission, edge=edge)
+    edge = None if contexts.edge is None else -_without_infinite(contexts.edge)
+    return replace(scores, emission=emission).with_edges(edge)
 
 
 def _without_infinite(array: Float) -> Float:
@@ -55,21 +53,30 @@ def right_contexts(structure: Chain, gold: Gold, n_labels: int, order: int) -> B
     nodes = gold.mask(n_labels)
     if order == 1:
         return nodes
-    first = structure.offsets[:-1]
-    table = nodes[:, None, :] & np.roll(nodes, 1, axis=0)[:, :, None]
-    table[first] = False
-    table[first, 0] = nodes[first]
-    return table
+    before = np.roll(nodes, 1, axis=0)
+    pairs = nodes[:, None, :] & before[:, :, None]
+    table = pairs if order == 2 else pairs[:, None] & np.roll(nodes, 2, axis=0)[:, :, None, None]
+    return _opened(structure, table, pairs, nodes, False)
 
 
-def as_table(structure: Chain, contexts: ChainScores, empty: float) -> Float:
-    """Table of scores of contexts; ``empty`` in those rows of first positions that are not a context at order 2."""
+def as_table(structure: Chain, contexts: ChainScores, empty: float, order: int) -> Float:
+    """Table of scores of contexts; ``empty`` in those rows of first and second positions that are not a context."""
     if contexts.edge is None:
         return contexts.emission
+    n, _, y = contexts.edge.shape
+    table = contexts.edge.reshape(n, *(y,) * order).copy()
+    return _opened(structure, table, contexts.edge[:, :y], contexts.emission, empty)
+
+
+def _opened(structure: Chain, table: Any, pairs: Any, nodes: Any, empty: float) -> Any:
+    """The table of contexts of the full length, with those of first and second positions, which are shorter."""
     first = structure.offsets[:-1]
-    table = contexts.edge.copy()
+    if table.ndim == 4:
+        second = first[np.diff(structure.offsets) > 1] + 1
+        table[second] = empty
+        table[second, 0] = pairs[second]
     table[first] = empty
-    table[first, 0] = contexts.emission[first]
+    table[(first, *(0,) * (table.ndim - 2))] = nodes[first]
     return table
 
 
@@ -80,8 +87,8 @@ def as_contexts(structure: Chain, table: Float) -> ChainScores:
     if table.ndim == 2:
         return ChainScores(table, *parts)
     first, emission = structure.offsets[:-1], np.zeros((n, y))
-    emission[first] = table[first, 0]
-    return ChainScores(emission, *parts, table)
+    emission[first] = table[(first, *(0,) * (table.ndim - 2))]
+    return ChainScores(emission, *parts, table.reshape(n, -1, y))
 
 
 def per_context(structure: Chain, weights: Float, table: npt.NDArray[np.generic]) -> Float:
@@ -129,6 +136,7 @@ def scaled(structure: Chain, scores: ChainScores, alpha: Float) -> ChainScores:
         np.zeros_like(scores.stop),
         edge,
         None if scores.trigram is None else _times(after[:, None], scores.trigram),
+        None if scores.fourgram is None else _times(after[:, None], scores.fourgram),
     )
 
 
@@ -141,6 +149,8 @@ def scaling_gradient(structure: Chain, scores: ChainScores, alpha: Float, gradie
     gradient[:-1] += np.sum(d.transition * _without_infinite(scores.transition), axis=1)
     if scores.trigram is not None and d.trigram is not None:
         gradient[:-1] += np.sum(d.trigram * _without_infinite(scores.trigram), axis=(0, 2))
+    if scores.fourgram is not None and d.fourgram is not None:
+        gradient[:-1] += np.sum(d.fourgram * _without_infinite(scores.fourgram), axis=(0, 1, 3))
     gradient[-1] = np.sum(d.emission[first] * _without_infinite(own[first]))
     gradient[-1] += d.start @ _without_infinite(scores.start)
     return gradient

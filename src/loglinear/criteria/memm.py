@@ -2,8 +2,8 @@
 
     loss = sum_t [ log sum_y exp s_t(y*_{t-1}, y) - s_t(y*_{t-1}, y*_t) ]
 
-Every position is a logistic regression given the label before it (the two before, at order 2). Training needs no
-inference; decoding runs Viterbi over the normalised pieces, p(y) = prod_t p(y_t given y_{t-1}).
+Every position is a logistic regression given the label before it (the two or three before, at order 2 or 3). Training
+needs no inference; decoding runs Viterbi over the normalised pieces, p(y) = prod_t p(y_t given y_{t-1}).
 
 Where the annotation leaves a set Y* of labellings, the loss is - log p(Y*), by inference in the chain of normalised
 pieces, and no longer convex:
@@ -46,7 +46,7 @@ class MaximumEntropyMarkovModel(Criterion):
             return excess(normalisers, weights, subtract_gold(structure, scores, gold, weights, gradient)), gradient
         local = structure.restrict(locally_normalised(structure, scores), gold.allowed)
         log_p, expected = structure.expectations(local, weights)
-        contexts = replace(expected, edge=expected.edge if scores.order == 2 else None, trigram=None)
+        contexts = replace(expected, edge=expected.edge if scores.order > 1 else None, trigram=None, fourgram=None)
         structure.add_piece_expectations(gradient, scores, weights, contexts)
-        gradient.subtract(expected if scores.edge is not None else replace(expected, edge=None))
+        gradient.subtract(expected.with_edges_of(scores))
         return -weights * log_p, gradient

@@ -19,6 +19,7 @@ right, and the loss is no longer convex.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 DRAWN_AT_ONCE = 1 << 20
+MOST_MARKS = 1 << 32
 
 
 @register
@@ -113,7 +115,13 @@ class NoneOfTheAbove(Criterion):
         """The annotation with the wrong contexts that count before training."""
         if self.threshold is None and self.rate == 1.0:
             return replace(gold, contexts=None)
-        contexts = np.zeros((int(offsets[-1]), *(n_labels,) * order), dtype=np.uint8)
+        shape = (int(offsets[-1]), *(n_labels,) * order)
+        if math.prod(shape) > MOST_MARKS:
+            raise OptionError(
+                f"order={order}: which of the wrong contexts of {n_labels} labels count takes a mark for each of "
+                f"{math.prod(shape):,}; leave out rate and threshold, or use a lower order"
+            )
+        contexts = np.zeros(shape, dtype=np.uint8)
         if self.threshold is None:
             flat = contexts.reshape(-1)
             for first in range(0, len(flat), DRAWN_AT_ONCE):  # the numbers drawn take eight times the room
@@ -124,13 +132,16 @@ class NoneOfTheAbove(Criterion):
     def choose_again(self, gold: Gold, offsets: Int64, marginals: Float) -> Gold:
         """The annotation with the contexts that are more probable than the threshold.
 
-        ``marginals`` are those of the emissions [N, Y] at order 1, of the edges [N, Y, Y] at order 2.
+        ``marginals`` are those of the emissions [N, Y] at order 1, of the edges [N, Y, Y] at order 2, [N, Y, Y, Y] at
+        order 3.
         """
         if self.threshold is None:
             return gold
         contexts = (marginals > self.threshold).astype(np.uint8)
-        if marginals.ndim == 3:
+        if marginals.ndim > 2:
             first = offsets[:-1][np.diff(offsets) > 1]  # a sequence of one position has no piece with a context
+            seconds = marginals[first + 1] if marginals.ndim == 3 else marginals[first + 1, 0]
             contexts[offsets[:-1]] = 0
-            contexts[first, 0] = marginals[first + 1].sum(axis=2) > self.threshold
+            single = contexts.reshape(len(contexts), -1)[:, : contexts.shape[-1]]
+            single[first] = seconds.sum(axis=2) > self.threshold
         return replace(gold, contexts=contexts)

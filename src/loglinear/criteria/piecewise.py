@@ -56,7 +56,7 @@ def _add_pieces(
 ) -> Float:
     """Sums [S] of the pieces' log-sums over all contexts, or those ``among``; adds their gradient times ``weights``."""
     first, normalisers = structure.piece_normalisers(scores)
-    table = as_table(structure, normalisers, -np.inf)
+    table = as_table(structure, normalisers, -np.inf, scores.order)
     if among is not None:
         table = np.where(among, table, -np.inf)
     log_sums = np.empty(structure.n_positions)
@@ -74,6 +74,10 @@ def _add_pooled(structure: Chain, scores: ChainScores, weights: Float, gradient:
     if scores.trigram is not None:
         triple, pooled = _pool((scores.trigram + scores.transition).reshape(-1, scores.n_labels))
         pools.append(pooled)
+    if scores.fourgram is not None and scores.trigram is not None:
+        fours = scores.fourgram + scores.trigram + scores.transition
+        four, pooled = _pool(fours.reshape(-1, scores.n_labels))
+        pools.append(pooled)
     lengths, last = np.diff(structure.offsets), structure.offsets[1:] - 1
     depth = np.minimum(np.arange(structure.n_positions) - np.repeat(structure.offsets[:-1], lengths), scores.order)
     rows = scores.emission + np.stack(pools)[depth]
@@ -90,6 +94,11 @@ def _add_pooled(structure: Chain, scores: ChainScores, weights: Float, gradient:
         triples = (triple * by_depth[2]).reshape(gradient.trigram.shape)
         gradient.trigram[...] += triples
         gradient.transition[...] += triples.sum(axis=0)
+    if gradient.fourgram is not None and gradient.trigram is not None:
+        fours = (four * by_depth[3]).reshape(gradient.fourgram.shape)
+        gradient.fourgram[...] += fours
+        gradient.trigram[...] += fours.sum(axis=0)
+        gradient.transition[...] += fours.sum(axis=(0, 1))
     return per_sequence(structure, log_sums)
 
 

@@ -16,8 +16,9 @@ Constructors take ``criterion`` by position, or what else comes first; all other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from loglinear.errors import OptionError
 from loglinear.options import Option, check, declared, option, options, spec_name, spec_options
@@ -165,7 +166,7 @@ class TaggerOptions(TrainingOptions):
         default=None,
         panel=FEATURES,
     )
-    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2), panel=MODEL)
+    order: int = option("how many labels back a label depends on", default=1, choices=(1, 2, 3), panel=MODEL)
     sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)
     hash_bits: int | None = option(
@@ -176,7 +177,11 @@ class TaggerOptions(TrainingOptions):
         panel=FEATURES,
     )
     states: str = option(
-        "which (attribute, label) pairs get a weight", default="observed", choices=("observed", "all"), panel=FEATURES
+        "which (attribute, label) pairs get a weight: observed ones, all, or (probable:0.2, probable:0.2,after=10) "
+        "observed ones and, after some iterations, those more probable than that under the model so far",
+        default="observed",
+        panel=FEATURES,
+        metavar="observed|all|probable:P",
     )
     transitions: str = option(
         "which label bigrams get a weight; observed-only: the others are impossible",
@@ -614,6 +619,54 @@ COUNTED_PENALTIES = ("l1", "l2", "variance")
 COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision")
 
 
+class Probable(NamedTuple):
+    """Features that join those observed during training: ``states="probable:0.2,after=10"``.
+
+    Parameters
+    ----------
+    threshold : float
+        A pair is added if its label has a greater marginal probability at some token with the attribute.
+    after : int
+        Iterations after which they are added.
+    """
+
+    threshold: float
+    after: int = 10
+
+    @property
+    def adds_some(self) -> bool:
+        """Whether some probability may be greater than the threshold."""
+        return self.threshold < 1.0
+
+    def rest(self, max_iter: int) -> int:
+        """How many of ``max_iter`` iterations are left to learn their weights; an error if none is."""
+        if max_iter <= self.after:
+            raise OptionError(
+                f"max_iter={max_iter}: probable features are added after {self.after} iterations, which leaves none to "
+                "learn their weights; allow more, or add them earlier, as in states='probable:0.2,after=3'"
+            )
+        return max_iter - self.after
+
+
+def read_states(states: Any) -> Probable | None:
+    """What ``states`` says of probable features; None for ``observed`` and ``all``, an error for anything else."""
+    if states in ("observed", "all"):
+        return None
+    name, _, rest = str(states).partition(":")
+    threshold, _, more = rest.partition(",")
+    after = more.removeprefix("after=") if more else str(Probable(0.0).after)
+    try:
+        found = Probable(float(threshold), int(after))
+    except ValueError:
+        found = Probable(-1.0)
+    if name != "probable" or not 0.0 <= found.threshold < math.inf or found.after < 1 or (more and after == more):
+        raise OptionError(
+            f"states={states!r:.60} is not one of observed, all, and probable:0.2 or probable:0.2,after=10 with a "
+            "probability of at least 0 and a number of iterations of at least 1"
+        )
+    return found
+
+
 def _changed(estimator: Any, *names: str) -> Iterator[tuple[str, Any]]:
     """Those of an estimator's options that are neither None nor at their default, with their values."""
     known = declared(type(estimator))
@@ -626,6 +679,7 @@ def _changed(estimator: Any, *names: str) -> Iterator[tuple[str, Any]]:
 def check_tagger(tagger: Any) -> None:
     """Refuse options of a :class:`~loglinear.Tagger` that make no sense each by itself, as a model file's may."""
     check(tagger)
+    read_states(tagger.states)
     if tagger.prune is not None:
         kept_of(1, tagger.prune)
 
@@ -649,6 +703,11 @@ def check_tagger_training(tagger: Any) -> None:
         OwnBase.of(tagger.base)
     elif tagger.base is not None:
         read_base(tagger.base)
+    probable = read_states(tagger.states)
+    if probable is not None and probable.adds_some and tagger.max_iter is not None:
+        probable.rest(tagger.max_iter)
+    if tagger.order == 3:
+        _check_third_order(tagger, criterion, bool(given["nota"]))
     if tagger.sub_labels > 1 and not criterion.learns_from_hidden():
         able = ", ".join(other for other, each in CRITERIA.all().items() if each.learns_from_hidden())
         raise OptionError(
@@ -710,6 +769,8 @@ def _check_segments(tagger: Any) -> None:
         return
     if tagger.transitions == OBSERVED_ONLY:
         raise OptionError(f"transitions={OBSERVED_ONLY!r} goes with structure={CHAIN!r}; give constraints")
+    if read_states(tagger.states) is not None:
+        raise OptionError(f"states={tagger.states!r} goes with structure={CHAIN!r}; use observed or all")
     for name, value in _changed(tagger, *CHAIN_ONLY):
         raise OptionError(f"{name}={value!r} goes with structure={CHAIN!r}: {CHAIN_ONLY[name]}")
     from loglinear.features.segments import read_kinds
@@ -727,6 +788,17 @@ def _check_counted(tagger: Any, name: str) -> None:
         )
     for other, value in _changed(tagger, "optimizer", "template", "gazetteers", *COUNTED_PENALTIES, *COUNTED_FEATURES):
         raise OptionError(f"{other}={value!r:.40}: criterion={name!r} is counted, and has no features or weights")
+
+
+def _check_third_order(tagger: Any, criterion: Any, any_neighbours: bool) -> None:
+    """Refuse what goes up to order 2."""
+    reason = None
+    if criterion.uses_base:
+        reason = "is, or has as its base, a hidden Markov model, and these are of order 1 or 2"
+    elif any_neighbours:
+        reason = "sums over all neighbours of a token, and six labels around it are too many"
+    if reason is not None:
+        raise OptionError(f"order=3: criterion={tagger.criterion!r} {reason}; use order=2")
 
 
 def _check_hashed(tagger: Any, uses_base: bool, joint: bool) -> None:

@@ -147,6 +147,13 @@ class FeatureBlock:
         codes = np.insert(self.codes, self.pointer[1:][having], code)
         return FeatureBlock(self.pointer + offsets_of(having), codes.astype(np.int32), code + 1)
 
+    def plus(self, other: FeatureBlock) -> FeatureBlock:
+        """The pairs of both; ``other`` has the same attributes, and no code that this one does not."""
+        owner = np.repeat(np.arange(len(other.pointer) - 1), np.diff(other.pointer))
+        keys = np.union1d(self.keys, owner * self.n_codes + other.codes)
+        counts = np.bincount(keys // self.n_codes, minlength=len(self.pointer) - 1)
+        return FeatureBlock(offsets_of(counts), (keys % self.n_codes).astype(np.int32), self.n_codes)
+
     def as_lists(self) -> FeatureBlock:
         """The same features without dense rows, for weights that change from one sequence to the next."""
         return FeatureBlock(self.pointer, self.codes, self.n_codes, dense_from=self.n_codes + 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Columns, offsets_of, ranges
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import NO_VALUES, Lists
@@ -226,6 +226,12 @@ def runs(offsets: Int64, first: int, end: int, most: int) -> list[tuple[int, int
         runs.append((first, stop))
         first = stop
     return runs
+
+
+def lists_of(chosen: Bool) -> tuple[Int64, Int32]:
+    """The columns chosen in each row of a mask [n, m]: a pointer [n + 1] and the columns."""
+    pointer = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
+    return pointer, np.nonzero(chosen)[1].astype(np.int32)
 
 
 def concatenated(pieces: Sequence[tuple[Int64, Int32]]) -> tuple[Int64, Int32]:

@@ -568,7 +568,7 @@ def named_features(features: ChainFeatures, attributes: Sequence[str], labels: S
             owner = np.repeat(np.arange(len(block.pointer) - 1), np.diff(block.pointer)).tolist()
             tuples = _label_tuples(block.codes, places, y, labels)
             named += [Feature(attributes[a], each) for a, each in zip(owner, tuples, strict=True)]
-    for codes, places in ((features.transitions, 2), (features.trigrams, 3)):
+    for codes, places in ((features.transitions, 2), (features.trigrams, 3), (features.fourgrams, 4)):
         named += [Feature(None, each) for each in _label_tuples(codes, places, y, labels)]
     return named
 

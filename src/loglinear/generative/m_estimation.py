@@ -61,18 +61,20 @@ def _fired(
 def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int32) -> csr_matrix:
     """Feature counts of each labelled sentence, a sparse matrix [S, D]."""
     y, n = features.n_labels, len(labels)
-    state, edge, transition, trigram = features.slices
+    state, edge, *ngrams = features.slices
     sentence = np.repeat(np.arange(corpus.n_sequences), np.diff(corpus.offsets))
     within = np.arange(n) - corpus.offsets[sentence]
     wide = labels.astype(np.int64)
     pairs = np.where(within >= 1, np.roll(wide, 1) * y + wide, -1)
     triples = np.where(within >= 2, np.roll(wide, 2) * y * y + pairs, -1)
+    fours = np.where(within >= 3, np.roll(wide, 3) * y**3 + triples, -1)
     parts = [_block_counts(features.state, corpus.state, wide, state.start, sentence)]
     if features.input_only:
         parts.append(_block_counts(features.state, corpus.state, np.full(n, y), state.start, sentence))
     if features.edge is not None and corpus.edge is not None:
         parts.append(_block_counts(features.edge, corpus.edge, pairs, edge.start, sentence))
-    for codes, own, segment in ((features.transitions, pairs, transition), (features.trigrams, triples, trigram)):
+    known = (features.transitions, features.trigrams, features.fourgrams)
+    for codes, own, segment in zip(known, (pairs, triples, fours), ngrams, strict=True):
         place = np.minimum(np.searchsorted(codes, own), max(len(codes) - 1, 0))
         found = np.flatnonzero((own >= 0) & (codes[place] == own)) if len(codes) else np.zeros(0, dtype=np.int64)
         parts.append((sentence[found], segment.start + place[found], np.ones(len(found))))
@@ -179,7 +181,7 @@ def expected_sentence_counts(
     y, lo = features.n_labels, int(corpus.offsets[first])
     offsets = corpus.offsets[first : end + 1] - lo
     n, chain = int(offsets[-1]), Chain(offsets)
-    state, edge, transition, trigram = features.slices
+    state, edge, transition, trigram, _ = features.slices
     sentence = np.repeat(np.arange(end - first), np.diff(offsets))
     log_z, expected = chain.expectations(
         scores if scores.edge is not None else replace(scores, edge=np.zeros((n, y, y)))

@@ -304,6 +304,8 @@ def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold:
         return "it goes over chains, by criteria of their pieces"
     if criterion.own_form:
         return f"it does not do {criterion.own_form}"
+    if features.order > 2:
+        return "it goes over chains of order 1 and 2"
     if criterion.predicts_fields:
         return "it predicts labels only, not observed columns"
     if gold.allowed is not None:

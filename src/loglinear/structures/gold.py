@@ -129,9 +129,29 @@ def pair_codes(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int) 
     return code_pointer, codes
 
 
-def observed_ngrams(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int, order: int) -> tuple[Int32, Int32]:
-    """Codes of the label bigrams and, at order 2, trigrams that the annotation allows, ascending."""
-    bigrams = np.zeros(n_labels**2, dtype=np.uint8)
-    trigrams = np.zeros(n_labels**3 if order == 2 else 0, dtype=np.uint8)
-    _mark_ngrams(offsets, *label_lists, n_labels, bigrams, trigrams)
-    return np.flatnonzero(bigrams).astype(np.int32), np.flatnonzero(trigrams).astype(np.int32)
+@kernel
+def _mark_fourgrams(offsets: Int64, pointer: Int64, labels: Int32, n_labels: int, fourgrams: UInt8) -> None:
+    """Mark the label 4-grams [Y^4] that the annotation allows; stops when all are marked."""
+    left = fourgrams.shape[0]
+    for i in range(offsets.shape[0] - 1):
+        for t in range(offsets[i] + 3, offsets[i + 1]):
+            for g in range(pointer[t - 3], pointer[t - 2]):
+                for h in range(pointer[t - 2], pointer[t - 1]):
+                    pair = labels[g] * n_labels + labels[h]
+                    for j in range(pointer[t - 1], pointer[t]):
+                        for k in range(pointer[t], pointer[t + 1]):
+                            code = (pair * n_labels + labels[j]) * n_labels + labels[k]
+                            if not fourgrams[code]:
+                                fourgrams[code] = 1
+                                left -= 1
+            if not left:
+                return
+
+
+def observed_ngrams(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int, order: int) -> list[Int32]:
+    """Codes of the label bigrams, trigrams and 4-grams that the annotation allows, ascending; those up to the order."""
+    marks = [np.zeros(n_labels ** (k + 1) if k <= order else 0, dtype=np.uint8) for k in (1, 2, 3)]
+    _mark_ngrams(offsets, *label_lists, n_labels, *marks[:2])
+    if order == 3:
+        _mark_fourgrams(offsets, *label_lists, n_labels, marks[2])
+    return [np.flatnonzero(marked).astype(np.int32) for marked in marks]

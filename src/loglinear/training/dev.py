@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +33,9 @@ class Dev:
             raise OptionError("y_dev is given without X_dev; give both, or none")
         return None
 
-    def score(self, weights: Float) -> float:
-        """The score of the model with these weights [D] of the first stage."""
-        return self.data.score(self.problem.trained_model([weights]))
+    def score(self, weights: Sequence[Float]) -> float:
+        """The score of the model with these weights, those of each stage so far."""
+        return self.data.score(self.problem.trained_model(weights))
 
     @property
     def arrays(self) -> list[Array | None]:

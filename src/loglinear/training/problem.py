@@ -59,11 +59,15 @@ class Stage:
         Whether the starting weights are scored on dev data too, and may turn out to be the best.
     counts : bool
         Whether its objective and iterations count as the training's; its time and progress always do.
+    opens : bool
+        Whether it only leads to the next stage, which has the weights of the same model: its objective is not the
+        training's, and dev data judges the next one. None of its phases is called ``main``.
     """
 
     begin: Callable[[Sequence[Float]], tuple[Float, list[Phase]]]
     score_start: bool = False
     counts: bool = True
+    opens: bool = False
 
 
 class Problem(Protocol):

@@ -219,7 +219,7 @@ class Run:
     ----------
     stages : list of Stage
     dev : Dev or None
-        Scores the main phase of the first stage.
+        Scores the main phase of the first stage that does not only open.
     patience : int
         A run ends after this many iterations without a better dev score.
     checkpoint : Checkpoint or None
@@ -280,7 +280,8 @@ class Run:
             last_keep = keep
             if self.stop.is_set():
                 raise _Stopped(sum(each.iterations for each in self.ended), weights)
-            judge = self.dev if number == 0 and phase.name == MAIN else None
+            is_first = all(earlier.opens for earlier in self.stages[:number])
+            judge = self.dev if is_first and phase.name == MAIN else None
             running = _PhaseRun(self, number, phase, objective, keep, judge)
             weights = running.weights(weights, kept, stage.score_start or len(phases) > 1, before)
             kept, before = None, running.final
@@ -289,7 +290,7 @@ class Run:
     def _summary(self, interruption: TrainingInterrupted | None) -> Outcome:
         """The outcome of all stages that count; the last phase of each has its result."""
         counting = [each for each in self.ended if self.stages[each.stage].counts]
-        last = list({each.stage: each for each in counting}.values())
+        last = list({each.stage: each for each in counting if not self.stages[each.stage].opens}.values())
         worst = next((each for each in last if not each.converged), last[-1] if last else None)
         return Outcome(
             weights=self.weights,
@@ -371,7 +372,7 @@ class _PhaseRun:
             if "best.weights" in arrays:
                 self.best = Best(notes["best_score"], notes["best_iteration"], np.array(arrays["best.weights"]))
         elif score_start and self.dev is not None:
-            self.best = Best(self.dev.score(start), 0, start.copy())
+            self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
         if state is None and before is not None:
             state = phase.optimizer.take_over(before, self.objective)
         result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
@@ -409,7 +410,7 @@ class _PhaseRun:
         run, best, score = self.run, self.best, None
         if self.dev is not None:
             weights = getattr(now, "candidate", now.weights)  # of several starts, the current one's
-            score = self.dev.score(weights)
+            score = self.dev.score([*run.weights, weights])
             if score > best.score:
                 best.score, best.iteration, best.weights = score, now.iteration, weights.copy()
             since = max(best.iteration, getattr(now, "began_at", 0))

@@ -36,7 +36,7 @@ def test_bad_data_is_named(data, change, says):
         ({"l1": "much"}, "l1='much' must be a number"),
         ({"l2": 1.0, "variance": 1.0}, "the same thing twice"),
         ({"variance": 0}, "variance=0"),
-        ({"order": 3}, "order=3 is not one of 1, 2"),
+        ({"order": 4}, "order=4 is not one of 1, 2, 3"),
         ({"min_count": 0}, "min_count=0 must be at least 1"),
         ({"max_iter": 1.5}, "max_iter=1.5 must be a whole number"),
         ({"criterion": "crf"}, "criterion='crf' is not known"),

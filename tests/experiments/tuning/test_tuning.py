@@ -323,7 +323,7 @@ def test_killed_midway_it_goes_on_and_gives_the_same_table(tmp_path):
     ("grid", "says"),
     [
         ({"l2": [1.0, -1.0]}, "l2=-1: "),
-        ({"order": [1, 3]}, "order=3"),
+        ({"order": [1, 4]}, "order=4"),
         ({"criterion": ["cll", "nix"]}, "criterion=nix"),
         ({"criterion": ["cll"], "cost": ["hamming:1"]}, "takes no cost"),
         ({"criterion": ["softmax-margin"], "cost": ["hamming:1", "hamming:x"]}, "cost=hamming:x"),
@@ -415,7 +415,7 @@ def test_grids_as_texts():
         "pair_features": [True, False], "criterion:C": ["0.1"]
     }  # fmt: skip
     assert read_grid(["criterion=mira:k=5,C=0.1;cll"]) == {"criterion": ["mira:k=5,C=0.1", "cll"]}
-    for text, says in [("l2", "as in"), ("l2=", "empty"), ("l2=a", "number"), ("nix=1", "'nix'"), ("order=3", "order")]:
+    for text, says in [("l2", "as in"), ("l2=", "empty"), ("l2=a", "number"), ("nix=1", "'nix'"), ("order=4", "order")]:
         with pytest.raises(OptionError, match=says):
             read_grid([text])
     with pytest.raises(OptionError, match="already"):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from test_chain import few, raises_if_infeasible
 
 from loglinear.errors import DataError, InfeasibleError
-from loglinear.structures.chain import covariance
+from loglinear.structures.chain import covariance, structure
 from loglinear.structures.chain.covariance import DONE, INFEASIBLE, NEEDS_LOG_SPACE
 from loglinear.structures.chain.structure import Chain, ChainScores
 from problems.chain import batches, random_scores
@@ -26,19 +26,18 @@ from referees.chain import BruteForce, referees
 
 compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="too long a chain for plain Python")
 seeds = st.integers(0, 2**32 - 1)
-shapes = pytest.mark.parametrize(("order", "edges"), [(1, False), (1, True), (2, False), (2, True)])
+shapes = pytest.mark.parametrize(("order", "edges"), list(itertools.product([1, 2, 3], [False, True])))
 
 
 def log_space(chain: Chain, scores: ChainScores, cost: np.ndarray) -> tuple[np.ndarray, ChainScores]:
     """The answer of the kernel for any scores, whatever the scores are."""
     parts, (costs, unit) = chain._checked(scores), chain._checked_costs(cost, scores.n_labels)
-    result, mean = chain._blank_parts(scores, scores.edge is not None), np.empty(chain.n_sequences)
+    result, mean = chain._blank_parts(scores, structure._edge_rows(scores)), np.empty(chain.n_sequences)
     status, ones = np.empty(chain.n_sequences, np.uint8), np.ones(chain.n_sequences)
     which = np.arange(chain.n_sequences)
     covariance.covariance_in_logs(chain.offsets, which, parts, costs, unit, ones, mean, status, result)
     assert (status == DONE).all()
-    edge, trigram = result[4] if scores.edge is not None else None, result[5] if scores.order == 2 else None
-    return mean, ChainScores(*result[:4], edge, trigram)
+    return mean, structure._as_scores(result, scores, scores.edge is not None)
 
 
 def assert_same_parts(one: ChainScores, other: ChainScores, rtol: float = 0.0, atol: float = 0.0) -> None:
@@ -237,7 +236,8 @@ def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges, 
         np.zeros(2),
         np.zeros(2),
         np.zeros((n, 2, 2)) if edges else None,
-        np.zeros((2, 2, 2)) if order == 2 else None,
+        np.zeros((2, 2, 2)) if order > 1 else None,
+        np.zeros((2, 2, 2, 2)) if order > 2 else None,
     )
     mean, found = Chain([0, n]).cost_covariance(scores, np.tile([0.0, 1.0], (n, 1)))
     np.testing.assert_allclose(mean, [n / 2], rtol=1e-9)

@@ -22,7 +22,7 @@ NAMES = ("emission", "transition", "start", "stop", "edge", "trigram")
 
 def buffers(scores: ChainScores, with_edges: bool) -> sums.Parts:
     n, y = scores.emission.shape
-    cube = (y if scores.order == 2 else 0, y, y)
+    cube = {1: (0, y, y), 2: (y, y, y), 3: (y + 1, y * y, y)}[scores.order]
     return sums.Parts(
         np.empty((n, y)),
         np.zeros((y, y)),
@@ -36,8 +36,8 @@ def buffers(scores: ChainScores, with_edges: bool) -> sums.Parts:
 def scaled_and_log(chain: Chain, scores: ChainScores, only_done: bool = False):
     """Status of each sequence, and (log Z, expected parts) of the scaled kernel and of the log-space kernel."""
     parts, with_edges = chain._checked(scores), scores.edge is not None
-    if scores.order == 2:
-        kernel = sums.forward_backward_second_order
+    if scores.order > 1:
+        kernel = sums.forward_backward_higher_order
     else:
         kernel = sums.forward_backward_edges if with_edges else sums.forward_backward
     weights, status = np.linspace(0.5, 2.0, chain.n_sequences), np.empty(chain.n_sequences, np.uint8)
@@ -53,7 +53,7 @@ def scaled_and_log(chain: Chain, scores: ChainScores, only_done: bool = False):
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 9),
-    st.sampled_from([1, 2]),
+    st.sampled_from([1, 2, 3]),
     st.booleans(),
     st.sampled_from([0.1, 3.0, 15.0]),
     st.booleans(),
@@ -78,7 +78,7 @@ def test_scaled_and_log_space_agree(seed, y, order, edges, scale, gaps):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-11)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("edges", [False, True])
 def test_the_scaled_kernels_leave_what_they_cannot_do(order, edges):
     chain, scores = Chain([0, 3, 6, 9]), random_scores(np.random.default_rng(0), 9, 3, order, edges)
@@ -91,7 +91,7 @@ def test_the_scaled_kernels_leave_what_they_cannot_do(order, edges):
     assert NEEDS_LOG_SPACE in scaled_and_log(chain, wide)[0]
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("step", [-200.0, 200.0])
 def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges, step):
@@ -103,7 +103,8 @@ def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges, 
         np.zeros(2),
         np.zeros(2),
         np.zeros((n, 2, 2)) if edges else None,
-        np.zeros((2, 2, 2)) if order == 2 else None,
+        np.zeros((2, 2, 2)) if order > 1 else None,
+        np.zeros((2, 2, 2, 2)) if order > 2 else None,
     )
     log_z, expected = Chain([0, n]).expectations(scores)
     np.testing.assert_allclose(log_z, [np.log(2.0)], atol=1e-9)
@@ -111,7 +112,7 @@ def test_a_label_that_fades_away_over_many_positions_still_counts(order, edges, 
     np.testing.assert_allclose(expected.transition, [[4.5, 0.0], [0.0, 4.5]], atol=1e-8)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("edges", [False, True])
 def test_a_label_with_a_faint_future_is_left_to_log_space(order, edges):
     """Label 1, always reached from 0, is never left again and costs 90 nats a position: no forward value is tiny."""
@@ -121,7 +122,8 @@ def test_a_label_with_a_faint_future_is_left_to_log_space(order, edges):
         np.zeros(2),
         np.zeros(2),
         np.zeros((6, 2, 2)) if edges else None,
-        np.zeros((2, 2, 2)) if order == 2 else None,
+        np.zeros((2, 2, 2)) if order > 1 else None,
+        np.zeros((2, 2, 2, 2)) if order > 2 else None,
     )
     chain = Chain([0, 6])
     assert scaled_and_log(chain, scores)[0].tolist() == [NEEDS_LOG_SPACE]
@@ -145,7 +147,7 @@ def test_labels_that_cannot_be_reached_do_not_disturb():
 
 
 @pytest.mark.parametrize("scale", [1.0, 500.0])
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("edges", [False, True])
 def test_length_5000(order, edges, scale):
     chain, rng = Chain([0, 5000]), np.random.default_rng(1)
@@ -163,7 +165,7 @@ def test_length_5000(order, edges, scale):
     np.testing.assert_allclose(expected.emission, logged[1][0] / 0.5, atol=1e-8)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("level", [-1e6, 1e6])
 def test_a_constant_added_to_all_emissions_changes_log_z_alone(order, level):
     chain, scores = Chain([0, 20]), random_scores(np.random.default_rng(2), 20, 3, order)
@@ -187,7 +189,7 @@ def test_two_hundred_labels():
     assert chain.sample(scores, 3, rng).max() < 200
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
 def test_one_label_has_one_labelling(order):
     chain, scores = Chain([0, 1, 3, 7]), random_scores(np.random.default_rng(0), 7, 1, order, edges=True)
     log_z, expected = chain.expectations(scores)

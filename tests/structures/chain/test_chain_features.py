@@ -27,8 +27,8 @@ def annotations(draw):
 @given(annotations())
 def test_ngrams_are_those_the_annotation_allows(problem):
     offsets, gold, allowed, n = problem
-    bigrams, trigrams = observed_ngrams(offsets, gold.label_lists(n, unlabelled_as_any=True), n, 2)
-    expected_bigrams, expected_trigrams = set(), set()
+    bigrams, trigrams, fourgrams = observed_ngrams(offsets, gold.label_lists(n, unlabelled_as_any=True), n, 3)
+    expected_bigrams, expected_trigrams, expected_fourgrams = set(), set(), set()
     for first, end in itertools.pairwise(offsets):
         for t in range(first + 1, end):
             for b in np.flatnonzero(allowed[t - 1]):
@@ -36,8 +36,12 @@ def test_ngrams_are_those_the_annotation_allows(problem):
                     expected_bigrams.add(b * n + c)
                     if t > first + 1:
                         expected_trigrams |= {(a * n + b) * n + c for a in np.flatnonzero(allowed[t - 2])}
+                    if t > first + 2:
+                        opening = itertools.product(np.flatnonzero(allowed[t - 3]), np.flatnonzero(allowed[t - 2]))
+                        expected_fourgrams |= {((y * n + a) * n + b) * n + c for y, a in opening}
     assert bigrams.tolist() == sorted(expected_bigrams)
     assert trigrams.tolist() == sorted(expected_trigrams)
+    assert fourgrams.tolist() == sorted(expected_fourgrams)
 
 
 @given(annotations())

@@ -35,14 +35,18 @@ def spread_over(chain, scores):
                     parts += [("start", (y,))] if t == first else [("transition", (context[-1], y))]
                     parts += [("stop", (y,))] if t == end - 1 else []
                     parts += [("edge", (t, context[-1], y))] if t > first and scores.edge is not None else []
-                    parts += [("trigram", (*context, y))] if len(context) == 2 else []
+                    parts += [("trigram", (*context[-2:], y))] if len(context) >= 2 else []
+                    parts += [("fourgram", (*context, y))] if len(context) == 3 else []
                     outcomes.append(parts)
                 yield i, t, context, outcomes
 
 
-def place(t, context):
+def place(t, context, n_labels):
     """Where the normaliser of a piece is kept."""
-    return ("emission", (t - 1, *context)) if len(context) == 1 else ("edge", (t - 1, *context))
+    if len(context) == 1:
+        return "emission", (t - 1, *context)
+    row = context[0] if len(context) == 2 else context[0] * n_labels + context[1]
+    return "edge", (t - 1, row, context[-1])
 
 
 def piece_scores(scores, outcomes, nothing):
@@ -57,7 +61,7 @@ def random_contexts(rng, chain, scores, kept):
     def weights(*shape):
         return rng.random(shape) * (rng.random(shape) < kept)
 
-    edge = weights(n, y, y) if scores.order == 2 else None
+    edge = weights(n, y ** (scores.order - 1), y) if scores.order > 1 else None
     return ChainScores(weights(n, y), np.zeros((y, y)), np.zeros(y), np.zeros(y), edge)
 
 
@@ -70,7 +74,7 @@ def test_normalisers_sum_over_the_labels_of_a_piece(batch, nothing):
     for i, t, context, outcomes in spread_over(chain, scores):
         log_z = logsumexp(piece_scores(scores, outcomes, nothing))
         if context:
-            name, where = place(t, context)
+            name, where = place(t, context, scores.n_labels)
             getattr(expected, name)[where] = log_z
         else:
             expected_first[i] = log_z
@@ -92,7 +96,7 @@ def test_expectations_are_the_weighted_probabilities_of_the_labels(batch, nothin
     for i, t, context, outcomes in spread_over(chain, scores):
         weight = weights[i]
         if context:
-            name, where = place(t, context)
+            name, where = place(t, context, scores.n_labels)
             weight = getattr(contexts, name)[where]
         rows = piece_scores(scores, outcomes, nothing)
         log_z = logsumexp(rows)
@@ -117,7 +121,9 @@ def test_the_contexts_of_a_labelling_are_weights_too(batch, nothing, seed):
     labels = rng.integers(scores.n_labels, size=chain.n_positions).astype(np.int32)
     weights, one, other = rng.random(chain.n_sequences) + 0.1, scores.zeros_like(), scores.zeros_like()
     contexts = chain.piece_normalisers(scores)[1].zeros_like()
-    chain.add_labelling(contexts, labels, weights)
+    blank = other if scores.order == 3 else contexts  # edges of three labels are those of a chain of order 3
+    chain.add_labelling(replace(contexts, trigram=blank.trigram, fourgram=blank.fourgram), labels, weights)
+    other = scores.zeros_like()
     by_weights = chain.add_piece_expectations(one, scores, weights, contexts, nothing)
     by_labels = chain.add_piece_expectations(other, scores, weights, labels, nothing)
     np.testing.assert_allclose(by_labels, by_weights, rtol=1e-10, atol=1e-10)

@@ -14,7 +14,7 @@ from loglinear.structures.chain.structure import ChainScores
 def problems(draw):
     """Features, a corpus and part gradients of each of its sequences."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_labels, n_attributes, order = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.sampled_from([1, 2]))
+    n_labels, n_attributes, order = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.sampled_from([1, 2, 3]))
     lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     has_edge, has_values = draw(st.booleans()), draw(st.booleans())
@@ -39,7 +39,8 @@ def problems(draw):
         block(n_labels),
         block(n_labels**2) if has_edge else None,
         some(n_labels**2),
-        some(n_labels**3) if order == 2 else np.zeros(0, dtype=np.int32),
+        some(n_labels**3 if order > 1 else 0),
+        fourgrams=some(n_labels**4 if order > 2 else 0),
     )
     corpus = EncodedCorpus(offsets, incidence(), incidence() if has_edge else None)
 
@@ -50,7 +51,8 @@ def problems(draw):
             start=np.zeros(n_labels),
             stop=np.zeros(n_labels),
             edge=rng.normal(size=(length, n_labels, n_labels)) if has_edge else None,
-            trigram=rng.normal(size=(n_labels,) * 3) if order == 2 else None,
+            trigram=rng.normal(size=(n_labels,) * 3) if order > 1 else None,
+            fourgram=rng.normal(size=(n_labels,) * 4) if order > 2 else None,
         )
 
     return features, corpus, [parts(length) for length in lengths]

@@ -23,7 +23,14 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import CHAIN, TaggerOptions, check_tagger_training, forbids_unseen, kept_of
+from loglinear.estimators.options import (
+    CHAIN,
+    TaggerOptions,
+    check_tagger_training,
+    forbids_unseen,
+    kept_of,
+    read_states,
+)
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
@@ -157,6 +164,9 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
             self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
+        if training.probable is not None:
+            added = training.grown(outcome.weights[0]).model.features.n_features - len(outcome.weights[0])
+            self.message_ += f"; {added:,} features added that were probable under the model so far"
         self._tell_beginning(problem, init, opening)
         return self
 
@@ -178,7 +188,8 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         criterion = problem.criterion(self.criterion, self.cost)
         how = (self.seed, thread_count(self.threads), self.metric, label_column, partial)
         if not isinstance(criterion, HiddenMarkov):
-            return TaggerTraining(problem, *how)
+            probable = read_states(self.states)
+            return TaggerTraining(problem, *how, probable if probable and probable.adds_some else None)
         training = HmmTraining(problem, *how, hmm=criterion, with_dev=with_dev)
         if with_dev and not training.data.settled and criterion.labels is not None:
             raise OptionError(

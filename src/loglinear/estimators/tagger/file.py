@@ -7,7 +7,7 @@
 What else there is depends on the structure (:meth:`SequenceModel.to_storage`). Of a chain:
 
     header   order, local, sub_labels, input_only
-    arrays   state.counts, state.codes; edge.counts, edge.codes; transitions; trigrams; scaling
+    arrays   state.counts, state.codes; edge.counts, edge.codes; transitions; trigrams; fourgrams (order 3); scaling
 
 Of a generative base:
 

@@ -515,8 +515,9 @@ def _narrow(numbers: Array) -> Array:
 
 MOST_SCALING = 1e6
 MOST_SCORES = 2**31  # numbers in a table of scores, 16 GB
+MOST_FOURGRAMS = 2**27  # the same of label 4-grams, 1 GB: a pass keeps several such tables for each thread
 LONG = 256  # tokens of a sequence that there should be room for
-LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3}  # how many labels a feature of each kind looks at
+LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3, "fourgram": 4}  # how many labels a kind looks at
 
 
 @dataclass
@@ -558,16 +559,17 @@ class ChainModel(SequenceModel):
         if forbids_unseen(options):
             constraints = with_seen_pairs(constraints, labels, encoded.offsets, gold)
         gold = gold.split(options.sub_labels, len(labels))
+        states = "all" if options.states == "all" else "observed"  # probable ones come later
         features = ChainFeatures.collect(
-            encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, options.states,
-            transitions, _input_attributes(encoder) if input_only else None,
+            encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, states, transitions,
+            _input_attributes(encoder) if input_only else None,
         )  # fmt: skip
         zeros = np.zeros(features.n_features)
         return cls(labels, encoder, features, zeros, constraints, sub_labels=options.sub_labels), encoded, gold
 
     @classmethod
     def from_storage(cls, read: Reader, labels: list[str], encoder: TemplateEncoder | NameEncoder) -> Self:
-        options, order = read.section("options"), read.choice("order", (1, 2))
+        options, order = read.section("options"), read.choice("order", (1, 2, 3))
         sub_labels = read.integer("sub_labels", 1, default=1)
         if (order, sub_labels) != (options.value("order"), options.value("sub_labels", 1)):
             read.fail("order", "the model is of another order, or has other sub-labels, than its options say")
@@ -578,7 +580,8 @@ class ChainModel(SequenceModel):
             state=read_lists(read, "state", encoder.n_attributes, n + read.flag("input_only", False)),
             edge=read_lists(read, "edge", encoder.n_attributes, n**2) if "edge.counts" in read.arrays else None,
             transitions=read.ints("transitions", (None,), n**2),
-            trigrams=read.ints("trigrams", (None,), n**3 if order == 2 else 0),
+            trigrams=read.ints("trigrams", (None,), n**3 if order > 1 else 0),
+            fourgrams=read.ints("fourgrams", (None,), n**4) if order == 3 else np.zeros(0, dtype=np.int32),
         )
         scaling = read.floats("scaling", (n + 1,), -MOST_SCALING, MOST_SCALING) if "scaling" in read.arrays else None
         local, zeros = read.flag("local"), np.zeros(features.n_features)
@@ -591,6 +594,8 @@ class ChainModel(SequenceModel):
             "transitions": features.transitions,
             "trigrams": features.trigrams,
         }
+        if features.order == 3:
+            arrays["fourgrams"] = features.fourgrams
         if self.scaling is not None:
             arrays["scaling"] = self.scaling.astype(np.float64)
         if features.edge is not None:
@@ -772,7 +777,7 @@ class ChainModel(SequenceModel):
             codes, attributes = block.codes, self.encoder.names()
             names = [[attributes[a] for a in (block.keys // block.n_codes).tolist()]]
         else:
-            codes, names = features.transitions if kind == "transition" else features.trigrams, []
+            codes, names = getattr(features, f"{kind}s"), []
         states = [*self.states, ANY_LABEL]
         digits = [codes] if kind == "state" else [codes // n**k % n for k in reversed(range(LABELS_OF[kind]))]
         names += [[states[y] for y in digit.tolist()] for digit in digits]
@@ -830,6 +835,7 @@ class ChainModel(SequenceModel):
             keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
         keys.append((mine.transitions, renamed(theirs.transitions, 2)))
         keys.append((mine.trigrams, renamed(theirs.trigrams, 3)))
+        keys.append((mine.fourgrams, renamed(theirs.fourgrams, 4)))
         for (my_keys, their_keys), part, their_part in zip(keys, mine.slices, theirs.slices, strict=True):
             place = find_keys(my_keys, their_keys)
             found = np.flatnonzero(place >= 0)
@@ -843,6 +849,12 @@ def check_size(n_states: int, order: int, has_edges: bool) -> None:
     if order == 2 and n_states**3 > MOST_SCORES:
         size = f"{8e-9 * float(n_states) ** 3:,.0f} GB"
         raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
+    if order == 3 and n_states**4 > MOST_FOURGRAMS:
+        size, most = f"{8e-9 * float(n_states) ** 4:,.0f} GB", int(MOST_FOURGRAMS**0.25)
+        raise OptionError(
+            f"order=3 needs a score for every four of {n_states:,} labels ({size}), and goes up to {most} labels; "
+            "use order=2"
+        )
     if has_edges and n_states**2 * LONG > MOST_SCORES:
         raise OptionError(
             f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each "

@@ -219,6 +219,11 @@ class SequencePredictor(Fitted[SequenceModel]):
         """{(label two back, previous label, label): weight}."""
         return self._fitted().named("trigram")
 
+    @property
+    def fourgram_weights_(self) -> dict[tuple[str, ...], float]:
+        """{(label three back, ..., label): weight}."""
+        return self._fitted().named("fourgram")
+
 
 def _cut(tokens: list[T], offsets: Int64) -> list[list[T]]:
     """What tokens have, a list for each sequence."""

@@ -22,12 +22,14 @@ from loglinear.estimators.options import OBSERVED_ONLY
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
+from loglinear.features.encoding import concatenated, lists_of
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import BASES, Base, HmmBase, OwnBase, Sampling, is_own, read_base
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, possible_steps
 from loglinear.generative.m_estimation import Expected, MEstimationObjective, expected_sentence_counts
 from loglinear.optimizers.objective import AnyObjective, Objective
+from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.chain.listed import ListedScores
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
@@ -88,17 +90,40 @@ class Problem:
         return replace(self, gold=gold)
 
     def contexts_chosen(self, criterion: Criterion, weights: Float, n_threads: int) -> UInt8:
-        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y] or [N, Y, Y]."""
+        """The contexts that ``criterion`` learns from, given the weights so far: uint8 [N, Y, ...], Y to the order."""
         model = self.model.with_weights(weights)
 
         def choose(chain: Chain, scores: Scores, positions: slice) -> UInt8:
-            marginals = chain.expectations(scores)[1].emission if scores.order == 1 else chain.edge_marginals(scores)
+            marginals = chain.expectations(scores)[1].emission
+            if scores.order > 1:
+                marginals = chain.edge_marginals(scores, scores.order).reshape(-1, *(scores.n_labels,) * scores.order)
             gold = self.gold.slice(positions.start, positions.stop)
             contexts = criterion.choose_again(gold, chain.offsets, marginals).contexts
             assert contexts is not None
             return contexts
 
         return np.concatenate(model.map_blocks(self.encoded, None, n_threads, choose))
+
+    def with_probable(self, weights: Float, threshold: float, n_threads: int) -> Problem:
+        """The problem with more features: pairs that are more probable than ``threshold`` given the weights so far.
+
+        These are (attribute, label), and with pair features (attribute, label pair), of which the label, or pair, has a
+        greater marginal probability at some position with the attribute (Sutton & McCallum 2005, section 3, add
+        *unsupported* features, those that never occur with the right label, to suppress wrong ones).
+        """
+        features = self.model.features
+        assert isinstance(features, ChainFeatures)
+
+        def likely(chain: Chain, scores: Scores, positions: slice) -> list[tuple[Int64, Int32]]:
+            tables = [chain.marginals(scores)]
+            if features.edge is not None:
+                tables.append(chain.edge_marginals(scores).reshape(len(tables[0]), -1))
+            return [lists_of(table > threshold) for table in tables]
+
+        found = self.model.with_weights(weights).map_blocks(self.encoded, None, n_threads, likely)
+        labels, *pairs = (concatenated(blocks) for blocks in zip(*found, strict=True))
+        larger = features.with_probable(self.encoded, labels, pairs[0] if pairs else None)
+        return replace(self, model=replace(self.model, features=larger, weights=np.zeros(larger.n_features)))
 
     def completed(self, weights: Float, n_threads: int) -> Int32:
         """Of the labels that the annotation leaves, the most probable ones [N] given the weights so far."""
@@ -336,7 +361,7 @@ def _transitions(options: Any, encoder: Encoder) -> str:
     """As asked; none if a template has no ``B`` line, as in CRF++."""
     if not isinstance(encoder, TemplateEncoder) or encoder.templates.has_label_bigram:
         return "observed" if options.transitions == OBSERVED_ONLY else options.transitions
-    if options.transitions == "all" or options.order == 2:
-        asked = "transitions='all'" if options.transitions == "all" else "order=2"
+    if options.transitions == "all" or options.order > 1:
+        asked = "transitions='all'" if options.transitions == "all" else f"order={options.order}"
         raise OptionError(f"{asked} needs label bigrams, but the template has no B line; add a line that says B")
     return "none"

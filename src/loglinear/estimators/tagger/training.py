@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,11 +46,12 @@ from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
 from loglinear.training.run import Outcome
 
 if TYPE_CHECKING:
+    from loglinear.estimators.options import Probable
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.problem import Problem
     from loglinear.generative.m_estimation import Expected
 
-OPENING = "opening"
+OPENING, OBSERVED = "opening", "observed"
 SCALING, SCALING_STEPS = "scaling", 20
 
 
@@ -66,6 +68,8 @@ class TaggerTraining(Learnable):
     label_column : int
     partial : bool
         How dev data that is a corpus is read.
+    probable : Probable or None
+        Features that are added on the way.
     """
 
     kind: ClassVar[str] = tagger_file.KIND
@@ -75,24 +79,65 @@ class TaggerTraining(Learnable):
     metric: str = "auto"
     label_column: int = -1
     partial: bool = False
+    probable: Probable | None = None
+    _grown: dict[bytes, Problem] = field(default_factory=dict, init=False, repr=False)  # by the opening's weights
 
     def stages(self, options: Any, init: SequenceModel | None) -> list[Stage]:
         start = start_weights(self.problem.model, init, self.seed)
         phases = phases_of(self, options, self.n_threads, init is None)
         stages = [Stage(lambda done: (start, phases), score_start=init is not None)]
+        if self.probable is not None:
+            opening, rest = self._opening(phases, self.probable)
+            stages = [Stage(lambda done: (start, opening), opens=True)]
+            more = copy(options)
+            more.max_iter, from_zero = rest, init is None
+            stages.append(Stage(lambda done: self._with_probable(more, from_zero, done[0]), score_start=True))
         if self.criterion(options.criterion, options.cost).scaling:
             stages.append(Stage(self._scaling, counts=False))
         return stages
 
     def _scaling(self, done: Sequence[Float]) -> tuple[Float, list[Phase]]:
         """What to multiply the pieces after each label by [Y + 1], so that the chain as a whole is most likely."""
-        objective = self.problem.scaling_objective(done[0], self.n_threads)
-        ones = np.ones(self.problem.model.features.n_labels + 1)
+        problem = self.grown(done[0])
+        objective = problem.scaling_objective(done[-1], self.n_threads)
+        ones = np.ones(problem.model.features.n_labels + 1)
         return ones, [Phase(SCALING, LBFGS(max_iter=SCALING_STEPS), lambda start, kept: (objective, {}))]
 
     def trained_model(self, weights: Sequence[Float]) -> SequenceModel:
-        model = self.problem.model.with_weights(weights[0])
-        return model if len(weights) == 1 else replace(model, scaling=weights[1])  # type: ignore[call-arg]  # of chains
+        own, *scaling = weights
+        problem = self.problem
+        if self.probable is not None and scaling:
+            problem, (own, *scaling) = self.grown(own), scaling
+        model = problem.model.with_weights(own)
+        return replace(model, scaling=scaling[0]) if scaling else model  # type: ignore[call-arg]  # of chains
+
+    # -- with features that are added on the way ----------------------------------------------------------------------
+
+    def grown(self, weights: Float) -> Problem:
+        """The problem with the features that are probable given the ``weights`` [D] of the opening stage."""
+        if self.probable is None:
+            return self.problem
+        key = weights.tobytes()
+        if key not in self._grown:
+            self._grown.clear()
+            self._grown[key] = self.problem.with_probable(weights, self.probable.threshold, self.n_threads)
+        return self._grown[key]
+
+    def _opening(self, phases: list[Phase], probable: Probable) -> tuple[list[Phase], int]:
+        """The phases cut short after some iterations of the last one, and how many iterations that leaves."""
+        *before, main = phases
+        rest = probable.rest(main.optimizer.max_iter)
+        cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=probable.after))  # type: ignore[type-var]  # dataclasses
+        return [*before, cut], rest
+
+    def _with_probable(self, options: Any, from_zero: bool, weights: Float) -> tuple[Float, list[Phase]]:
+        """Weights to go on from after the opening, and the phases of the problem with more features."""
+        problem = self.grown(weights)
+        start = problem.model.weights_from(self.problem.model.with_weights(weights))
+        training = replace(self, problem=problem, probable=None)
+        is_first = from_zero and not self.criterion(options.criterion, options.cost).starts_from
+        phases = phases_of(training, options, self.n_threads, is_first)
+        return start, [replace(phase, optimizer=_from_anywhere(phase.optimizer)) for phase in phases]
 
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
         return tagger_file.to_storage(self.trained_model(weights), options._stored_options(), notes)
@@ -167,9 +212,7 @@ class TaggerTraining(Learnable):
 
         after = min(criterion.chooses_after, optimizer.max_iter)
         beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
-        if isinstance(rest, DualOptions):
-            rest = replace(rest, from_zero=True)
-        return [Phase(OPENING, beginning, without_contexts), Phase(MAIN, rest, with_probable_contexts)]
+        return [Phase(OPENING, beginning, without_contexts), Phase(MAIN, _from_anywhere(rest), with_probable_contexts)]
 
     def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:
         """A phase for each round of completing the labels and learning from them."""
@@ -198,6 +241,11 @@ class TaggerTraining(Learnable):
         soft = soft_rounds(lambda start: problem.expected(start, self.n_threads), of_expected)
         names = [*(f"round {i + 1}" for i in range(criterion.rounds - 1)), MAIN]
         return [Phase(name, optimizer, soft if criterion.em == "soft" else from_completed_labels) for name in names]
+
+
+def _from_anywhere(optimizer: Optimizer) -> Optimizer:
+    """The optimizer for any starting weights: dual ascent begins again at zero."""
+    return replace(optimizer, from_zero=True) if isinstance(optimizer, DualOptions) else optimizer
 
 
 @dataclass(frozen=True)
@@ -337,9 +385,9 @@ def _add_to_states(gained: Float, features: ChainFeatures, first: int, log_p: Fl
 
 def _add_to_ngrams(gained: Float, features: ChainFeatures, base: HmmBase, same: Int64) -> None:
     """Add log probabilities of the steps to the label n-grams, up to the least of them."""
-    _, _, transition, trigram = features.slices
+    _, _, transition, trigram, _ = features.slices
     order, n = base.model.order, base.model.n_labels
-    if order == 2 and features.order == 2:
+    if order == 2 and features.order > 1:
         steps = base.model.steps[:-1].reshape(n + 1, n, n + 1)[:n, :, :n][np.ix_(same, same, same)]
         segment, codes = trigram, features.trigrams
     else:

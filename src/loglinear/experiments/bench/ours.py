@@ -148,8 +148,8 @@ def score_passes(job: Job, say: Say) -> dict[str, Any]:
     objectives: list[float | None] = []
     original = Dev.score
 
-    def score(self: Dev, weights: Float) -> float:
-        objectives.append(None if objective is None else float(objective(weights)[0]))
+    def score(self: Dev, weights: Sequence[Float]) -> float:
+        objectives.append(None if objective is None else float(objective(weights[-1])[0]))
         return original(self, weights)
 
     Dev.score = score  # type: ignore[method-assign]  # in this process alone, to see each pass's weights

@@ -15,7 +15,7 @@ from typing import Any
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import LoglinearError, OptionError
 from loglinear.estimators.conventions import clone
-from loglinear.estimators.options import TaggerOptions
+from loglinear.estimators.options import TaggerOptions, read_states
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.training import TaggerTraining
 from loglinear.experiments.store import option_content, setting_content
@@ -177,7 +177,8 @@ def _tried(tagger: Tagger, sample: Data) -> str | None:
     if not CRITERIA.part(tagger.criterion).learns_weights:
         trial.fit(**arguments)
         return None
-    trial.set_params(max_iter=1, min_count=1, threads=1)
+    probable = read_states(tagger.states)
+    trial.set_params(max_iter=1 if probable is None else probable.after + 1, min_count=1, threads=1)
     trial.fit(**arguments)
     if tagger.optimizer is not None:
         return spec_name(tagger.optimizer)

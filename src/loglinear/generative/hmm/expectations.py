@@ -57,7 +57,7 @@ def expected_features(
     model: HiddenMarkovModel, encoder: TemplateEncoder, features: ChainFeatures, fields: Sequence[FieldValues]
 ) -> Float:
     """Expected count in a sequence of each feature [D]."""
-    state, edge, transition, trigram = features.slices
+    state, edge, transition, trigram, _ = features.slices
     expected = np.zeros(features.n_features)
     for template in _templates(model, encoder, fields):
         single, pair = template.counts(features.edge is not None)

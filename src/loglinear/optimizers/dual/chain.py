@@ -347,7 +347,7 @@ def _scale(objective: Objective, now: DualState) -> Float | None:
     if type(layout) is not PaddedLayout or not isinstance(corpus, EncodedCorpus):
         return None
     features, lengths = layout.features, np.diff(corpus.offsets)
-    state, _, transition, _ = features.slices
+    state, _, transition, *_ = features.slices
     each = np.repeat(objective.sequence_weights, lengths)
     incidence = corpus.state if corpus.state.values is None else replace(corpus.state, values=corpus.state.values**2)
     curvature, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))

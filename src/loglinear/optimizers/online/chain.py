@@ -441,10 +441,10 @@ class ChainOnline:
 
     @classmethod
     def of(cls, objective: Objective) -> ChainOnline | None:
-        """The passes of an objective; None unless it has fully labelled chains and a supported learner, and not so many
-        labels that the general loop, which goes over lists of transitions, is quicker."""
+        """The passes of an objective; None unless it has fully labelled chains of order 1 or 2 and a supported learner,
+        and not so many labels that the general loop, which goes over lists of transitions, is quicker."""
         learner, features = learner_of(objective.criterion), objective.features
-        if learner is None or not isinstance(features, ChainFeatures) or features.input_only:
+        if learner is None or not isinstance(features, ChainFeatures) or features.input_only or features.order > 2:
             return None
         if is_too_wide(features, objective.penalties):
             return None
@@ -461,7 +461,7 @@ class ChainOnline:
     def _tables(self, weights: Float) -> Tables:
         features, y = self._features, self._features.n_labels
         laid_out = features.lay_out(weights, self._objective.penalties)
-        _, _, bigrams, trigrams = features.slices
+        _, _, bigrams, trigrams, _ = features.slices
         trigram = np.zeros((0, 0, 0)) if laid_out.trigram is None else laid_out.trigram
         if not all((table < np.inf).all() for table in (laid_out.transition, trigram, laid_out.start, laid_out.stop)):
             raise DataError(NOT_SCORES)

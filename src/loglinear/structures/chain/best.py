@@ -276,7 +276,7 @@ class ChainDecoder(Decoder):
     def __init__(self, features: ChainFeatures, weights: Float, penalties: Penalties) -> None:
         super().__init__(features)
         block, y = features.state, features.n_labels
-        state, _, transition, _ = (weights[part] for part in features.slices)
+        state, _, transition, *_ = (weights[part] for part in features.slices)
         w = padded_width(y)
         counts = np.diff(block.pointer)
         dense = counts > PAIRS
@@ -594,7 +594,7 @@ def _sort(labels: Int32, totals: Float) -> None:
 
 def make_lines(features: ChainFeatures, weights: Float, penalties: Penalties, steps: Steps) -> Lines:
     """Weights [D] as lists, those of attributes in single precision."""
-    state, _, own, _ = (weights[part] for part in features.slices)
+    state, _, own, *_ = (weights[part] for part in features.slices)
     transition = np.where(steps.features >= 0, np.append(own, 0.0)[steps.features], 0.0)
     transition[steps.allowed == 0] = -np.inf
     block = features.state

@@ -235,7 +235,7 @@ def covariance(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Covariance of a cost and the parts of a chain for any scores, and for both orders with the same loops.
+# Covariance of a cost and the parts of a chain for any scores, and for all orders with the same loops.
 #
 # The quantities have the names used above, with the states ``(c, y)`` and arcs ``(b, c, y)`` of
 # :mod:`loglinear.structures.chain.log_sums` instead of labels and transitions. Forward values are kept as logarithms
@@ -254,18 +254,22 @@ def covariance(
 # P is not known yet when f is computed: f is kept relative to that of the likeliest state, and the backward pass
 # subtracts its mean under P.
 #
-# O(T Y^2) time at order 1, O(T Y^3) at order 2; O(T Y) and O(T Y^2) scratch for the longest sequence, O(T Y^2) with
-# edges.
+# O(T Y^2) time at order 1, O(T Y^3) at order 2, O(T Y^4) at order 3; O(T Y), O(T Y^2) and O(T Y^3) scratch for the
+# longest sequence, O(T Y^2) with edges at order 1.
 
 Tables = tuple[Float, Float, Float]
 LOG_TINY = -345.0
 
 
 @kernel
-def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float, limits: Float) -> None:
-    """Scores ``arcs`` [Y, C, Y] into position ``t``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread."""
+def _fill_table(t: int, k: int, parts: Parts, arcs: Float, powers: Float, limits: Float) -> None:
+    """Scores ``arcs`` [Y, C, Y] of table ``k``, ``powers`` = exp(arcs - max), ``limits`` [2] = max and spread.
+
+    With edges at order 1 they are those into position ``t``.
+    """
     transition, edge, trigram = parts.transition, parts.edge, parts.trigram
     n_labels, n_contexts, _ = arcs.shape
+    is_third = k == 1 and trigram.shape[0] > n_labels
     peak, least = -np.inf, np.inf
     for b in range(n_labels):
         for c in range(n_contexts):
@@ -273,7 +277,9 @@ def _fill_table(t: int, opening: bool, parts: Parts, arcs: Float, powers: Float,
                 if trigram.shape[0] == 0:
                     x = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
                 else:
-                    x = transition[c, y] + (0.0 if opening else trigram[b, c, y])
+                    x = transition[c % n_labels, y]
+                    if k > 0:
+                        x += trigram[n_labels if is_third else b, c, y]
                 arcs[b, c, y] = x
                 peak = max(peak, x)
                 least = min(least, x if x > -np.inf else np.inf)
@@ -289,10 +295,10 @@ def _table_of(t: int, first: int, parts: Parts) -> int:
     """The table that holds the arcs into ``t``.
 
     There is one for each position of an order-1 chain with edges, at order 2 one for second positions and one for the
-    others, and otherwise a single one.
+    others, at order 3 one for third positions, too, and otherwise a single one.
     """
     if parts.trigram.shape[0] > 0:
-        return min(t - first - 1, 1)
+        return min(t - first - 1, 2 if parts.trigram.shape[0] > parts.transition.shape[0] else 1)
     return t - first if parts.edge.shape[0] > 0 else 0
 
 
@@ -345,7 +351,7 @@ def _forward_in_logs(
         else:
             k, before = _table_of(t, first, parts), kept[1][t - first - 1].reshape(-1)
             if trigram.shape[0] == 0 and edge.shape[0] > 0:
-                _fill_table(t, k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+                _fill_table(t, k, parts, tables[0][k], tables[1][k], tables[2][k])
             weights = _weigh(k, tables, kept[0][t - first - 1].reshape(-1), factors, left, spare)
             for b in range(n_labels):
                 for c in range(n_contexts):
@@ -371,7 +377,7 @@ def _forward_in_logs(
             for y in range(n_labels):
                 row[c, y] += emission[t, y] + (start[y] if t == first else 0.0) + (stop[y] if t == last else 0.0)
                 if t > first and trigram.shape[0] > 0 and edge.shape[0] > 0:
-                    row[c, y] += edge[t, c, y]
+                    row[c, y] += edge[t, c % edge.shape[1], y]
         best = np.argmax(row)
         peak, level, base = row.reshape(-1)[best], f.reshape(-1)[best], cost[t, best % n_labels] * unit
         if peak == -np.inf:
@@ -412,18 +418,20 @@ def _centre_in_logs(node: Float, values: Float) -> float:
 
 @kernel
 def _add_states(t: int, first: int, share: float, node: Float, f: Float, future: Float, result: Parts) -> None:
-    """Adds a position's covariances with its labels and, at order 2, pairs of labels; all tables are [C, Y]."""
+    """Adds a position's covariances with its labels and, from order 2 on, pairs of labels; all tables are [C, Y]."""
     out, transition, edge, trigram = result.emission, result.transition, result.edge, result.trigram
     for y in range(out.shape[1]):
         out[t, y] = 0.0
+    if edge.shape[0] > 0 and trigram.shape[0] > 0:
+        edge[t] = 0.0
     for c in range(node.shape[0]):
         for y in range(out.shape[1]):
             value = share * (node[c, y] * f[c, y] + future[c, y])
             out[t, y] += value
             if t > first and trigram.shape[0] > 0:
-                transition[c, y] += value
+                transition[c % out.shape[1], y] += value
                 if edge.shape[0] > 0:
-                    edge[t, c, y] = value
+                    edge[t, c % edge.shape[1], y] += value
 
 
 @kernel
@@ -435,11 +443,12 @@ def _add_arcs(
     n_labels, n_contexts, _ = weights.shape
     if trigram.shape[0] > 0 and t == first + 1:
         return  # no trigram yet
+    is_third = trigram.shape[0] > n_labels and t == first + 2
     for b in range(n_labels):
         for c in range(n_contexts):
             p = b * n_contexts + c
             a, level, arc, g, h = factors[p], factors[p] * f[p], weights[b, c], flows[0, c], flows[1, c]
-            total = transition[b] if trigram.shape[0] == 0 else trigram[b, c]
+            total = transition[b] if trigram.shape[0] == 0 else trigram[n_labels if is_third else b, c]
             for y in range(n_labels):
                 total[y] += share * (arc[y] * (level * g[y] + a * h[y]))
             if edge.shape[0] > 0 and trigram.shape[0] == 0:
@@ -522,16 +531,16 @@ def covariance_in_logs(
     """
     n_labels = parts.emission.shape[1]
     paired, edges = parts.trigram.shape[0] > 0, parts.edge.shape[0] > 0
-    n_contexts, longest = n_labels if paired else 1, 0
+    n_contexts, longest = parts.trigram.shape[1] if paired else 1, 0
     for i in which:
         longest = max(longest, offsets[i + 1] - offsets[i])
-    n_tables = 2 if paired else longest if edges else 1
+    n_tables = (3 if parts.trigram.shape[0] > n_labels else 2) if paired else longest if edges else 1
     cube, square = (n_tables, n_labels, n_contexts, n_labels), (longest, n_contexts, n_labels)
     tables = (np.empty(cube), np.empty(cube), np.empty((n_tables, 2)))
     kept = (np.empty(square), np.empty(square), np.empty(square))
     scratch = (np.empty(n_contexts * n_labels), np.empty(square[1:]), np.empty(cube[1:]))
     for k in range(n_tables if paired or not edges else 0):
-        _fill_table(offsets[0], k == 0, parts, tables[0][k], tables[1][k], tables[2][k])
+        _fill_table(offsets[0], k, parts, tables[0][k], tables[1][k], tables[2][k])
     for i in which:
         first, last = offsets[i], offsets[i + 1] - 1
         status[i] = _forward_in_logs(first, last, parts, cost, unit, tables, kept, scratch)

@@ -1,11 +1,12 @@
 """From a chain's weights to part scores, and from gradients by part scores to gradients by weights.
 
-The weight vector has four parts, one after the other:
+The weight vector has five parts, one after the other:
 
     state       (attribute, label)                 -> emission [N, Y]
     edge        (attribute, previous label, label) -> edge [N, Y, Y]
     transition  (previous label, label)            -> transition [Y, Y]
-    trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], order 2 only
+    trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], from order 2 on
+    fourgram    (label three back, ..., label)     -> fourgram [Y, Y, Y, Y], order 3 only
 
 A generative model may also have *input-only* features, which belong to an attribute regardless of the label. They are
 state features with the code Y, and their score is added to that of each label.
@@ -14,8 +15,9 @@ state features with the code Y, and their score is added to that of each label.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -94,6 +96,7 @@ class ChainWeights:
     edge_rows: Float
     transition: Float
     trigram: Float | None
+    fourgram: Float | None
     start: Float
     stop: Float
 
@@ -114,7 +117,7 @@ class ChainGradient:
     def add(self, corpus: EncodedCorpus, first: int, end: int, parts: ChainScores) -> None:
         """Add the gradient by the part scores of sequences ``first`` to ``end``."""
         features = self._features
-        state, edge, transition, trigram = features.slices
+        state, edge, transition, trigram, fourgram = features.slices
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
         emission = parts.emission
         if features.input_only:
@@ -126,10 +129,12 @@ class ChainGradient:
         self.vector[transition] += parts.transition.ravel()[features.transition_places]
         if parts.trigram is not None:
             self.vector[trigram] += parts.trigram.ravel()[features.trigrams]
+        if parts.fourgram is not None:
+            self.vector[fourgram] += parts.fourgram.ravel()[features.fourgrams]
 
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
-        state, edge, _, _ = self._features.slices
+        state, edge, *_ = self._features.slices
         self._features.state.gather(self._state_rows, self.vector[state])
         if self._features.edge is not None:
             self._features.edge.gather(self._edge_rows, self.vector[edge])
@@ -145,7 +150,7 @@ class ChainFeatures:
     n_labels : int
         Y.
     order : int
-        1 or 2.
+        1, 2 or 3.
     state : FeatureBlock
         (attribute, label); the code Y means "any label".
     edge : FeatureBlock or None
@@ -154,6 +159,8 @@ class ChainFeatures:
         Codes ``previous * Y + label`` of the label bigrams that have a weight, ascending.
     trigrams : int32
         Codes ``(two back * Y + previous) * Y + label`` of the trigrams that have a weight, ascending.
+    fourgrams : int32
+        The same of 4-grams.
     """
 
     n_labels: int
@@ -162,6 +169,7 @@ class ChainFeatures:
     edge: FeatureBlock | None
     transitions: Int32
     trigrams: Int32
+    fourgrams: Int32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32), kw_only=True)
 
     @classmethod
     def collect(
@@ -178,8 +186,9 @@ class ChainFeatures:
         """The features of a training corpus.
 
         ``states`` and ``transitions`` select the pairs that get a weight: those seen in the gold labelling
-        (``observed``) or ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams follow
-        ``transitions``. The attributes in the mask ``input_only`` [A] also get a weight that applies to every label.
+        (``observed``) or ``all``; ``transitions`` may be ``none``. Edge features follow ``states``; trigrams and
+        4-grams follow ``transitions``. The attributes in the mask ``input_only`` [A] also get a weight that applies to
+        every label.
         """
         lists = gold.label_lists(n_labels, unlabelled_as_any=False)
         edge = None
@@ -194,8 +203,21 @@ class ChainFeatures:
                 edge = FeatureBlock.observed(corpus.edge, n_attributes, *pairs, n_labels**2)
         if input_only is not None:
             state = state.with_code(n_labels, input_only)
-        bigrams, trigrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
-        return cls(n_labels, order, state, edge, bigrams, trigrams)
+        bigrams, trigrams, fourgrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
+        return cls(n_labels, order, state, edge, bigrams, trigrams, fourgrams=fourgrams)
+
+    def with_probable(
+        self, corpus: EncodedCorpus, labels: tuple[Int64, Int32], pairs: tuple[Int64, Int32] | None
+    ) -> ChainFeatures:
+        """The features with those of each position's attributes and ``labels``, and of its ``pairs`` of labels.
+
+        Both are lists of codes: a pointer [N + 1] and the codes.
+        """
+        n_attributes, edge = len(self.state.pointer) - 1, self.edge
+        state = FeatureBlock.observed(corpus.state, n_attributes, *labels, self.n_labels)
+        if edge is not None and corpus.edge is not None and pairs is not None:
+            edge = edge.plus(FeatureBlock.observed(corpus.edge, n_attributes, *pairs, self.n_labels**2))
+        return replace(self, state=self.state.plus(state), edge=edge)
 
     def as_lists(self) -> ChainFeatures:
         """The same features without dense rows: :meth:`lay_out` then refers to the weight vector itself, not a copy."""
@@ -213,11 +235,12 @@ class ChainFeatures:
         return self.state.n_codes > self.n_labels
 
     @cached_property
-    def slices(self) -> tuple[slice, slice, slice, slice]:
-        """Where state, edge, transition and trigram weights lie in the weight vector."""
+    def slices(self) -> tuple[slice, slice, slice, slice, slice]:
+        """Where state, edge, transition, trigram and 4-gram weights lie in the weight vector."""
         sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
-        ends = np.cumsum([0, *sizes, len(self.trigrams)]).tolist()
-        return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], ends[4])
+        ends = np.cumsum([0, *sizes, len(self.trigrams), len(self.fourgrams)]).tolist()
+        state, edge, transition, trigram, fourgram = (slice(*bounds) for bounds in pairwise(ends))
+        return state, edge, transition, trigram, fourgram
 
     @cached_property
     def groups(self) -> Int64:
@@ -235,35 +258,40 @@ class ChainFeatures:
 
     def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
-        state, edge, transition, trigram = (weights[part] for part in self.slices)
-        matrix, cube = self._ngram_tables(transition, trigram, penalties)
+        state, edge, transition, trigram, fourgram = (weights[part] for part in self.slices)
+        tables = self._ngram_tables(transition, trigram, fourgram, penalties)
         return ChainWeights(
             state=state,
             state_rows=self.state.rows(state),
             edge=edge,
             edge_rows=self.edge.rows(edge) if self.edge is not None else np.zeros((0, 0)),
-            transition=matrix,
-            trigram=cube,
+            transition=tables[0],
+            trigram=tables[1],
+            fourgram=tables[2],
             start=penalties.start,
             stop=penalties.stop,
         )
 
     def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
         """The layout with the tables of label n-grams, which are copies, built from the changed ``weights`` [D]."""
-        _, _, transition, trigram = self.slices
-        matrix, cube = self._ngram_tables(weights[transition], weights[trigram], penalties)
-        return replace(laid_out, transition=matrix, trigram=cube)
+        transition, trigram, fourgram = (weights[part] for part in self.slices[2:])
+        tables = self._ngram_tables(transition, trigram, fourgram, penalties)
+        return replace(laid_out, transition=tables[0], trigram=tables[1], fourgram=tables[2])
 
-    def _ngram_tables(self, transition: Float, trigram: Float, penalties: Penalties) -> tuple[Float, Float | None]:
-        """Scores of label bigrams [Y, Y], constraints included, and at order 2 of trigrams [Y, Y, Y]."""
+    def _ngram_tables(
+        self, transition: Float, trigram: Float, fourgram: Float, penalties: Penalties
+    ) -> tuple[Float, Float | None, Float | None]:
+        """Scores of label bigrams [Y, Y], constraints included, of trigrams [Y, Y, Y] and of 4-grams, by the order."""
         matrix = np.zeros(self.n_labels**2)
         matrix[self.transitions] = transition
         table = matrix.reshape(self.n_labels, self.n_labels) + penalties.transition
-        if self.order == 1:
-            return table, None
-        cube = np.zeros(self.n_labels**3)
-        cube[self.trigrams] = trigram
-        return table, cube.reshape((self.n_labels,) * 3)
+        longer: list[Float | None] = [None, None]
+        for k, codes, weights in ((2, self.trigrams, trigram), (3, self.fourgrams, fourgram)):
+            if k <= self.order:
+                flat = np.zeros(self.n_labels ** (k + 1))
+                flat[codes] = weights
+                longer[k - 2] = flat.reshape((self.n_labels,) * (k + 1))
+        return table, longer[0], longer[1]
 
     def scores(self, weights: ChainWeights, corpus: EncodedCorpus, first: int, end: int) -> ChainScores:
         """Part scores of sequences ``first`` to ``end``."""
@@ -282,6 +310,7 @@ class ChainFeatures:
             stop=weights.stop,
             edge=edge,
             trigram=weights.trigram,
+            fourgram=weights.fourgram,
         )
 
     def structure(self, corpus: EncodedCorpus, first: int, end: int) -> Chain:
@@ -307,7 +336,7 @@ class ChainFeatures:
 
     def keeping(self, kept: Bool) -> tuple[ChainFeatures, Bool]:
         """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
-        state, edge, transition, trigram = (kept[part] for part in self.slices)
+        state, edge, transition, trigram, fourgram = (kept[part] for part in self.slices)
         has_state = _kept_counts(self.state, state)
         has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
         used = (has_state + has_edge) > 0
@@ -323,6 +352,7 @@ class ChainFeatures:
             None if self.edge is None else block(self.edge, has_edge, edge),
             self.transitions[transition],
             self.trigrams[trigram],
+            fourgrams=self.fourgrams[fourgram],
         )
         return features, used
 
@@ -330,6 +360,8 @@ class ChainFeatures:
         """Cut sequences ``first`` to ``end`` into runs whose part scores take at most about 8 MB."""
         width = self.n_labels if self.edge is None else self.n_labels + self.n_labels**2
         most = max(256, min(4096, 1_000_000 // width))
+        if self.order == 3:  # criteria of pieces have a number for each three labels; each block one for each four
+            most = max(1024, min(most, 1_000_000 // self.n_labels**3))
         return runs(offsets, first, end, most)
 
 
@@ -339,14 +371,11 @@ def _kept_counts(block: FeatureBlock, kept: Bool) -> Int64:
     return np.diff(before[block.pointer])
 
 
-def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, which: str) -> tuple[Int32, Int32]:
-    """Codes of the label bigrams and trigrams that get a weight."""
-    nothing = np.zeros(0, dtype=np.int32)
-    if which == "none":
-        return nothing, nothing
-    if which == "all":
-        everything = [np.arange(n_labels**k, dtype=np.int32) for k in (2, 3)]
-        return everything[0], everything[1] if order == 2 else nothing
+def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, which: str) -> list[Int32]:
+    """Codes of the label bigrams, trigrams and 4-grams that get a weight."""
+    if which in ("all", "none"):
+        longest = order if which == "all" else 0
+        return [np.arange(n_labels ** (k + 1) if k <= longest else 0, dtype=np.int32) for k in (1, 2, 3)]
     lists = gold.label_lists(n_labels, unlabelled_as_any=True)
     return observed_ngrams(corpus.offsets, lists, n_labels, order)
 
@@ -375,16 +404,18 @@ class SparseChainGradient(SparseGroups):
         """Add the gradient by the part scores of one sequence."""
         features = self._features
         lo, hi = int(corpus.offsets[sequence]), int(corpus.offsets[sequence + 1])
-        _, _, transition, trigram = features.slices
+        _, _, transition, trigram, fourgram = features.slices
         self._add_block(features.state, corpus.state, lo, hi, 0, parts.emission)
         if features.edge is not None and corpus.edge is not None and parts.edge is not None:
             first_group = len(features.state.pointer) - 1
             self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
-        if trigram.stop > transition.start:
+        if fourgram.stop > transition.start:
             self.touch(len(features.groups) - 2)
             self.values[transition] += parts.transition.ravel()[features.transition_places]
             if parts.trigram is not None:
                 self.values[trigram] += parts.trigram.ravel()[features.trigrams]
+            if parts.fourgram is not None:
+                self.values[fourgram] += parts.fourgram.ravel()[features.fourgrams]
 
     def _add_block(
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float

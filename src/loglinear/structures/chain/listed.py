@@ -60,7 +60,7 @@ class ListedScores(SequenceScores):
     start, stop : float64[Y]
     steps : Steps
         The lists.
-    edge, trigram
+    edge, trigram, fourgram
         There are none.
     """
 
@@ -71,6 +71,7 @@ class ListedScores(SequenceScores):
     steps: Steps
     edge: None = None
     trigram: None = None
+    fourgram: None = None
     order: ClassVar[int] = 1
 
     @property
@@ -803,10 +804,12 @@ class ListedFeatures(ChainFeatures):
     def transition_places(self) -> Int64:
         return np.flatnonzero(self.steps.features >= 0)
 
-    def _ngram_tables(self, transition: Float, trigram: Float, penalties: Penalties) -> tuple[Float, None]:
+    def _ngram_tables(
+        self, transition: Float, trigram: Float, fourgram: Float, penalties: Penalties
+    ) -> tuple[Float, None, None]:
         listed = np.where(self.steps.allowed > 0, 0.0, -np.inf)
         listed[self.transition_places] += transition
-        return listed, None
+        return listed, None, None
 
     def scores(self, weights: ChainWeights, corpus: EncodedCorpus, first: int, end: int) -> ListedScores:  # type: ignore[override]  # of the same use
         """Part scores of sequences ``first`` to ``end``."""

@@ -1,13 +1,16 @@
-r"""Chains in log space: operations that work for any scores, and for both orders with the same loops.
+r"""Chains in log space: operations that work for any scores, and for all orders with the same loops.
 
-A state is a pair ``(c, y)`` of a context and a label: a single context at order 1, the label before at order 2; C
-contexts, and state ``(c, y)`` has the number ``c Y + y``. The arc ``(b, c, y)`` leads into it from state ``b C + c``::
+A state is a pair ``(c, y)`` of a context and a label: a single context at order 1, the label before at order 2, the
+two labels before, ``c = y'' Y + y'``, at order 3; C contexts, and state ``(c, y)`` has the number ``c Y + y``. The arc
+``(b, c, y)`` leads into it from state ``b C + c``::
 
-    order 1   arc  transition(b, y) + edge_t(b, y)           state  s_t(y)
-    order 2   arc  trigram(b, c, y) + transition(c, y)       state  s_t(y) + edge_t(c, y)
+    order 1   arc  transition(b, y) + edge_t(b, y)                              state  s_t(y)
+    order 2   arc  trigram(b, c, y) + transition(c, y)                          state  s_t(y) + edge_t(c, y)
+    order 3   arc  4-gram(b, c, y) + trigram(c, y) + transition(y', y)          state  s_t(y) + edge_t(y' or c, y)
 
-The first position of an order-2 chain has its states in context 0; into the second the arcs are the transitions alone,
-and only ``b = 0`` counts. Then (start and stop scores belong to the first and last states)::
+The first position of a chain of order 2 or 3 has its states in context 0; into the second the arcs are the transitions
+alone, into the third of order 3 those and the trigrams, and only ``b = 0`` counts. Then (start and stop scores belong
+to the first and last states)::
 
     forward    A_t(s) = state_t(s) + log sum_b exp(A_{t-1}(b C + c) + arc(b, c, y))      Viterbi: max for log sum exp
     backward   B_{t-1}(b C + c) = log sum_y exp(arc(b, c, y) + state_t(c, y) + B_t(c, y))
@@ -16,8 +19,8 @@ A_t and B_t are kept less their maxima, so that a large log Z costs the marginal
 pointers: the backward walk looks for the best ``b`` again, with Y comparisons at each position. Draws go backward
 through A (forward filtering, backward sampling: Scott 2002, "Bayesian methods for hidden Markov models"). The k best
 labellings come from the k best of every state (Schwartz & Chow 1990, "The N-best algorithm"). Ties go to the state with
-the lower number, from the last position to the first. O(T Y^2) at order 1, O(T Y^3) at order 2, k times that for the k
-best.
+the lower number, from the last position to the first. O(T Y^2) at order 1, O(T Y^3) at order 2, O(T Y^4) at order 3, k
+times that for the k best.
 
 Arrays of length zero are absent parts, in the input and in the output.
 """
@@ -57,7 +60,7 @@ class Work(NamedTuple):
 def _new_work(offsets: Int64, parts: Parts) -> Work:
     """Scratch for the longest of the sequences."""
     n, n_labels = longest(offsets), parts.transition.shape[0]
-    n_contexts = n_labels if parts.trigram.shape[0] > 0 else 1
+    n_contexts = parts.trigram.shape[1] if parts.trigram.shape[0] > 0 else 1
     rows = np.empty((2, n, n_contexts * n_labels))
     return Work(rows[0], rows[1], np.empty(n), np.empty((n_labels, n_contexts, n_labels)))
 
@@ -73,7 +76,7 @@ def _fill_states(t: int, first: int, last: int, parts: Parts, states: Float) -> 
             if t == first:
                 x += start[y] if c == 0 else -np.inf
             elif trigram.shape[0] > 0 and edge.shape[0] > 0:
-                x += edge[t, c, y]
+                x += edge[t, c % edge.shape[1], y]
             if t == last:
                 x += stop[y]
             states[c * n_labels + y] = x
@@ -84,16 +87,18 @@ def fill_arcs(t: int, first: int, is_new: bool, parts: Parts, arcs: Float) -> No
     """Fills ``arcs`` [Y, C, Y] with the scores into position ``t``; unless ``is_new`` it holds those of a neighbour."""
     transition, edge, trigram = parts.transition, parts.edge, parts.trigram
     n_labels = transition.shape[0]
-    paired = trigram.shape[0] > 0
-    if not (is_new or (paired and t <= first + 2) or (not paired and edge.shape[0] > 0)):
+    paired, deep = trigram.shape[0] > 0, trigram.shape[0] > n_labels
+    if not (is_new or (paired and t <= first + 2 + deep) or (not paired and edge.shape[0] > 0)):
         return
+    is_third = deep and t == first + 2
     for b in range(n_labels):
         for c in range(arcs.shape[1]):
             for y in range(n_labels):
                 if not paired:
                     arcs[b, c, y] = transition[b, y] + (edge[t, b, y] if edge.shape[0] > 0 else 0.0)
                 else:
-                    arcs[b, c, y] = transition[c, y] + (trigram[b, c, y] if t > first + 1 else 0.0)
+                    x = trigram[n_labels if is_third else b, c, y] if t > first + 1 else 0.0
+                    arcs[b, c, y] = transition[c % n_labels, y] + x
 
 
 @kernel
@@ -163,6 +168,9 @@ def _add_arcs(
     """Adds a position's expected arcs; ``alpha`` [C Y] is the previous position's, ``ahead`` = state + B - shift."""
     transition, edge, trigram = expected.transition, expected.edge, expected.trigram
     n_labels, n_contexts, _ = arcs.shape
+    is_third = trigram.shape[0] > n_labels and t == first + 2
+    if trigram.shape[0] > 0 and edge.shape[0] > 0:
+        edge[t] = 0.0
     for b in range(n_labels):
         for c in range(n_contexts):
             a = alpha[b * n_contexts + c]
@@ -175,11 +183,11 @@ def _add_arcs(
                     if edge.shape[0] > 0:
                         edge[t, b, y] = p
                     continue
-                transition[c, y] += p
+                transition[c % n_labels, y] += p
                 if t > first + 1:
-                    trigram[b, c, y] += p
+                    trigram[n_labels if is_third else b, c, y] += p
                 if edge.shape[0] > 0:
-                    edge[t, c, y] = p if b == 0 else edge[t, c, y] + p
+                    edge[t, c % edge.shape[1], y] += p
 
 
 @kernel

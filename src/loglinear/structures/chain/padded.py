@@ -159,7 +159,7 @@ class PaddedLayout:
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
-        state, _, transition, _ = self.features.slices
+        state, _, transition, *_ = self.features.slices
         laid_out = PaddedWeights(
             *self.placement.lay_out(weights[state]), np.zeros((self.width, self.width), np.float32)
         )
@@ -171,7 +171,7 @@ class PaddedLayout:
     ) -> Float:
         """The weight vector [D] of a layout."""
         weights = np.zeros(self.features.n_features)
-        state, _, transitions, _ = self.features.slices
+        state, _, transitions, *_ = self.features.slices
         self.placement.gather(rows, lists, weights[state])
         weights[transitions] = transition.ravel()[self.corpus.transition_places]
         return weights

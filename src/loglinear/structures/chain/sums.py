@@ -1,4 +1,4 @@
-"""Sums over the labellings of chains in scaled probabilities: of order 1, then of order 2.
+"""Sums over the labellings of chains in scaled probabilities: of order 1, then of orders 2 and 3.
 
 Forward-backward of first-order chains in scaled probabilities: the loop that training spends its time in.
 
@@ -52,10 +52,12 @@ class Parts(NamedTuple):
     emission : float64 [N, Y]
     transition : float64 [Y, Y]
     start, stop : float64 [Y]
-    edge : float64 [N or 0, Y, Y]
+    edge : float64 [N or 0, R, Y]
+        R = Y; at order 3 also Y^2, a row for each pair of labels before.
     trigram : float64 [Y or 0, Y, Y]
-        An array of length 0 is an absent part, in the input and in the output. If the ``emission`` of the output has
-        length 0, no expectations are computed at all.
+        At order 3 [Y + 1, Y^2, Y]: trigrams and 4-grams after the labels b and c = y'' Y + y', and in the last row the
+        trigrams alone, those of third positions. An array of length 0 is an absent part, in the input and in the
+        output. If the ``emission`` of the output has length 0, no expectations are computed at all.
     """
 
     emission: Float
@@ -376,7 +378,7 @@ def forward_backward_edges(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Forward-backward of second-order chains in scaled probabilities.
+# Forward-backward of chains of order 2 and 3 in scaled probabilities.
 #
 # The state of a second-order chain is the pair (y', y) of the last two labels::
 #
@@ -387,19 +389,24 @@ def forward_backward_edges(
 #     P(y', y)         = a_t(y', y) b_t(y', y)
 #     P(y'', y', y)    = a_{t-1}(y'', y') K(y'', y', y) G_t(y', y)
 #
-# At the first position there is no y': its states are in the row y' = 0. At the second there is no trigram: K is
-# the exponential of the transitions, and the only y'' is 0. The expected trigrams are ``K`` times a sum of outer
-# products. O(T Y^3) time, O(T Y^2) scratch for the longest sequence.
+# That of a third-order chain is a *context* c and a label, c = (y'', y') = y'' Y + y' one of C = Y^2; at order 2 c = y'
+# and C = Y. The state (c, y) is entered from the states (b, c) with a label b before, whose numbers b C + c are those
+# of the states of the position before, so that both orders have the same sums, with K(b, c, y) in place of the above.
+#
+# At the first position there is no y': its states are in the row c = 0. At the second there is no trigram: K is
+# the exponential of the transitions, and the only b is 0; so it is at the third of order 3, where K is that of the
+# trigrams, ``factors[Y]``. The expected trigrams are ``K`` times a sum of outer products. States that cannot be reached
+# are skipped. O(T C Y^2) time, O(T C Y) scratch for the longest sequence.
 #
 # Scaling, the test that a sequence must pass to be done here, and the proof that it suffices are those at the top of
 # this module, with states in place of labels, F in place of E, and K in place of M.
 
 
 class Arcs(NamedTuple):
-    """Trigrams and transitions as factors: K [Y, Y, Y], K transposed to (y', y, y''), and those of the opening [Y, Y].
+    """The arcs' factors: K [B, C, Y], K transposed to [C, Y, B], and those of the opening [Y, Y].
 
-    The opening is the second position, where there is no trigram yet. ``peak`` and ``opening_peak`` are the maxima of
-    the scores, ``spread`` is the greater of the two spreads.
+    B is Y, or Y + 1 at order 3. The opening is the second position, where there is no trigram yet. ``peak`` and
+    ``opening_peak`` are the maxima of the scores, ``spread`` is the greater of the two spreads.
     """
 
     factors: Float
@@ -413,19 +420,25 @@ class Arcs(NamedTuple):
 @kernel
 def _arc_factors(transition: Float, trigram: Float) -> Arcs:
     """The factors of a chain's arcs. Sequences that are short enough need no possible arc."""
-    n_labels = transition.shape[0]
-    factors, turned, opening = trigram + transition, np.empty_like(trigram), np.empty_like(transition)
+    n_labels, (n_before, n_contexts, _) = transition.shape[0], trigram.shape
+    factors, turned = np.empty_like(trigram), np.empty((n_contexts, n_labels, n_before))
+    opening = np.empty_like(transition)
+    for b in range(n_before):
+        for c in range(n_contexts):
+            for y in range(n_labels):
+                factors[b, c, y] = trigram[b, c, y] + transition[c % n_labels, y]
     peak, spread = extent(factors.reshape(-1))
     opening_peak, opening_spread = extent(transition.reshape(-1))
     if peak == -np.inf:
         peak = 0.0
     if opening_peak == -np.inf:
         opening_peak = 0.0
-    for b in range(n_labels):
-        for c in range(n_labels):
+    for b in range(n_before):
+        for c in range(n_contexts):
             for y in range(n_labels):
                 factors[b, c, y] = math.exp(factors[b, c, y] - peak)
                 turned[c, y, b] = factors[b, c, y]
+    for b in range(n_labels):
         for y in range(n_labels):
             opening[b, y] = math.exp(transition[b, y] - opening_peak)
     return Arcs(factors, turned, opening, peak, opening_peak, max(spread, opening_spread))
@@ -433,7 +446,7 @@ def _arc_factors(transition: Float, trigram: Float) -> Arcs:
 
 @kernel
 def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, factor: Float) -> tuple[float, int]:
-    """Fills ``factor`` [1 or Y, Y] with F_t, a row for each y' if there are edges; returns its maximum and a status."""
+    """Fills ``factor`` [1 or R, Y] with F_t, a row for each of edges' if there are any; its maximum and a status."""
     n_rows, n_labels = factor.shape
     for c in range(n_rows):
         fill_scores(t, first, last, parts, factor[c])
@@ -452,46 +465,48 @@ def _fill_factor(t: int, first: int, last: int, parts: Parts, room: float, facto
 
 
 @kernel
-def _forward_second_order(
+def _forward_higher_order(
     first: int, last: int, parts: Parts, arcs: Arcs, factor: Float, alpha: Float
 ) -> tuple[float, int]:
     """Forward pass over the sequence ``first..last``: log Z and a status.
 
-    Writes ``factor`` [T, 1 or Y, Y] = F / c and ``alpha`` [T, Y, Y].
+    Writes ``factor`` [T, 1 or R, Y] = F / c and ``alpha`` [T, C, Y].
     """
-    n_labels = alpha.shape[1]
-    edge_rows = 1 if factor.shape[1] > 1 else 0
+    n_rows, (n_before, n_contexts, n_labels) = factor.shape[1], arcs.factors.shape
     log_z = 0.0
     for t in range(last - first + 1):
         peak, status = _fill_factor(first + t, first, last, parts, MAX_SPREAD - arcs.spread, factor[t])
         if status != DONE:
             return peak, status
-        for c in range(n_labels):
+        for c in range(n_contexts):
             for y in range(n_labels):
                 if t == 0:
                     alpha[t, c, y] = 1.0 if c == 0 else 0.0
                 else:
-                    alpha[t, c, y] = alpha[0, 0, c] * arcs.opening[c, y] if t == 1 else 0.0
+                    alpha[t, c, y] = alpha[0, 0, c] * arcs.opening[c, y] if t == 1 and c < n_labels else 0.0
         if t > 1:
-            for b in range(n_labels):
-                for c in range(n_labels):
-                    a, row, arc = alpha[t - 1, b, c], alpha[t, c], arcs.factors[b, c]
-                    for y in range(n_labels):
-                        row[y] += a * arc[y]
+            before, is_third = alpha[t - 1].reshape(-1), t == 2 and n_before > n_labels
+            for b in range(1 if is_third else n_labels):
+                for c in range(n_contexts):
+                    a, row, arc = before[b * n_contexts + c], alpha[t, c], arcs.factors[n_labels if is_third else b, c]
+                    if a > 0.0:
+                        for y in range(n_labels):
+                            row[y] += a * arc[y]
         total = 0.0
-        for c in range(n_labels):
+        for c in range(n_contexts):
+            own = factor[t, c % n_rows]
             for y in range(n_labels):
-                alpha[t, c, y] *= factor[t, c * edge_rows, y]
+                alpha[t, c, y] *= own[y]
                 total += alpha[t, c, y]
         if total == 0.0:
             return -np.inf, INFEASIBLE
         log_z += peak + math.log(total)
         if t > 0:
             log_z += arcs.opening_peak if t == 1 else arcs.peak
-        for c in range(factor.shape[1]):
+        for c in range(n_rows):
             for y in range(n_labels):
                 factor[t, c, y] /= total
-        for c in range(n_labels):
+        for c in range(n_contexts):
             for y in range(n_labels):
                 alpha[t, c, y] /= total
                 if 0.0 < alpha[t, c, y] < TINY:
@@ -500,13 +515,13 @@ def _forward_second_order(
 
 
 @kernel
-def _backward_second_order(n_positions: int, arcs: Arcs, factor: Float, alpha: Float, gain: Float, beta: Float) -> int:
-    """Backward pass after :func:`_forward_second_order`: fills ``gain`` = G, ``beta`` [T, Y, Y]; returns a status."""
-    n_labels = alpha.shape[1]
-    edge_rows = 1 if factor.shape[1] > 1 else 0
-    sums = np.empty(n_labels)
+def _backward_higher_order(n_positions: int, arcs: Arcs, factor: Float, alpha: Float, gain: Float, beta: Float) -> int:
+    """Backward pass after :func:`_forward_higher_order`: fills ``gain`` = G, ``beta`` [T, C, Y]; returns a status."""
+    n_rows, (n_before, n_contexts, n_labels) = factor.shape[1], arcs.factors.shape
+    sums = np.empty(n_before)
     for t in range(n_positions - 1, -1, -1):
-        for c in range(n_labels):
+        for c in range(n_contexts):
+            own = factor[t, c % n_rows]
             for y in range(n_labels):
                 if alpha[t, c, y] == 0.0:
                     beta[t, c, y] = 0.0
@@ -514,21 +529,26 @@ def _backward_second_order(n_positions: int, arcs: Arcs, factor: Float, alpha: F
                     beta[t, c, y] = 1.0
                 if 0.0 < beta[t, c, y] < TINY:
                     return NEEDS_LOG_SPACE
-                gain[t, c, y] = factor[t, c * edge_rows, y] * beta[t, c, y]
+                gain[t, c, y] = own[y] * beta[t, c, y]
         if t == 0:
             break
-        for c in range(n_labels):
-            for b in range(n_labels):
+        out, is_third = beta[t - 1].reshape(-1), t == 2 and n_before > n_labels
+        for c in range(n_contexts):
+            for b in range(n_before):
                 sums[b] = 0.0
             for y in range(n_labels):
                 g, arc = gain[t, c, y], arcs.turned[c, y]
+                if g == 0.0:
+                    continue
                 if t == 1:
                     sums[0] += g * arcs.opening[c, y]
+                elif is_third:
+                    sums[0] += g * arc[n_labels]
                 else:
-                    for b in range(n_labels):
+                    for b in range(n_before):
                         sums[b] += g * arc[b]
             for b in range(n_labels):
-                beta[t - 1, b, c] = sums[b]
+                out[b * n_contexts + c] = sums[b]
     return DONE
 
 
@@ -536,53 +556,67 @@ def _backward_second_order(n_positions: int, arcs: Arcs, factor: Float, alpha: F
 def _add_expected(
     first: int, last: int, weight: float, alpha: Float, gain: Float, beta: Float, expected: Parts, sums: Float
 ) -> None:
-    """Writes a sequence's rows of ``expected``, and adds to its other parts and to the outer products [Y, Y, Y]."""
-    node, transition, edge, n_labels = expected.emission, expected.transition, expected.edge, sums.shape[0]
+    """Writes a sequence's rows of ``expected``, and adds to its other parts and to the outer products [B, C, Y]."""
+    node, transition, edge, (n_before, n_contexts, n_labels) = (
+        expected.emission, expected.transition, expected.edge, sums.shape,
+    )  # fmt: skip
     node[first : last + 1] = 0.0
+    if edge.shape[0] > 0:
+        edge[first : last + 1] = 0.0
     for t in range(last - first + 1):
-        for c in range(n_labels):
+        for c in range(n_contexts):
             for y in range(n_labels):
                 pair = weight * (alpha[t, c, y] * beta[t, c, y])
                 node[first + t, y] += pair
                 if t > 0:
-                    transition[c, y] += pair
-                if edge.shape[0] > 0:
-                    edge[first + t, c, y] = pair if t > 0 else 0.0
+                    transition[c % n_labels, y] += pair
+                    if edge.shape[0] > 0:
+                        edge[first + t, c % edge.shape[1], y] += pair
     add_ends(first, last, expected)
-    for t in range(2, last - first + 1, 2):
+    opening = 2
+    if n_before > n_labels:
+        opening = 3
+        for c in range(n_contexts if last - first > 1 else 0):
+            a0, g0, row = weight * alpha[1, c // n_labels, c % n_labels], gain[2, c], sums[n_labels, c]
+            for y in range(n_labels):
+                row[y] += a0 * g0[y]
+    for t in range(opening, last - first + 1, 2):
         alone = first + t == last  # two positions at a time: half as many loads and stores of the sums
+        before, here = alpha[t - 1].reshape(-1), alpha[t].reshape(-1)
         for b in range(n_labels):
-            for c in range(n_labels):
-                a0, g0, row = weight * alpha[t - 1, b, c], gain[t, c], sums[b, c]
+            for c in range(n_contexts):
+                a0, g0, row = weight * before[b * n_contexts + c], gain[t, c], sums[b, c]
                 if alone:
                     for y in range(n_labels):
                         row[y] += a0 * g0[y]
                 else:
-                    a1, g1 = weight * alpha[t, b, c], gain[t + 1, c]
-                    for y in range(n_labels):
-                        row[y] += a0 * g0[y] + a1 * g1[y]
+                    a1, g1 = weight * here[b * n_contexts + c], gain[t + 1, c]
+                    if a0 != 0.0 or a1 != 0.0:
+                        for y in range(n_labels):
+                            row[y] += a0 * g0[y] + a1 * g1[y]
 
 
 @kernel
-def forward_backward_second_order(
+def forward_backward_higher_order(
     offsets: Int64, parts: Parts, weights: Float, log_z: Float, status: UInt8, expected: Parts
 ) -> None:
-    """As :func:`forward_backward`, for second-order chains with or without edges."""
-    n_labels, n_rows = parts.emission.shape[1], parts.emission.shape[1] if parts.edge.shape[0] > 0 else 1
+    """As :func:`forward_backward`, for chains of order 2 and 3 with or without edges."""
+    n_before, n_contexts, n_labels = parts.trigram.shape
+    n_rows = parts.edge.shape[1] if parts.edge.shape[0] > 0 else 1
     n, wanted = longest(offsets), expected.emission.shape[0] > 0
-    factor, alpha = np.empty((n, n_rows, n_labels)), np.empty((n, n_labels, n_labels))
+    factor, alpha = np.empty((n, n_rows, n_labels)), np.empty((n, n_contexts, n_labels))
     gain, beta = np.empty_like(alpha[: n if wanted else 0]), np.empty_like(alpha[: n if wanted else 0])
     arcs, sums = _arc_factors(parts.transition, parts.trigram), np.zeros(parts.trigram.shape)
     for i in range(offsets.shape[0] - 1):
         first, last = offsets[i], offsets[i + 1] - 1
-        log_z[i], status[i] = _forward_second_order(first, last, parts, arcs, factor, alpha)
+        log_z[i], status[i] = _forward_higher_order(first, last, parts, arcs, factor, alpha)
         if status[i] != DONE or not wanted:
             continue
-        status[i] = _backward_second_order(last - first + 1, arcs, factor, alpha, gain, beta)
+        status[i] = _backward_higher_order(last - first + 1, arcs, factor, alpha, gain, beta)
         if status[i] == DONE:
             _add_expected(first, last, weights[i], alpha, gain, beta, expected, sums)
     if wanted:
-        for b in range(n_labels):
-            for c in range(n_labels):
+        for b in range(n_before):
+            for c in range(n_contexts):
                 for y in range(n_labels):
                     expected.trigram[b, c, y] += sums[b, c, y] * arcs.factors[b, c, y]

@@ -164,7 +164,7 @@ class WideLayout:
 
     def zeros(self) -> PaddedWeights:
         """Weights of zero."""
-        state, _, transition, _ = self.features.slices
+        state, _, transition, *_ = self.features.slices
         rows = np.zeros((0, self.width), dtype=np.float32)
         return PaddedWeights(rows, *(np.zeros(part.stop - part.start, np.float32) for part in (state, transition)))
 
@@ -174,7 +174,7 @@ class WideLayout:
 
     def lay_out(self, weights: Float) -> PaddedWeights:
         """A weight vector [D] in this layout."""
-        state, _, transition, _ = self.features.slices
+        state, _, transition, *_ = self.features.slices
         rows = np.zeros((0, self.width), dtype=np.float32)
         return PaddedWeights(rows, *(weights[part].astype(np.float32) for part in (state, transition)))
 
