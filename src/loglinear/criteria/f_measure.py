@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loglinear.arrays import Bool, Float
+from loglinear.arrays import Bool, Float, Int64
 from loglinear.criteria.chunks import Chunks
 from loglinear.criteria.costs import OUTSIDE
 from loglinear.criteria.criterion import CorpusCriterion, register
@@ -113,6 +113,12 @@ class FMeasure(CorpusCriterion):
     def for_brackets(self, brackets: Brackets) -> FMeasure:
         """The same criterion over the brackets of phrase trees."""
         return replace(self, brackets=brackets)
+
+    def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
+        """The annotation as it is; refused before training if chunks are to be counted and labels are missing."""
+        if self.spelt is not None:
+            self.spelt.of_gold(gold, offsets)
+        return gold
 
     def totals(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> Float:
         """A, P and G of the batch."""

@@ -5,7 +5,7 @@ import pytest
 
 from loglinear import Classifier, DependencyParser, Tagger
 from loglinear.criteria.criterion import make_criterion
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.evaluation.chunks import chunk_spans
 
 
@@ -91,6 +91,17 @@ def test_which_label_does_not_count(data):
 def test_all_labels_count_but_one(labels, outside, counted):
     criterion = make_criterion("f-measure" if outside is None else f"f-measure:outside={outside}")
     assert criterion.for_labels(labels).counted.tolist() == counted
+
+
+def test_chunks_are_not_counted_where_labels_are_missing_or_have_none(data):
+    seen, (X, y) = [], data
+    hidden = [[None, *labels[1:]] for labels in y]
+    tagger = Tagger("f-measure:chunks", template="words")
+    with pytest.raises(DataError, match="f-measure:chunks needs one label for each token"):
+        tagger.fit(X, hidden, observe=seen.append)
+    with pytest.raises(OptionError, match="needs labels in BIO, BIOES or BILOU; these are D, N"):
+        tagger.fit(X, [[tag for _, tag in x] for x in X], observe=seen.append)
+    assert not seen  # before anything is trained
 
 
 def test_what_it_does_not_train_it_says():
